@@ -1,12 +1,12 @@
-//! Mirrors of tracks: how packets cross from the worker of their publisher to the other workers of its room.
+//! Mirrors: packet transfer from a publisher's worker to the room's other workers.
 //!
-//! A worker on which somebody receives a track of another worker has a *mirror* of it: a track of its own, whose packets come from a
-//! [`MirrorRing`]. The worker of the publisher has a [`Tap`] for each mirror, and puts every packet once into its ring, however many
-//! receivers the mirror has; the payload is shared. A ring is announced to its reader once, until that has emptied it, so a burst
-//! is one wake-up.
+//! A worker with receivers for another worker's track has a *mirror* of it: a local track fed by a [`MirrorRing`]. The
+//! publisher's worker has a [`Tap`] per mirror, and puts each packet into its ring once, however many receivers the
+//! mirror has. The payload is shared. A ring is announced to its reader once, until the reader has emptied it, so a
+//! burst costs one wake-up.
 //!
-//! A ring is bounded. Of audio, a full one loses the oldest packet. A video loses packets until the next key frame, which is requested:
-//! after a gap, nothing else can be shown.
+//! A ring is bounded. A full audio ring loses its oldest packet. Video skips to the next key frame, which is requested,
+//! since nothing after a gap can be decoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,64 +18,62 @@ use crate::packet::Packet;
 use crate::track::Quality;
 use crate::transport::TrackKey;
 
-/// How many packets of audio a ring holds: a second and more.
+/// Audio packets in a ring: more than a second at 20 ms each.
 const AUDIO_PACKETS: usize = 64;
 
-/// How many packets of video a ring holds: a second of three layers, with a large key frame.
+/// Video packets in a ring: a second of three layers, with a large key frame.
 const VIDEO_PACKETS: usize = 512;
 
-/// The position of a worker among those of the process.
+/// Index of a worker within the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub usize);
 
-/// Who reads a ring.
+/// Reader of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingReader {
-    /// The worker of the mirror.
+    /// Worker with the mirror.
     pub worker: WorkerId,
-    /// The mirror, by its key on that worker.
+    /// The mirror's key on that worker.
     pub track: TrackKey,
 }
 
-/// A packet of a track, for its mirrors.
+/// Packet for a track's mirrors.
 pub struct MirroredPacket {
-    /// The index of its layer.
+    /// Layer index.
     pub layer: usize,
-    /// The packet as the publisher's worker has read it.
+    /// Packet as parsed by the publisher's worker.
     pub packet: Packet<'static>,
-    /// How its track is layered.
+    /// The track's layering when the packet arrived.
     pub layering: Layering,
 }
 
-/// What the worker of a publisher has learned of the layers of a track from its packets.
+/// A track's layering, learned from its packets on the publisher's worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layering {
-    /// Of simulcast: the one of the streams in which all layers are, if there is one.
+    /// For simulcast, the stream that contains all layers, if there is one.
     pub stream: Option<usize>,
-    /// Whether receivers of a layer need the frames of those below it in key pictures only.
+    /// Whether receivers of a layer need lower layers only at key frames.
     pub is_independent: bool,
 }
 
-/// A packet in a ring.
 pub struct RingEntry {
-    /// The packet, which all rings of its track share.
+    /// Packet, shared by all of the track's rings.
     pub packet: Arc<MirroredPacket>,
-    /// Whether packets before it were lost because the ring was full.
+    /// Whether earlier packets were lost because the ring was full.
     pub follows_loss: bool,
 }
 
-/// The packets that wait for a mirror. One worker puts them in, and another takes them out.
+/// Packets waiting for a mirror. One worker adds them, another removes them.
 pub struct MirrorRing {
     entries: ArrayQueue<RingEntry>,
     reader: RingReader,
-    /// Whether the reader knows that there may be packets.
+    /// Whether the reader has been notified.
     is_announced: AtomicBool,
-    /// How many participants receive the mirror.
+    /// Number of receivers of the mirror.
     receivers: AtomicUsize,
 }
 
 impl MirrorRing {
-    /// Creates an empty ring for a mirror.
     pub fn new(medium: TrackMedium, reader: RingReader) -> Self {
         let packets = match medium {
             TrackMedium::Audio => AUDIO_PACKETS,
@@ -89,48 +87,50 @@ impl MirrorRing {
         }
     }
 
-    /// Sets how many participants receive the mirror.
     pub fn set_receivers(&self, receivers: usize) {
+        // Read for inspection only, so a late value does no harm.
         self.receivers.store(receivers, Ordering::Relaxed);
     }
 
-    /// Takes the packet that has waited for the longest time. Once there is none, the next one is announced again.
+    /// Removes the oldest packet. When none is left, the next packet is announced again.
     pub fn take(&self) -> Option<RingEntry> {
         self.entries.pop().or_else(|| {
             self.is_announced.swap(false, Ordering::SeqCst);
-            // One that came before that was not announced.
+            // A packet added before the flag was cleared was not announced, so look once more.
             self.entries.pop()
         })
     }
 
-    /// Notes that the reader is told of packets. Returns whether it has to be.
+    /// Marks the ring as announced. Returns whether the reader must be notified.
     fn announce(&self) -> bool {
+        // Sequentially consistent, as in `take`: here an entry is added before the flag is set, there the flag is
+        // cleared before the ring is read. One of the two sees the other.
         !self.is_announced.swap(true, Ordering::SeqCst)
     }
 }
 
-/// The end of a ring on the worker of the publisher.
+/// The publisher's end of a ring.
 pub struct Tap {
     ring: Arc<MirrorRing>,
-    /// For each stream of the track whether it goes on with its next key frame only.
+    /// For each of the track's streams, whether it continues only at the next key frame.
     awaits_key_frame: [bool; Quality::ALL.len()],
-    /// How many layers receivers of the mirror have a use for.
+    /// Number of layers, from the lowest, that the mirror's receivers use.
     pub used_layers: usize,
 }
 
-/// What became of a packet that was put into a ring.
+/// Outcome for a packet that was outcome to a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Offered {
-    /// Whether the reader has to be told.
-    pub is_news: bool,
+pub struct PushOutcome {
+    /// Whether the reader must be notified.
+    pub needs_wake_up: bool,
     /// Whether a packet was lost: this one, or the oldest.
     pub has_lost: bool,
-    /// Whether a key frame has to be requested.
+    /// Whether a key frame must be requested.
     pub lacks_key_frame: bool,
 }
 
 impl Tap {
-    /// Starts to fill a ring.
+    /// Creates a tap that fills this ring.
     pub fn new(ring: Arc<MirrorRing>) -> Self {
         Self {
             ring,
@@ -139,44 +139,47 @@ impl Tap {
         }
     }
 
-    /// Returns who reads the ring.
+    /// Returns the ring's reader.
     pub fn reader(&self) -> RingReader {
         self.ring.reader
     }
 
-    /// Returns how many participants receive the mirror.
+    /// Returns the number of receivers of the mirror.
     pub fn receivers(&self) -> usize {
         self.ring.receivers.load(Ordering::Relaxed)
     }
 
-    /// Puts in a packet of a stream: of the layer that its key frames are of.
-    pub fn offer(&mut self, packet: &Arc<MirroredPacket>, stream: usize) -> Offered {
+    /// Puts a packet into the ring. `stream` is the layer that represents its stream's key frames.
+    pub fn push(&mut self, packet: &Arc<MirroredPacket>, stream: usize) -> PushOutcome {
         let media = &packet.packet.media;
         let entry = |follows_loss| RingEntry {
             packet: Arc::clone(packet),
             follows_loss,
         };
+        // Audio has no key frames, and late audio is useless: the oldest packet is dropped.
         if media.is_audio {
             let has_lost = self.ring.entries.force_push(entry(false)).is_some();
-            return Offered {
-                is_news: self.ring.announce(),
+            return PushOutcome {
+                needs_wake_up: self.ring.announce(),
                 has_lost,
                 lacks_key_frame: false,
             };
         }
         let Some(awaits) = self.awaits_key_frame.get_mut(stream) else {
-            return Offered::default();
+            return PushOutcome::default();
         };
         if *awaits && !media.is_entry_point {
-            return Offered {
+            // The key frame was requested when the ring became full.
+            return PushOutcome {
                 has_lost: true,
-                ..Offered::default()
+                ..PushOutcome::default()
             };
         }
+        // The new packet is dropped, not the oldest: what is queued can still be decoded.
         let is_full = self.ring.entries.push(entry(*awaits)).is_err();
         *awaits = is_full;
-        Offered {
-            is_news: !is_full && self.ring.announce(),
+        PushOutcome {
+            needs_wake_up: !is_full && self.ring.announce(),
             has_lost: is_full,
             lacks_key_frame: is_full,
         }
@@ -207,7 +210,7 @@ mod tests {
         (Tap::new(Arc::clone(&ring)), ring)
     }
 
-    /// A packet of Opus, or of H.264 with or without a key frame.
+    /// Returns a packet: Opus, or H.264 with or without a key frame.
     fn packet(codec: Codec, number: u64, is_key: bool) -> Arc<MirroredPacket> {
         let payload: &[u8] = if is_key { &[0x65, 1] } else { &[0x41, 1] };
         let media = MediaPacket::from_payload(codec, payload.into(), number, 0, Instant::now());
@@ -231,7 +234,7 @@ mod tests {
         })
     }
 
-    /// The numbers of what is in a ring, and which of them follow a loss.
+    /// Returns the sequence numbers in a ring, and those marked as following a loss.
     fn taken(ring: &MirrorRing) -> (Vec<u64>, Vec<u64>) {
         let entries: Vec<_> = std::iter::from_fn(|| ring.take()).collect();
         let number = |entry: &RingEntry| entry.packet.packet.media.sequence;
@@ -245,7 +248,10 @@ mod tests {
     #[test]
     fn a_burst_is_announced_once_until_the_reader_has_taken_it() {
         let (mut tap, ring) = tap(TrackMedium::Audio);
-        let news = |tap: &mut Tap, number| tap.offer(&packet(Codec::Opus, number, true), 0).is_news;
+        let news = |tap: &mut Tap, number| {
+            tap.push(&packet(Codec::Opus, number, true), 0)
+                .needs_wake_up
+        };
         assert!(news(&mut tap, 1) && !news(&mut tap, 2));
         assert!(ring.take().is_some() && !news(&mut tap, 3));
         assert_eq!(taken(&ring).0, [2, 3]);
@@ -257,9 +263,9 @@ mod tests {
         let (mut tap, ring) = tap(TrackMedium::Audio);
         let count = AUDIO_PACKETS as u64 + 3;
         let lost = (0..count).filter(|number| {
-            let offered = tap.offer(&packet(Codec::Opus, *number, true), 0);
-            assert!(!offered.lacks_key_frame);
-            offered.has_lost
+            let outcome = tap.push(&packet(Codec::Opus, *number, true), 0);
+            assert!(!outcome.lacks_key_frame);
+            outcome.has_lost
         });
         assert_eq!(lost.count(), 3);
         assert_eq!(taken(&ring), (Vec::from_iter(3..count), vec![]));
@@ -269,19 +275,19 @@ mod tests {
     fn a_full_ring_of_video_goes_on_with_a_key_frame_which_is_requested() {
         let (mut tap, ring) = tap(TrackMedium::Video);
         let full = VIDEO_PACKETS as u64;
-        let mut offer = |number, is_key, stream| {
-            let offered = tap.offer(&packet(Codec::H264, number, is_key), stream);
-            (offered.has_lost, offered.lacks_key_frame)
+        let mut push = |number, is_key, stream| {
+            let outcome = tap.push(&packet(Codec::H264, number, is_key), stream);
+            (outcome.has_lost, outcome.lacks_key_frame)
         };
-        assert!((0..full).all(|number| offer(number, number == 0, 0) == (false, false)));
-        assert_eq!(offer(full, false, 0), (true, true));
-        assert_eq!(offer(full + 1, false, 0), (true, false), "once");
-        assert_eq!(offer(full + 2, true, 0), (true, true), "it has passed");
+        assert!((0..full).all(|number| push(number, number == 0, 0) == (false, false)));
+        assert_eq!(push(full, false, 0), (true, true));
+        assert_eq!(push(full + 1, false, 0), (true, false), "once");
+        assert_eq!(push(full + 2, true, 0), (true, true), "it has passed");
         assert_eq!(taken(&ring).0.len(), VIDEO_PACKETS);
-        assert_eq!(offer(full + 3, false, 0), (true, false));
-        assert_eq!(offer(full + 4, false, 1), (false, false), "another stream");
-        assert_eq!(offer(full + 5, true, 0), (false, false));
-        assert_eq!(offer(full + 6, false, 0), (false, false));
+        assert_eq!(push(full + 3, false, 0), (true, false));
+        assert_eq!(push(full + 4, false, 1), (false, false), "another stream");
+        assert_eq!(push(full + 5, true, 0), (false, false));
+        assert_eq!(push(full + 6, false, 0), (false, false));
         let numbers = vec![full + 4, full + 5, full + 6];
         assert_eq!(taken(&ring), (numbers, vec![full + 5]));
     }

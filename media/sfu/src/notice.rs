@@ -1,17 +1,17 @@
-//! What waits in the queue of a worker, and what workers that share a room tell each other.
+//! Instructions in a worker's queue, and notices between workers that share a room.
 //!
-//! A participant lives on one worker, and a room on as many as it needs. On each other worker of the room, a participant has a *mirror*:
-//! it has neither transports nor a client, but what it publishes can be subscribed to there as anywhere else.
+//! A participant lives on one worker, a room on as many as it needs. On each other worker of the room, the participant
+//! has a *mirror*: it has neither transports nor a client, but its tracks can be subscribed to as usual.
 //!
 //! # Order
 //!
-//! Each worker has one queue, in which what concerns a room keeps its order. The control side puts what concerns mirrors (a mute, a
-//! removal, a new track) into the queues of the other workers of the room first, and of the participant's own worker last, all
-//! under the lock of the room. So a mirror follows in the order of the control side, without waiting for the participant's worker,
-//! and it knows of everything that the participant's worker tells it in consequence.
+//! Each worker has one queue, which keeps the order of a room's instructions. A command that concerns mirrors (a mute,
+//! a removal, a new track) goes to the other workers first and to the participant's own worker last, all under the
+//! room's lock. So a mirror follows the control side's order without waiting for the participant's worker, and is up to
+//! date when a notice from there arrives.
 //!
-//! When another worker joins the room, it is told so first ([`Share`]), and then the others, which answer with the state of their
-//! participants. What the control side says of these in between is held until their state has come.
+//! When another worker joins the room, it receives a [`Share`] first, then the others do. These reply with the state of
+//! their participants. Until a participant's state arrives, the new worker queues the commands for it.
 
 use std::sync::Arc;
 
@@ -24,26 +24,26 @@ use crate::data::{DataLink, Routed};
 use crate::mirror::{MirrorRing, WorkerId};
 use crate::track::NewTrack;
 
-/// What waits in the queue of a worker for a room.
+/// Instruction in a worker's queue.
 pub enum Instruction {
-    /// A command of the control side.
+    /// Command from the control side.
     Command(Command),
-    /// The room is on another worker as well.
+    /// The room is now on another worker, too.
     Share(Share),
-    /// A participant has come to another worker of the room.
+    /// A participant has joined on another worker.
     AddMirror {
-        /// The participant.
+        /// Participant.
         peer: NewPeer,
-        /// Where it lives.
+        /// The participant's worker.
         home: WorkerId,
     },
-    /// Another worker of the room tells something.
+    /// Notice from another worker of the room.
     Notice {
-        /// Who does.
+        /// Sender.
         from: WorkerId,
-        /// For which opening of the room: one of the same name may have been closed before.
+        /// Opening of the room. An earlier room with the same name may have been closed.
         sharing: SharingId,
-        /// What it tells.
+        /// Content.
         notice: Notice,
     },
 }
@@ -54,133 +54,134 @@ impl From<Command> for Instruction {
     }
 }
 
-/// Names one opening of a room that is on several workers.
+/// Id for one opening of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SharingId(pub u64);
 
-/// Lets a worker share a room with others.
+/// Instruction to share a room with other workers.
 pub struct Share {
-    /// The opening of the room.
+    /// Opening of the room.
     pub sharing: SharingId,
-    /// The position of the worker that is told.
+    /// Receiver of this instruction.
     pub worker: WorkerId,
-    /// Whether user messages of participants are reported.
+    /// Whether participants' user messages are reported.
     pub reports_messages: bool,
     /// The other workers.
     pub neighbours: Vec<NewNeighbour>,
-    /// Whether these have the room already, and are going to tell of their participants. Otherwise this worker has to.
+    /// Whether the others have the room already and are going to send their participants' state. If not, the receiver
+    /// has to.
     pub is_new: bool,
 }
 
-/// Another worker of a room.
+/// Another worker of a room, newly known.
 pub struct NewNeighbour {
-    /// Its position.
+    /// Index of the worker.
     pub worker: WorkerId,
-    /// Counts what goes there.
+    /// Messages on their way there.
     pub outgoing: Arc<DataLink>,
-    /// Counts what comes from there.
+    /// Messages on their way from there.
     pub incoming: Arc<DataLink>,
 }
 
-/// What workers that share a room tell each other.
+/// Notice between workers that share a room.
 #[derive(Clone)]
 pub enum Notice {
-    /// A participant that is on the sender's worker, with all that mirrors of it have to know.
+    /// State of a participant on the sender's worker.
     Peer(Box<PeerState>),
-    /// All participants that were there when the room was shared have been told of.
+    /// All participants from before the room was shared have been sent.
     AllPeers,
-    /// A track of a participant has a negotiated media section.
+    /// A track has a negotiated media section.
     Published {
-        /// The stream: the track in this codec.
+        /// The track in this codec.
         stream: StreamName,
-        /// Whether the codec is a backup codec of the track.
+        /// Whether this is a backup codec.
         is_backup: bool,
-        /// The ids of its layers.
+        /// RIDs of its layers.
         rids: Vec<String>,
     },
-    /// A track of a participant has ended, or cannot be published.
+    /// A track has ended, or cannot be published.
     Ended {
-        /// The sid of the participant.
+        /// Publisher.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// Track.
         track: TrackSid,
     },
-    /// A track is not sent in a backup codec any more, or cannot be.
+    /// A backup codec is no longer sent, or cannot be.
     BackupEnded(StreamName),
     /// A participant has failed: its tracks have ended, and it publishes no others.
     Failed(ParticipantSid),
-    /// Packets of a stream are to be put into a ring.
+    /// Request to fill a ring with a stream's packets.
     Tap(StreamName, Arc<MirrorRing>),
-    /// Nobody receives a stream there any more.
+    /// Request to stop that.
     Untap(StreamName),
-    /// Receivers of a mirror need a key frame.
+    /// Request for a key frame.
     KeyFrame {
-        /// The stream.
+        /// Stream.
         stream: StreamName,
-        /// The index of the layer.
+        /// Layer index.
         layer: usize,
     },
-    /// How many layers receivers of a mirror have a use for.
+    /// Number of layers in use by a mirror's receivers.
     Used {
-        /// The stream.
+        /// Stream.
         stream: StreamName,
-        /// The layers, from the lowest.
+        /// Layers, from the lowest.
         layers: usize,
     },
     /// Whether receivers wait for a backup codec that is not sent.
     Awaited {
-        /// The stream that is missing.
+        /// The missing stream.
         stream: StreamName,
-        /// Whether any do.
+        /// Whether there are any.
         is_awaited: bool,
     },
     /// A participant has subscribed to a track.
     Subscribed {
-        /// The sid of the publisher.
+        /// Publisher.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// Track.
         track: TrackSid,
     },
-    /// A message of a participant.
+    /// A participant's message.
     Message {
-        /// The sid of the participant.
+        /// Sender.
         sender: ParticipantSid,
         /// Reliable or lossy.
         kind: DataKind,
-        /// The message and its receivers.
+        /// Message and its receivers.
         routed: Arc<Routed>,
     },
-    /// A packet of a data track, with the handle of its publisher.
+    /// Packet of a data track, with the publisher's handle.
     DataPacket {
-        /// The sid of the publisher.
+        /// Publisher.
         publisher: ParticipantSid,
-        /// The packet.
+        /// Packet.
         packet: Arc<[u8]>,
     },
-    /// The receivers for which senders wait have caught up.
+    /// The receivers have caught up for which senders wait.
     CaughtUp,
 }
 
 /// A track in one of its codecs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamName {
-    /// The sid of the publisher.
+    /// Publisher.
     pub publisher: ParticipantSid,
-    /// The sid of the track.
+    /// Track.
     pub track: TrackSid,
-    /// The codec.
+    /// Codec.
     pub codec: Codec,
 }
 
-/// What mirrors of a participant have to know.
+/// Participant state for mirrors.
 #[derive(Clone)]
 pub struct PeerState {
-    /// The participant, with its permissions.
+    /// The participant, with its current permissions.
     pub info: NewPeer,
-    /// Its tracks that are announced only.
+    /// Tracks without a media section.
     pub announced: Vec<NewTrack>,
-    /// Its tracks that have a media section, with their codecs and the ids of their layers.
+    /// Tracks with a media section, with their codec and RIDs.
     pub published: Vec<(NewTrack, Codec, Vec<String>)>,
-    /// Its data tracks, with their handles and whether they are muted.
+    /// Data tracks with their handle and whether they are muted.
     pub data_tracks: Vec<(TrackSid, u16, bool)>,
 }

@@ -1,4 +1,4 @@
-//! On which workers a room is, where its participants live, and which of its workers a command concerns.
+//! Placement of rooms and participants on workers, and routing of commands to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,44 +13,50 @@ use crate::mirror::WorkerId;
 use crate::notice::{Instruction, NewNeighbour, Share, SharingId};
 use crate::snapshot::PeerSnapshot;
 
-/// From which share of its time on a worker is half busy, in thousandths.
+/// WorkerLoad from which a worker counts as half busy, in thousandths of its time.
 const HALF: u64 = 500;
 
-/// How much a worker has to do.
+/// WorkerLoad of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Load {
-    /// Whether it takes no further participants.
+pub struct WorkerLoad {
+    /// Whether the worker accepts no further participants.
     pub is_full: bool,
-    /// The share of its time in which it is busy, in thousandths.
+    /// Busy share of its time, in thousandths.
     pub busy: u64,
-    /// Its participants.
+    /// Number of participants.
     pub peers: u64,
 }
 
-/// Returns the worker of a new participant: the preferred one until that is half busy, then the least busy one.
-pub fn choose(preferred: WorkerId, loads: impl Iterator<Item = Load> + Clone) -> WorkerId {
-    let is_idle = |load: Load| !load.is_full && load.busy < HALF;
+/// Returns the worker for a new participant: the preferred one until it is half busy, then the least busy one.
+pub fn choose_worker(
+    preferred: WorkerId,
+    loads: impl Iterator<Item = WorkerLoad> + Clone,
+) -> WorkerId {
+    let is_idle = |load: WorkerLoad| !load.is_full && load.busy < HALF;
     if loads.clone().nth(preferred.0).is_some_and(is_idle) {
         return preferred;
     }
+    // `WorkerLoad`'s field order is the order of preference. A full worker comes last: if all are full, it rejects the
+    // participant itself.
     let least = loads.enumerate().min_by_key(|(_, load)| *load);
     least.map_or(preferred, |(worker, _)| WorkerId(worker))
 }
 
-/// The workers of a room, and its participants' places on them.
+/// Workers of a room, and the placement of its participants.
 #[derive(Debug)]
 pub struct Placement {
     sharing: SharingId,
-    /// The workers, that of the first participant first.
+    /// Workers, in the order in which the room was opened on them.
     workers: Vec<WorkerId>,
-    /// The participants that do not live on the first one.
+    /// Participants that are not on the first worker.
     elsewhere: HashMap<ParticipantSid, WorkerId>,
     reports_messages: bool,
 }
 
 impl Default for Placement {
-    /// A room without participants is on no worker.
+    /// Creates a placement without workers.
     fn default() -> Self {
+        // Unique in the process, to tell rooms apart that had the same name.
         static OPENED: AtomicU64 = AtomicU64::new(0);
         Self {
             sharing: SharingId(OPENED.fetch_add(1, Ordering::Relaxed)),
@@ -62,13 +68,13 @@ impl Default for Placement {
 }
 
 impl Placement {
-    /// Returns the worker on which the room was opened; `None` before its first participant has come.
+    /// Returns the first worker; `None` before the first participant.
     pub fn first(&self) -> Option<WorkerId> {
         self.workers.first().copied()
     }
 
-    /// Puts a command into the queues of the workers that it concerns. What concerns mirrors comes to them first: see
-    /// [`notice`](crate::notice). `choose` returns the worker of a new participant.
+    /// Puts a command into the queues of the workers concerned, mirrors first: see [`notice`](crate::notice). `choose`
+    /// returns the worker for a new participant.
     pub fn route(
         &mut self,
         command: Command,
@@ -82,12 +88,13 @@ impl Placement {
             }
             Command::Peer { peer, command } => self.route_to_peer(peer, command, put),
             Command::CloseRoom => {
+                // A new opening, with a new id: late notices for the old one are recognized and dropped.
                 for worker in std::mem::take(self).workers {
                     put(worker, Command::CloseRoom.into());
                 }
             }
             Command::ReportMessages { enabled } => {
-                // A room that is on no worker is not known yet.
+                // Without workers, the room does not exist: a worker would ignore this command, too.
                 self.reports_messages = enabled && !self.workers.is_empty();
                 for worker in &self.workers {
                     put(*worker, Command::ReportMessages { enabled }.into());
@@ -101,7 +108,7 @@ impl Placement {
                     put(first, Command::SendData(message).into());
                 }
             }
-            Command::Snapshot { peers, reply } => self.ask(peers, reply, put),
+            Command::Snapshot { peers, reply } => self.request_snapshots(peers, reply, put),
         }
     }
 
@@ -115,8 +122,10 @@ impl Placement {
             self.share(worker, &mut put);
         }
         if self.first() != Some(worker) {
+            // Most rooms are on one worker, so nothing is stored for its participants.
             self.elsewhere.insert(info.sid.clone(), worker);
         }
+        // The mirror must exist before the participant's worker can send notices about it.
         for other in self.workers.iter().filter(|other| **other != worker) {
             let (peer, home) = (info.clone(), worker);
             put(*other, Instruction::AddMirror { peer, home });
@@ -124,8 +133,9 @@ impl Placement {
         put(worker, Command::AddPeer(info).into());
     }
 
-    /// Adds a worker to those of the room. It hears of the others before they hear of it.
+    /// Adds a worker to the room. It receives the others' introduction before they receive its own.
     fn share(&mut self, worker: WorkerId, put: &mut impl FnMut(WorkerId, Instruction)) {
+        // Each pair of workers has a counter per direction, which both ends share.
         let others = std::mem::take(&mut self.workers);
         let links = |_: &WorkerId| [Arc::<DataLink>::default(), Arc::default()];
         let links: Vec<_> = others.iter().map(links).collect();
@@ -164,6 +174,7 @@ impl Placement {
         command: PeerCommand,
         mut put: impl FnMut(WorkerId, Instruction),
     ) {
+        // Without workers, the participant cannot have joined.
         let Some(home) = self.home(&peer) else {
             return;
         };
@@ -172,19 +183,21 @@ impl Placement {
                 put(*worker, copy.for_peer(peer.clone()).into());
             }
         }
+        // `home` is known by now, so this command still reaches it.
         if matches!(command, PeerCommand::Remove) {
             self.elsewhere.remove(&peer);
         }
         put(home, command.for_peer(peer).into());
     }
 
-    /// Returns where a participant lives. One that is not known is as good as on the first worker, which does not know it either.
+    /// Returns a participant's worker. An unknown participant counts as being on the first one, which ignores its
+    /// commands.
     fn home(&self, peer: &ParticipantSid) -> Option<WorkerId> {
         self.elsewhere.get(peer).copied().or_else(|| self.first())
     }
 
-    /// Asks each worker for the state of its participants, and gives all answers at once.
-    fn ask(
+    /// Requests the state of participants from each worker, and merges the replies into one.
+    fn request_snapshots(
         &self,
         peers: Vec<ParticipantSid>,
         reply: Reply<Vec<PeerSnapshot>>,
@@ -201,6 +214,7 @@ impl Placement {
                 None => asked.push((home, vec![peer])),
             }
         }
+        // A reply is due even for an empty list, after everything that is queued.
         if asked.is_empty() {
             asked.push((first, Vec::new()));
         }
@@ -211,7 +225,7 @@ impl Placement {
     }
 }
 
-/// Returns what mirrors of a participant have to do of its command; `None` if it does not concern them.
+/// Returns the part of a command that concerns a participant's mirrors; `None` if they ignore it.
 fn for_mirrors(command: &PeerCommand) -> Option<PeerCommand> {
     Some(match command {
         PeerCommand::Remove => PeerCommand::Remove,
@@ -235,11 +249,12 @@ fn for_mirrors(command: &PeerCommand) -> Option<PeerCommand> {
     })
 }
 
-/// The answers that have come, where they go together, and how many are missing.
-type Answers = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
+/// Collected snapshots, the reply for all of them, and the number of missing parts.
+type SnapshotParts = (Vec<PeerSnapshot>, Option<Reply<Vec<PeerSnapshot>>>, usize);
 
-/// Returns so many replies whose answers are one.
+/// Splits a reply into parts, which are merged into one.
 fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSnapshot>>> {
+    // The usual case needs neither lock nor copy.
     if count == 1 {
         return vec![reply];
     }
@@ -247,7 +262,7 @@ fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSna
     let part = |_| {
         let answers = Arc::clone(&answers);
         Reply::new(move |part: Vec<PeerSnapshot>| {
-            let complete = add_answer(&mut answers.lock(), part);
+            let complete = add_part(&mut answers.lock(), part);
             if let Some((reply, all)) = complete {
                 reply.send(all);
             }
@@ -256,13 +271,14 @@ fn split(reply: Reply<Vec<PeerSnapshot>>, count: usize) -> Vec<Reply<Vec<PeerSna
     (0..count).map(part).collect()
 }
 
-/// Adds an answer. Returns all of them with where they go once they are complete.
-fn add_answer(
-    (all, reply, missing): &mut Answers,
+/// Adds a part. Returns the reply and all parts once they are complete.
+fn add_part(
+    (all, reply, missing): &mut SnapshotParts,
     part: Vec<PeerSnapshot>,
 ) -> Option<(Reply<Vec<PeerSnapshot>>, Vec<PeerSnapshot>)> {
     all.extend(part);
     *missing -= 1;
+    // If a worker stops, its part is dropped, and with the last part the reply: the caller then stops waiting.
     let reply = reply.take_if(|_| *missing == 0)?;
     Some((reply, std::mem::take(all)))
 }
@@ -275,7 +291,7 @@ mod tests {
     use crate::command::ConnectionMode;
     use crate::worker::tests::commands::new_peer;
 
-    /// What is put into which queue, in a short form.
+    /// Returns the routed instructions in a short form, with their worker.
     fn routed(placement: &mut Placement, command: Command, worker: usize) -> Vec<(usize, String)> {
         let mut put = Vec::new();
         placement.route(
@@ -420,16 +436,16 @@ mod tests {
     #[test]
     fn participants_come_to_the_preferred_worker_until_it_is_half_busy_and_then_to_the_least_busy()
     {
-        let load = |busy, peers| Load {
+        let load = |busy, peers| WorkerLoad {
             is_full: false,
             busy,
             peers,
         };
-        let full = |busy, peers| Load {
+        let full = |busy, peers| WorkerLoad {
             is_full: true,
             ..load(busy, peers)
         };
-        let chosen = |loads: &[Load]| choose(WorkerId(1), loads.iter().copied()).0;
+        let chosen = |loads: &[WorkerLoad]| choose_worker(WorkerId(1), loads.iter().copied()).0;
         assert_eq!(chosen(&[load(0, 0), load(499, 90)]), 1);
         assert_eq!(chosen(&[load(0, 0), load(500, 90)]), 0);
         assert_eq!(chosen(&[load(300, 0), load(500, 9), load(200, 50)]), 2);

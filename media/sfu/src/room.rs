@@ -1,4 +1,4 @@
-//! The control side's end of a room.
+//! The control side's handle to a room.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use parking_lot::Mutex;
 use crate::command::Command;
 use crate::driver::WorkerMetrics;
 use crate::mirror::WorkerId;
-use crate::placement::{Load, Placement, choose};
+use crate::placement::{Placement, WorkerLoad, choose_worker};
 use crate::queue::WorkerSender;
 
-/// A worker as rooms know it.
-pub(crate) struct WorkerEnd {
-    /// Sends commands to the worker.
+/// A worker, as seen by rooms.
+pub(crate) struct WorkerHandle {
+    /// Queue for commands.
     pub sender: WorkerSender,
-    /// What it has done, and how busy it is.
+    /// Counters and load.
     pub metrics: Arc<WorkerMetrics>,
-    /// The most participants that it takes.
+    /// Maximum number of participants.
     pub most_peers: usize,
 }
 
-impl WorkerEnd {
-    fn load(&self) -> Load {
+impl WorkerHandle {
+    fn load(&self) -> WorkerLoad {
+        // From another thread: a slightly old value only makes the choice less exact.
         let peers = self.metrics.peers.load(Ordering::Relaxed);
-        Load {
+        WorkerLoad {
             is_full: peers >= self.most_peers as u64,
             busy: self.metrics.busy_thousandths.load(Ordering::Relaxed),
             peers,
@@ -34,12 +35,13 @@ impl WorkerEnd {
     }
 }
 
-/// The way to the workers of a room, which is opened on them as its participants come. Dropping it closes the room
-/// ([`Command::CloseRoom`]).
+/// Handle to a room's workers. The room is opened on a worker with its first participant there, and closed when this is
+/// dropped ([`Command::CloseRoom`]).
 pub struct RoomHandle {
     room: NamespacedRoom,
-    workers: Arc<[WorkerEnd]>,
-    /// The worker that its first participant comes to, unless that is busy; counted among the rooms of that worker.
+    workers: Arc<[WorkerHandle]>,
+    /// Worker for the first participant, unless it is busy. The room counts among this worker's rooms while the handle
+    /// exists.
     preferred: (WorkerId, WorkerSender),
     placement: Mutex<Placement>,
 }
@@ -47,7 +49,7 @@ pub struct RoomHandle {
 impl RoomHandle {
     pub(crate) fn new(
         room: NamespacedRoom,
-        workers: Arc<[WorkerEnd]>,
+        workers: Arc<[WorkerHandle]>,
         preferred: (WorkerId, WorkerSender),
     ) -> Self {
         Self {
@@ -58,14 +60,15 @@ impl RoomHandle {
         }
     }
 
-    /// Sends a command. Never blocks. The command is lost if the workers have been stopped, or if a client has caused too many.
+    /// Sends a command without blocking. It is lost if the workers have stopped, or if a client has caused too many.
     pub fn send(&self, command: Command) {
         let choose = |placement: &Placement| {
             let preferred = placement.first().unwrap_or(self.preferred.0);
-            choose(preferred, self.workers.iter().map(WorkerEnd::load))
+            choose_worker(preferred, self.workers.iter().map(WorkerHandle::load))
         };
-        // Commands that concern several workers reach each of them in the same order.
+        // The lock is held while sending: commands for several workers must reach each of them in the same order.
         self.placement
+            // With participants, their first worker is preferred: a room on one worker needs no mirrors.
             .lock()
             .route(command, choose, |worker, instruction| {
                 if let Some(worker) = self.workers.get(worker.0) {
@@ -74,7 +77,7 @@ impl RoomHandle {
             });
     }
 
-    /// Returns the name of the room.
+    /// Returns the room's name.
     pub fn room(&self) -> &NamespacedRoom {
         &self.room
     }

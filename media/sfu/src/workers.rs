@@ -11,13 +11,13 @@ use crate::config::Config;
 use crate::driver::{BindError, Neighbours, WorkerMetrics, WorkerThread, start_worker};
 use crate::event::EventSink;
 use crate::mirror::WorkerId;
-use crate::room::{RoomHandle, WorkerEnd};
+use crate::room::{RoomHandle, WorkerHandle};
 
 /// The media workers of a process. Dropping it stops them; connections are not closed cleanly then.
 pub struct Workers {
     threads: Vec<WorkerThread>,
     /// The workers as rooms know them.
-    ends: Arc<[WorkerEnd]>,
+    ends: Arc<[WorkerHandle]>,
 }
 
 impl Workers {
@@ -36,7 +36,7 @@ impl Workers {
             return Err(BindError::NoPort);
         }
         neighbours.introduce(threads.iter().map(|thread| thread.sender.clone()));
-        let end = |thread: &WorkerThread| WorkerEnd {
+        let end = |thread: &WorkerThread| WorkerHandle {
             sender: thread.sender.clone(),
             metrics: thread.metrics.clone(),
             most_peers: config.limits.peers,

@@ -20,7 +20,9 @@ impl Neighbours {
         let workers = self.0.get().into_iter().flatten().enumerate();
         for (index, worker) in workers {
             let is_for = |to: usize| to == index;
-            let told = crossings.told.extract_if(.., |(to, ..)| is_for(to.0));
+            let told = crossings
+                .instructions
+                .extract_if(.., |(to, ..)| is_for(to.0));
             let ready = crossings
                 .ready
                 .iter()

@@ -146,7 +146,7 @@ impl Driver {
                 usize::try_from(busy.as_micros()).unwrap_or(usize::MAX),
             );
             if let Some((worked, waited)) = workload.note_end(done) {
-                self.worker.note_work(worked, waited);
+                self.worker.record_work(worked, waited);
                 set(&self.metrics.busy_thousandths, workload.busy_thousandths());
             }
         }

@@ -1,5 +1,5 @@
-//! Which layers a participant receives: what it asks for, what its role allows, what its network carries, what is live. Recorders get
-//! layers in the same way, without a network.
+//! Layer choice per participant: the best that fits the subscriber's settings, its role and bandwidth allow, and the
+//! publisher sends. Recorders get their layers in the same way, without a bandwidth limit.
 
 use std::time::Instant;
 
@@ -17,20 +17,21 @@ use crate::event::PeerEvent;
 use crate::measure::RateMeter;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
-/// Bitrates of layers that nothing is known of, worst first, in bits per second.
+/// Bitrates for layers that were neither measured nor announced, lowest first, in bit/s: about the
+/// presets in LiveKit's JavaScript client for 180p, 360p and 720p.
 const USUAL_BITRATES: [u64; 3] = [150_000, 500_000, 1_700_000];
 
-/// Bitrate of an audio track that nothing is known of, in bits per second.
+/// Bitrate for an audio track that was not measured, in bit/s.
 const USUAL_AUDIO: u64 = 40_000;
 
-/// The priority of a screen share. The lowest is first; clients' own priorities begin at 1.
+/// Priority of a screen share. The lowest number comes first; clients' own priorities start at 1.
 const SCREEN_PRIORITY: u32 = 0;
 
-/// The priority of a video for which the client set none.
+/// Priority of a video if the client set none.
 const NO_PRIORITY: u32 = u32::MAX;
 
 impl Worker {
-    /// Takes an estimate of the bandwidth to a client. One that does not say how it receives is not limited.
+    /// Handles an estimate of the bandwidth to a client. A client that sends no feedback is not limited.
     pub(super) fn handle_estimate(&mut self, key: TransportKey, estimate: &BweKind) {
         let Some(transport) = self.connections.get_mut(key) else {
             return;
@@ -38,12 +39,14 @@ impl Worker {
         let bitrate = match estimate {
             BweKind::Twcc {
                 estimate,
+                // Without transport-wide feedback, str0m repeats its last estimate once. It means nothing then.
                 can_probe,
             } => can_probe.then_some(*estimate),
             BweKind::Remb { estimate, .. } => Some(*estimate),
             _ => return,
         };
         let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer());
+        // The publisher's connection has estimates, too, but carries no media to the client.
         if counts
             && self
                 .roster
@@ -54,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Chooses the layers that a participant receives, and requests the key frames with which they begin.
+    /// Chooses a participant's layers, and requests the key frames with which they start.
     pub(super) fn allocate(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key).filter(|peer| !peer.has_failed) else {
             return;
@@ -69,6 +72,7 @@ impl Worker {
             let Some(track) = self.tracks.get_mut(track_key) else {
                 continue;
             };
+            // It waits for a codec, so nothing is sent.
             if section.sent().is_none() && track.is_awaited_by(key) {
                 continue;
             }
@@ -83,6 +87,7 @@ impl Worker {
                 videos.push(video);
                 is_video_wanted |= !track.is_muted && !settings.is_disabled;
                 tracks.push((track_key, steps));
+            // Audio is never paused or reduced: its share is subtracted from the budget first.
             } else {
                 audio_bitrate += audio_rate(track);
                 if let Some(subscription) = track.subscription_of(key) {
@@ -104,11 +109,13 @@ impl Worker {
                 0
             }
         };
+        // With the audio, since the estimation covers the whole connection.
         self.set_bitrates(
             key,
             with_audio(allocation.next_bitrate),
             with_audio(allocation.best_bitrate),
         );
+        // Otherwise the estimate would return only slowly to a bitrate that the network has carried before.
         self.make_room(key, allocation.bitrate + audio_bitrate);
         for ((track, steps), chosen) in tracks.into_iter().zip(allocation.layers) {
             let is_paused = chosen.is_none() && !steps.is_empty();
@@ -122,7 +129,7 @@ impl Worker {
         self.request_key_frames_of(key);
     }
 
-    /// Chooses anew what the receivers of a track get, after its layers have changed.
+    /// Chooses the layers of a track's receivers after its layers have changed.
     pub(super) fn allocate_receivers(&mut self, track: TrackKey) {
         self.choose_recorded_layers(track);
         let receivers: Vec<_> = self
@@ -137,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Gives a track a recorder, or changes the layer that its recorder wants.
+    /// Adds a recorder, or changes its settings.
     pub(super) fn attach_recorder(&mut self, key: PeerKey, sid: &TrackSid, new: NewRecorder) {
         let Some(track_key) = self.track_of(key, sid) else {
             return;
@@ -149,7 +156,7 @@ impl Worker {
         self.report_quality_use(track_key);
     }
 
-    /// Takes a recorder from a track.
+    /// Removes a recorder.
     pub(super) fn detach_recorder(&mut self, key: PeerKey, sid: &TrackSid, egress: &EgressId) {
         let Some(track_key) = self.track_of(key, sid) else {
             return;
@@ -160,7 +167,7 @@ impl Worker {
         self.report_quality_use(track_key);
     }
 
-    /// Handles a recorder's need for a key frame.
+    /// Handles a recorder's key frame request.
     pub(super) fn request_recorded_key_frame(
         &mut self,
         key: PeerKey,
@@ -176,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Chooses the layers that the recorders of a track get, and requests the key frames with which they begin.
+    /// Chooses the layers of a track's recorders, and requests the key frames with which they start.
     pub(super) fn choose_recorded_layers(&mut self, key: TrackKey) {
         let now = self.now;
         let track = self.tracks.get_mut(key);
@@ -185,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Returns what may be sent to a participant, to which so much is sent now, in bits per second.
+    /// Returns the bitrate limit for a participant in bit/s, given the bitrate being sent; `None` without limit.
     fn budget(&mut self, key: PeerKey, sent: u64) -> Option<u64> {
         let peer = self.roster.get(key)?;
         let transport = self.connections.get_mut(peer.subscriber);
@@ -198,7 +205,7 @@ impl Worker {
         [capacity, limit].into_iter().flatten().min()
     }
 
-    /// Lets the bandwidth estimation rest while no video is to be sent on the sections for it.
+    /// Suspends bandwidth estimation while there is no video to send.
     fn rest(&mut self, key: PeerKey, is_resting: bool) {
         let Some(subscriber) = self.roster.get(key).map(|peer| peer.subscriber) else {
             return;
@@ -213,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// Tells the bandwidth estimation what is to be tried.
+    /// Sets the bitrates up to which the bandwidth estimation probes.
     fn set_bitrates(&mut self, key: PeerKey, next: u64, best: u64) {
         let Some(peer) = self.roster.get(key) else {
             return;
@@ -223,7 +230,7 @@ impl Worker {
             .permissions
             .subscribe_max_kbps
             .map_or(u64::MAX, |kbps| u64::from(kbps) * 1000);
-        // Padding makes room for what the network has not shown to carry, never for what the role forbids.
+        // Probing measures the network's capacity. There is no point in exceeding the role's limit.
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
         let Some(transport) = self.connections.get_mut(peer.subscriber) else {
             return;
@@ -235,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// Lets the bandwidth estimation allow what is going to be sent.
+    /// Raises the estimate, if necessary, to the bitrate that will be sent.
     fn make_room(&mut self, key: PeerKey, bitrate: u64) {
         let subscriber = self.roster.get(key).map(|peer| peer.subscriber);
         if let Some(transport) = subscriber.and_then(|key| self.connections.get_mut(key)) {
@@ -243,7 +250,13 @@ impl Worker {
         }
     }
 
-    fn set_layer(&mut self, key: PeerKey, track: TrackKey, step: Option<Step>, is_paused: bool) {
+    fn set_layer(
+        &mut self,
+        key: PeerKey,
+        track: TrackKey,
+        step: Option<LayerStep>,
+        is_paused: bool,
+    ) {
         let Some(track) = self.tracks.get_mut(track) else {
             return;
         };
@@ -253,6 +266,7 @@ impl Worker {
         };
         subscription.choice.set_target(step.map(|step| step.layer));
         subscription.choice.temporal = step.and_then(|step| step.temporal);
+        // Reported once per change, although `allocate` runs every second.
         if std::mem::replace(&mut subscription.is_paused, is_paused) == is_paused {
             return;
         }
@@ -270,29 +284,32 @@ impl Worker {
     }
 }
 
-/// What can be sent of a video. With each step, more is.
+/// Amount of a video that can be sent. Each step sends more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct LayerStep {
     layer: usize,
-    /// The best temporal layer; `None` for all.
+    /// Highest temporal layer; `None` for all.
     temporal: Option<u8>,
 }
 
-/// Returns what a participant wants of a video, as steps from the least on; one that is reduced can get the lowest layer only.
+/// Returns a participant's demand for a video, and its steps from the lowest. A reduced participant gets the lowest
+/// layer only.
 fn demand(
     track: &mut PublishedTrack,
     key: PeerKey,
     settings: TrackSettings,
     is_reduced: bool,
     now: Instant,
-) -> (Vec<Step>, VideoDemand) {
+) -> (Vec<LayerStep>, VideoDemand) {
     let wanted = track
         .wanted_layer(settings)
+        // Packets of the lowest layer are fewest, and cost the thread least.
         .map(|wanted| if is_reduced { 0 } else { wanted });
+    // A layer that has stopped must not be a target: its receivers would wait for it in vain.
     let best = wanted.and_then(|wanted| track.best_live_layer(wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     let steps = steps(track, layers, now);
-    let rate = |step: &Step| {
+    let rate = |step: &LayerStep| {
         track
             .is_live(step.layer, now)
             .then(|| step_rate(track, *step))
@@ -302,7 +319,7 @@ fn demand(
     let sent = track
         .subscription_of(key)
         .map(|subscription| subscription.choice);
-    let is_sent = |step: &Step| {
+    let is_sent = |step: &LayerStep| {
         sent.is_some_and(|sent| {
             sent.current == Some(step.layer)
                 && (step.temporal.is_none() || step.temporal == sent.temporal)
@@ -319,11 +336,14 @@ fn demand(
     )
 }
 
-/// Returns the steps of so many layers: the temporal ones of the lowest that is live, and then one layer after another.
-fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
+/// Returns the steps of this many layers: first the temporal layers of the lowest live layer, then one layer after
+/// another.
+fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<LayerStep> {
     let lowest = (0..layers).find(|layer| track.is_live(*layer, now));
     let mut steps = Vec::new();
     for layer in 0..layers {
+        // Only there: between higher layers, the next lower layer is the better way to save bitrate. Without
+        // measurements, nothing is known about temporal layers.
         if Some(layer) == lowest && !track.is_muted {
             let measured = track
                 .layers
@@ -331,12 +351,12 @@ fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
                 .map_or(0, PublishedLayer::measured_temporal_layers);
             let lower =
                 (0..measured.saturating_sub(1)).filter_map(|temporal| u8::try_from(temporal).ok());
-            steps.extend(lower.map(|temporal| Step {
+            steps.extend(lower.map(|temporal| LayerStep {
                 layer,
                 temporal: Some(temporal),
             }));
         }
-        steps.push(Step {
+        steps.push(LayerStep {
             layer,
             temporal: None,
         });
@@ -346,14 +366,15 @@ fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
 
 fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
     match settings.priority {
+        // 0 is protobuf's default: the client set none.
         0 if track.source == TrackSource::ScreenShare => SCREEN_PRIORITY,
         0 => NO_PRIORITY,
         priority => priority,
     }
 }
 
-/// Returns what a step takes.
-fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
+/// Returns a step's bitrate.
+fn step_rate(track: &PublishedTrack, step: LayerStep) -> LayerRate {
     let rate = layer_rate(track, step.layer);
     let Some((temporal, layer)) = step.temporal.zip(track.layers.get(step.layer)) else {
         return rate;
@@ -365,6 +386,7 @@ fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
             .sum::<u64>()
     };
     let (part, all) = (share(layer.up_to(temporal)), share(&layer.temporal_rates));
+    // Only the share is used, so that it applies to the peak, and to an announced bitrate, too.
     let of_part = |bits: u64| bits.saturating_mul(part) / all.max(1);
     LayerRate {
         mean: of_part(rate.mean),
@@ -372,8 +394,8 @@ fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
     }
 }
 
-/// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual. Of a stream with layers,
-/// those below it are sent as well where they are needed.
+/// Returns a layer's bitrate as measured, or else as announced, or else the usual one; 0 for a muted track. In a stream
+/// with layers, the lower ones are included if they are sent along.
 fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     if track.is_muted {
         return LayerRate { mean: 0, peak: 0 };
@@ -386,7 +408,7 @@ fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     })
 }
 
-/// Returns what the packets of a layer take.
+/// Returns the bitrate of a layer's own packets.
 fn own_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     let measured = track
         .layers

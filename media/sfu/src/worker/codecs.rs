@@ -1,4 +1,4 @@
-//! In which of its codecs a receiver gets a track.
+//! Choice of a receiver's codec for a track.
 
 use str0m::format::PayloadParams;
 use str0m::media::Mid;
@@ -8,7 +8,8 @@ use crate::codec::Codec;
 use crate::transport::{PeerKey, TrackKey, Transport};
 
 impl PublishedTrack {
-    /// Returns the codecs of the track, of which this is the first, each with the track in it.
+    /// Returns the codecs of a track, first one first, each with its key if it is being sent. `self` is the first
+    /// codec.
     pub fn codecs(&self, key: TrackKey) -> Vec<(OfferedCodec, Option<TrackKey>)> {
         let first = (
             OfferedCodec {
@@ -39,7 +40,7 @@ impl PublishedTrack {
     }
 }
 
-/// Returns the parameters with which a client negotiated the codec on a section; `None` if it did not.
+/// Returns the parameters that a client negotiated for a codec on a section, if it did.
 pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Option<PayloadParams> {
     let rtc = transport.rtc();
     let media = rtc.media(mid)?;
@@ -47,37 +48,40 @@ pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Optio
         .codec_config()
         .params()
         .iter()
+        // The connection's parameters are for all sections, and each section accepts a part of them.
         .filter(|params| media.remote_pts().contains(&params.pt()));
     params
         .find(|params| Codec::from_rtc(params.spec().codec) == Some(codec))
         .copied()
 }
 
-/// A codec of a track.
+/// Codec of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfferedCodec {
-    /// The codec's name, whatever its parameters.
+    /// Codec, whatever its parameters.
     pub codec: Codec,
-    /// Whether the publisher sends it. If not, it does so when it is asked.
+    /// Whether the publisher sends it. If not, it starts on request.
     pub is_sent: bool,
 }
 
-/// How a receiver gets a track, by the index of the codec.
+/// Codec for a receiver, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecChoice {
-    /// In a codec that the publisher sends.
+    /// A codec that the publisher sends.
     Sent(usize),
-    /// In a codec that the publisher is to be asked for.
+    /// A codec that must be requested from the publisher.
     Awaited(usize),
 }
 
-/// Chooses the codec of a track for a receiver: of those that it can decode the first one that the publisher sends, or else the first
-/// one that it would send. With `prefers_backup`, the codecs behind the first one come before that. `None` if it can decode none.
+/// Chooses a receiver's codec among its decoders: the first codec that the publisher sends, or else the first that it
+/// could send. With `prefers_backup`, backup codecs come before the first codec. `None` if the receiver can decode
+/// none.
 pub fn choose_codec(
     codecs: &[OfferedCodec],
     prefers_backup: bool,
     can_decode: impl Fn(Codec) -> bool,
 ) -> Option<CodecChoice> {
+    // Number of codecs to try last.
     let backups = if prefers_backup {
         1.min(codecs.len())
     } else {
@@ -88,6 +92,7 @@ pub fn choose_codec(
         in_order()
             .find(|index| codecs[*index].is_sent == is_sent && can_decode(codecs[*index].codec))
     };
+    // A codec that is sent already comes first: another one costs the publisher a second encoder.
     find(true)
         .map(CodecChoice::Sent)
         .or_else(|| find(false).map(CodecChoice::Awaited))

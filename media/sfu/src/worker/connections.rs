@@ -1,4 +1,4 @@
-//! The connections of a worker: which ones there are, which a datagram is for, and when each is driven.
+//! A worker's connections, the mapping from datagrams to them, and their deadlines.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,41 +21,41 @@ use crate::transport::{
     TransportRole, TransportSettings,
 };
 
-/// A datagram, or a packet of a TCP connection, as it was received.
+/// Datagram, or a packet from a TCP connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// The client's address, and how the packet came.
+    /// Client address and protocol.
     pub source: Source,
-    /// The server's address as clients know it.
+    /// Server address as advertised to clients.
     pub destination: SocketAddr,
-    /// The bytes of the datagram.
+    /// The bytes, without any framing.
     pub contents: &'a [u8],
 }
 
-/// The most packets that a connection sends when it is closed.
+/// Limit for packets that a connection sends while it closes.
 const LAST_PACKETS: usize = 32;
 
-/// The connections of a worker.
+/// A worker's connections.
 ///
-/// Senders of reliable messages wait for receivers that are slower. str0m reads what it has received at once, so a connection's packets
-/// with messages are held before it. What the client has sent and the server has not acknowledged is bounded by SCTP: so the client
-/// sends no faster than the slowest of its receivers takes its messages. [`Backlog`](crate::data::Backlog) decides for how long a
-/// receiver is waited for.
+/// Senders of reliable messages wait for slower receivers. str0m processes its input immediately, so packets with
+/// messages are buffered before they reach it. SCTP bounds the data that a client may send unacknowledged, so the
+/// client slows down to its slowest receiver. [`Backlog`](crate::data::Backlog) decides how long to wait for a
+/// receiver.
 pub struct Connections {
     settings: TransportSettings,
     transports: SlotMap<TransportKey, Box<Transport>>,
     demux: Demux,
     timers: Timers,
-    /// Those that were changed and not driven since.
+    /// Connections that were changed and not driven since, in this order.
     touched: VecDeque<TransportKey>,
-    /// Those of which packets are held.
-    holding: Vec<TransportKey>,
-    /// Whether a receiver for which senders waited may have caught up.
+    /// Connections with buffered packets.
+    buffering: Vec<TransportKey>,
+    /// Whether a receiver may have caught up for which senders waited.
     has_backlog_shrunk: bool,
 }
 
 impl Connections {
-    /// Creates an empty set; the candidates are the addresses that are advertised to clients.
+    /// Creates an empty set. Clients receive these candidates.
     pub fn new(candidates: Vec<Candidate>, config: &Config) -> Self {
         Self {
             settings: TransportSettings::new(candidates, &config.contactable),
@@ -63,22 +63,21 @@ impl Connections {
             demux: Demux::default(),
             timers: Timers::default(),
             touched: VecDeque::new(),
-            holding: Vec::new(),
+            buffering: Vec::new(),
             has_backlog_shrunk: false,
         }
     }
 
-    /// Returns the payload types and parameters of the codecs that are forwarded.
+    /// Returns payload types and parameters for all forwarded codecs.
     pub fn codecs(&self) -> Vec<PayloadParams> {
         self.settings.codecs()
     }
 
-    /// Returns a connection.
     pub fn get(&self, key: TransportKey) -> Option<&Transport> {
         self.transports.get(key).map(|transport| &**transport)
     }
 
-    /// Returns a connection to change. See [`Connections::touch`].
+    /// Returns a connection to change. Afterwards, call [`Connections::touch`].
     pub fn get_mut(&mut self, key: TransportKey) -> Option<&mut Transport> {
         self.transports
             .get_mut(key)
@@ -90,7 +89,6 @@ impl Connections {
         self.transports.values().map(|transport| &**transport)
     }
 
-    /// Returns all connections to change, for tests that look into them.
     #[cfg(test)]
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Transport> {
         self.transports
@@ -98,7 +96,7 @@ impl Connections {
             .map(|transport| &mut **transport)
     }
 
-    /// Returns whether there are none, and nothing that would lead to one.
+    /// Returns whether there are neither connections nor mappings.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.transports.is_empty() && self.demux.is_empty()
@@ -112,6 +110,7 @@ impl Connections {
         full_ice: bool,
         now: Instant,
     ) -> TransportKey {
+        // Created here, since the demux needs the same ones as str0m.
         let credentials = IceCreds::new();
         let transport = Transport::new(
             &self.settings,
@@ -126,12 +125,14 @@ impl Connections {
         key
     }
 
-    /// Closes a connection and forgets it. Its last packets are put into the outbox.
+    /// Closes and removes a connection. Its last packets are put into the outbox.
     pub fn remove(&mut self, key: TransportKey, outbox: &mut Vec<Transmit>) {
+        // From here on, the client's packets are dropped as unknown.
         self.demux.remove(key);
         let Some(mut transport) = self.transports.remove(key) else {
             return;
         };
+        // Senders may have waited for this receiver.
         self.has_backlog_shrunk = true;
         transport.close();
         for _ in 0..LAST_PACKETS {
@@ -143,19 +144,20 @@ impl Connections {
         }
     }
 
-    /// Returns the connection that the source of a datagram is bound to.
+    /// Returns the connection to which a datagram's source is bound.
     pub fn by_source(&self, source: Source) -> Option<TransportKey> {
         self.demux.by_source(source)
     }
 
-    /// Binds a new source to the connection that its STUN request names and whose password it knows, unless so many clients of its
-    /// address are in their handshake.
+    /// Binds a new source to the connection named by its STUN request, if the request is signed with the connection's
+    /// password. Fails if the client's address has too many handshakes in progress.
     pub fn bind_source(
         &mut self,
         datagram: &Datagram<'_>,
         handshakes: usize,
     ) -> Option<TransportKey> {
-        // STUN begins with 0 or 1; the check spares the parser most of what strangers send.
+        // The first byte of a binding request is 0 (RFC 8489, section 5). This check spares the parser most
+        // unauthenticated traffic.
         datagram.contents.first().filter(|byte| **byte < 2)?;
         let message = StunMessage::parse(datagram.contents)
             .ok()
@@ -168,24 +170,25 @@ impl Connections {
             return None;
         }
         let client = ClientAddress::from(datagram.source.address.ip());
-        if !self.get(key)?.is_connected() && !self.demux.begin_handshake(key, client, handshakes) {
+        // An established connection may change its address at any time, as phones do between Wi-Fi and mobile networks.
+        if !self.get(key)?.is_connected() && !self.demux.start_handshake(key, client, handshakes) {
             return None;
         }
         self.demux.bind(datagram.source, key);
         Some(key)
     }
 
-    /// Forgets a source whose TCP connection has ended.
+    /// Unbinds a source whose TCP connection has closed.
     pub fn forget_source(&mut self, source: Source) {
         self.demux.unbind(source);
     }
 
-    /// Makes a connection known by the ICE credentials with which the server restarts ICE.
+    /// Adds a connection's ICE credentials after the server has restarted ICE.
     pub fn restart_ice(&mut self, key: TransportKey, credentials: IceCreds) {
         self.demux.restart(key, credentials);
     }
 
-    /// Makes a connection known by its ICE credentials, if an offer of the client has changed them.
+    /// Adds a connection's current ICE credentials, if a client's offer has changed them.
     pub fn renew_credentials(&mut self, key: TransportKey) {
         if let Some(transport) = self.transports.get_mut(key) {
             let credentials = transport.credentials();
@@ -193,15 +196,16 @@ impl Connections {
         }
     }
 
-    /// Notes that a connection has come up. Returns its participant.
+    /// Records that a connection is established. Returns its participant.
     pub fn connect(&mut self, key: TransportKey) -> Option<PeerKey> {
         let transport = self.transports.get_mut(key)?;
         transport.connect();
+        // The client's address may start the next handshake.
         self.demux.end_handshake(key);
         Some(transport.peer())
     }
 
-    /// Notes that a connection has been changed and must be driven.
+    /// Marks a connection as changed, so that it is driven.
     pub fn touch(&mut self, key: TransportKey) {
         if self
             .transports
@@ -212,36 +216,39 @@ impl Connections {
         }
     }
 
-    /// Takes the connection that has waited to be driven for the longest time.
+    /// Removes and returns the connection that was changed first.
     pub fn next_touched(&mut self) -> Option<TransportKey> {
         self.touched.pop_front()
     }
 
-    /// Sets when a connection has to be driven next.
+    /// Sets a connection's next deadline.
     pub fn set_due(&mut self, key: TransportKey, due: Instant) {
         if let Some(transport) = self.transports.get_mut(key)
+            // `None` if the timer expires earlier anyway.
             && let Some(at) = transport.set_due(due)
         {
             self.timers.arm(at, key);
         }
     }
 
-    /// Returns when [`Connections::take_due`] has something to return.
+    /// Returns the time at which [`Connections::take_due`] has something to return.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// Removes and returns the connections whose deadline was reached, or was to be before it moved.
+    /// Removes and returns the connections whose timer has expired, even if their deadline has moved since.
     pub fn take_due(&mut self, now: Instant) -> Vec<TransportKey> {
         self.timers.take_due(now)
     }
 
-    /// Returns whether a connection has to be driven, of which a timer has fired. One that is due later is armed again.
+    /// Returns whether a connection must be driven after its timer expired. If its deadline is later, the timer is set
+    /// again.
     pub fn fire(&mut self, key: TransportKey, now: Instant) -> bool {
         let Some(transport) = self.transports.get_mut(key) else {
             return false;
         };
         match transport.fire(now) {
+            // The deadline had moved closer, and an earlier timer has expired for it.
             Firing::Replaced => false,
             Firing::Due => true,
             Firing::Early => {
@@ -253,16 +260,18 @@ impl Connections {
         }
     }
 
-    /// Sends as many of a connection's waiting reliable messages as it takes.
+    /// Sends as many of a connection's queued reliable messages as SCTP accepts.
     pub fn send_backlog(&mut self, key: TransportKey, now: Instant) {
         let transport = self.transports.get_mut(key);
         if transport.is_some_and(|transport| transport.send_backlog(now)) {
             self.has_backlog_shrunk = true;
+            // Each message makes SCTP send packets, which only driving the connection produces.
             self.touch(key);
         }
     }
 
-    /// Judges whether a connection takes its messages fast enough to be waited for. Returns whether it does so no more.
+    /// Checks whether a connection accepts its messages fast enough to be waited for. Returns whether it has just
+    /// become too slow.
     pub fn judge_backlog(&mut self, key: TransportKey, now: Instant) -> bool {
         let transport = self.transports.get_mut(key);
         let is_slow = transport.is_some_and(|transport| transport.judge_backlog(now));
@@ -270,7 +279,7 @@ impl Connections {
         is_slow
     }
 
-    /// Lets a sender wait for a receiver of its message, if too much waits for that.
+    /// Makes a sender wait for a receiver whose backlog is too large.
     pub fn await_receiver(&mut self, sender: TransportKey, receiver: TransportKey) {
         if self.is_awaited(receiver)
             && let Some(sender) = self.transports.get_mut(sender)
@@ -279,7 +288,7 @@ impl Connections {
         }
     }
 
-    /// Lets a sender wait for the receivers of its message on another worker, if too much waits for them.
+    /// Makes a sender wait for receivers on another worker, if too many messages are on their way there.
     pub fn await_neighbour(&mut self, sender: TransportKey, link: &Arc<DataLink>) {
         if link.is_awaited()
             && let Some(sender) = self.transports.get_mut(sender)
@@ -288,36 +297,37 @@ impl Connections {
         }
     }
 
-    /// Notes that receivers may have caught up.
-    pub fn note_caught_up(&mut self) {
+    /// Records that receivers may have caught up.
+    pub fn record_catch_up(&mut self) {
         self.has_backlog_shrunk = true;
     }
 
-    /// Returns whether receivers may have caught up since the last call of [`Connections::take_holding`].
+    /// Returns whether receivers may have caught up since the last [`Connections::take_buffering`].
     pub fn has_backlog_shrunk(&self) -> bool {
         self.has_backlog_shrunk
     }
 
-    /// Returns whether so much waits for a receiver that senders wait for it.
+    /// Returns whether senders must wait for a receiver, as its backlog is too large.
     pub fn is_awaited(&self, receiver: TransportKey) -> bool {
         self.get(receiver).is_some_and(Transport::is_awaited)
     }
 
-    /// Holds a packet if it brings messages of a sender that has to wait. Returns whether it is not to be handled now.
-    pub fn hold(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
+    /// Buffers a packet if its sender has to wait. Returns false if the packet must be handled now.
+    pub fn buffer(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
         if !HeldPackets::concern(packet.contents) {
             return false;
         }
+        // During the handshake, DTLS packets carry no messages.
         let Some(transport) = self.get(key).filter(|transport| transport.is_connected()) else {
             return false;
         };
-        // What comes later waits behind what is held.
-        let has_held = transport.holds_packets();
-        if !has_held && !self.has_to_wait(key) {
+        // Later packets wait behind buffered ones, to keep their order.
+        let has_buffered = transport.holds_packets();
+        if !has_buffered && !self.has_to_wait(key) {
             return false;
         }
-        if !has_held {
-            self.holding.push(key);
+        if !has_buffered {
+            self.buffering.push(key);
         }
         let Some(transport) = self.transports.get_mut(key) else {
             return false;
@@ -332,15 +342,17 @@ impl Connections {
             destination,
             contents: contents.to_vec(),
         };
+        // Counts as a packet from the client, which must not seem silent meanwhile.
         transport.hold(packet, now);
         true
     }
 
-    /// Returns whether a receiver of a sender's messages has to catch up.
+    /// Returns whether a receiver of this sender's messages has to catch up.
     fn has_to_wait(&mut self, key: TransportKey) -> bool {
         let Some(sender) = self.transports.get_mut(key) else {
             return false;
         };
+        // Taken out, since looking at receivers borrows all connections.
         let mut awaited = sender.take_awaited();
         awaited.retain(|awaited| match awaited {
             Awaited::Receiver(receiver) => self.is_awaited(*receiver),
@@ -353,49 +365,50 @@ impl Connections {
         has_to_wait
     }
 
-    /// Returns the connections of which packets are held, if a receiver may have caught up since the last call; each is to be
-    /// [released](Connections::release).
-    pub fn take_holding(&mut self) -> Option<Vec<TransportKey>> {
-        std::mem::take(&mut self.has_backlog_shrunk).then(|| std::mem::take(&mut self.holding))
+    /// Removes and returns the connections with buffered packets, if a receiver may have caught up since the last call.
+    /// Each must be passed to [`Connections::release`].
+    pub fn take_buffering(&mut self) -> Option<Vec<TransportKey>> {
+        std::mem::take(&mut self.has_backlog_shrunk).then(|| std::mem::take(&mut self.buffering))
     }
 
-    /// Removes and returns the next packet that is held of a connection, unless its receivers have to catch up still.
+    /// Removes and returns a connection's next buffered packet, unless a receiver still has to catch up.
     pub fn release(&mut self, key: TransportKey) -> Option<HeldPacket> {
+        // Considered again after the next change.
         if self.has_to_wait(key) {
-            self.holding.push(key);
+            self.buffering.push(key);
             return None;
         }
         self.transports.get_mut(key)?.release()
     }
 
-    /// Goes on to hold the packets that are left of a connection, after one was released and handled.
-    pub fn keep_holding(&mut self, key: TransportKey) {
+    /// Buffers a connection's remaining packets again, after one was released and handled.
+    pub fn keep_buffering(&mut self, key: TransportKey) {
+        // More may be released at once, so `take_buffering` must return it again.
         self.has_backlog_shrunk = true;
         if self.get(key).is_some_and(Transport::holds_packets) {
-            self.holding.push(key);
+            self.buffering.push(key);
         }
     }
 }
 
-/// The deadlines of transports. A deadline that moves further away stays where it is, and is put off when it is reached:
-/// most packets move one, and few are ever reached.
+/// Timers for connection deadlines. If a deadline moves into the future, its timer stays and is set again when it
+/// expires: nearly every packet moves a deadline, and few are ever reached.
 #[derive(Debug, Default)]
 struct Timers {
     queue: BinaryHeap<Reverse<(Instant, TransportKey)>>,
 }
 
 impl Timers {
-    /// Adds a deadline.
     fn arm(&mut self, at: Instant, transport: TransportKey) {
         self.queue.push(Reverse((at, transport)));
     }
 
-    /// Returns when [`Timers::take_due`] has something to return.
+    /// Returns the time at which [`Timers::take_due`] has something to return.
     fn next(&self) -> Option<Instant> {
         self.queue.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Removes and returns the transports whose deadline was reached. A deadline may have moved since it was added.
+    /// Removes and returns the transports whose timer has expired. Their deadline may have moved since.
     fn take_due(&mut self, now: Instant) -> Vec<TransportKey> {
         let mut due = Vec::new();
         while let Some(Reverse((_, transport))) = self
@@ -417,7 +430,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection alone.
+    /// Returns a set with one connection.
     fn one_connection(now: Instant) -> (Connections, TransportKey) {
         let mut connections = Connections::new(Vec::new(), &Config::default());
         let key = connections.create(PeerKey::default(), TransportRole::Single, false, now);

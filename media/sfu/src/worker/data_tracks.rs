@@ -1,4 +1,4 @@
-//! Data tracks of participants, and the header of their packets. Only that is read: the payload is the publisher's, and perhaps encrypted.
+//! Data tracks, and the header of their packets. The payload, perhaps encrypted, is not read.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -13,43 +13,44 @@ use conclave_model::TrackSid;
 
 use crate::transport::PeerKey;
 
-/// The bytes of a packet before its extensions and its payload.
+/// Bytes before extensions and payload.
 const HEADER: usize = 12;
-/// Where the handle is.
+/// Position of the handle.
 const HANDLE: std::ops::Range<usize> = 2..4;
-/// The bits of the version in the first byte. It is 0.
+/// Version bits in the first byte; the version is 0.
 const VERSION: u8 = 0b1110_0000;
 
-/// Returns the handle by which a publisher names the track of a packet; `None` if it is no packet that is known.
+/// Returns the publisher's handle for a packet's track; `None` for an unknown format.
 pub fn handle(packet: &[u8]) -> Option<u16> {
     let header = packet.get(..HEADER)?;
     let handle = u16::from_be_bytes(header[HANDLE].try_into().ok()?);
+    // A later version may have the handle elsewhere, so its packets are not forwarded.
     (header[0] & VERSION == 0 && handle != 0).then_some(handle)
 }
 
-/// Sets the handle by which a subscriber knows the track of a packet that has one.
+/// Sets the subscriber's handle for a packet's track.
 pub fn set_handle(packet: &mut [u8], handle: u16) {
     if let Some(field) = packet.get_mut(HANDLE) {
         field.copy_from_slice(&handle.to_be_bytes());
     }
 }
 
-/// The data tracks of a participant.
+/// A participant's data tracks.
 #[derive(Debug, Default)]
 pub struct DataTracks(Vec<DataTrack>);
 
-/// A data track of a participant.
+/// Data track of a participant.
 #[derive(Debug)]
 struct DataTrack {
     sid: TrackSid,
-    /// How its publisher names it in packets.
+    /// The publisher's handle.
     handle: u16,
-    /// Whether nothing of it is forwarded.
+    /// Whether forwarding is stopped.
     is_muted: bool,
     subscribers: Subscribers,
 }
 
-/// The participants that receive a data track, each by a handle of its own.
+/// Subscribers, each with its own handle.
 pub type Subscribers = Vec<(PeerKey, u16)>;
 
 impl DataTracks {
@@ -63,48 +64,49 @@ impl DataTracks {
         });
     }
 
-    /// Ends a track.
     pub fn unpublish(&mut self, sid: &TrackSid) {
         self.0.retain(|track| track.sid != *sid);
     }
 
-    /// Returns the tracks, with their handles and whether they are muted.
+    /// Returns the tracks with their handle and whether they are muted.
     pub fn iter(&self) -> impl Iterator<Item = (&TrackSid, u16, bool)> {
         self.0
             .iter()
             .map(|track| (&track.sid, track.handle, track.is_muted))
     }
 
-    /// Stops or resumes the forwarding of a track.
+    /// Stops or resumes forwarding.
     pub fn set_muted(&mut self, sid: &TrackSid, is_muted: bool) {
         if let Some(track) = self.by_sid(sid) {
             track.is_muted = is_muted;
         }
     }
 
-    /// Forwards a track to a participant, by this handle.
+    /// Forwards a track to a participant, under this handle.
     pub fn subscribe(&mut self, sid: &TrackSid, subscriber: PeerKey, handle: u16) {
+        // At most one handle per subscriber: the newest one.
         self.unsubscribe(sid, subscriber);
         if let Some(track) = self.by_sid(sid) {
             track.subscribers.push((subscriber, handle));
         }
     }
 
-    /// Ends the forwarding of a track to a participant.
+    /// Stops forwarding a track to a participant.
     pub fn unsubscribe(&mut self, sid: &TrackSid, subscriber: PeerKey) {
         if let Some(track) = self.by_sid(sid) {
             track.subscribers.retain(|(other, _)| *other != subscriber);
         }
     }
 
-    /// Takes the subscribers of the track that its publisher names so in packets, to be put back with [`DataTracks::put_back`]; `None`
-    /// if nothing of it is forwarded.
+    /// Removes and returns a track's subscribers, to be returned with [`DataTracks::put_back`]; `None` if the track is
+    /// unknown or muted.
     pub fn take_subscribers(&mut self, handle: u16) -> Option<Subscribers> {
+        // Taken out, since sending needs the participant that owns them. A copy per packet would cost an allocation.
         let track = self.by_handle(handle).filter(|track| !track.is_muted)?;
         Some(std::mem::take(&mut track.subscribers))
     }
 
-    /// Puts the subscribers of a track back, without those that are gone.
+    /// Puts back a track's subscribers.
     pub fn put_back(&mut self, handle: u16, subscribers: Subscribers) {
         if let Some(track) = self.by_handle(handle) {
             track.subscribers = subscribers;

@@ -1,5 +1,5 @@
-//! What publishers are asked to send: key frames, the qualities of their videos that anyone uses, and backup codecs for receivers that
-//! cannot decode the first one.
+//! Requests to publishers: key frames, the qualities in use, and backup codecs for receivers that cannot decode the
+//! first codec.
 
 use conclave_model::TrackSid;
 use str0m::media::Mid;
@@ -14,12 +14,13 @@ use crate::track::NewTrack;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 impl PublishedTrack {
-    /// Returns the use that was reported last: all qualities before the first report. The best layer that there is stands for the
-    /// qualities above it, too.
+    /// Returns the use that was last reported; before the first report, all qualities. The highest existing layer
+    /// represents all qualities above it.
     fn reported_use(&self) -> CodecUse {
         let used = self
             .quality_use
             .reported()
+            // With as many layers in use as there are, all three qualities are enabled, as more layers may appear.
             .filter(|used| *used != self.layers.len())
             .unwrap_or(3);
         CodecUse {
@@ -28,14 +29,14 @@ impl PublishedTrack {
         }
     }
 
-    /// Returns the entry of a backup codec.
+    /// Returns the state of a backup codec.
     pub fn backup_of(&mut self, codec: Codec) -> Option<&mut BackupCodec> {
         self.backups.iter_mut().find(|backup| backup.codec == codec)
     }
 }
 
 impl Worker {
-    /// Handles a receiver's request for a key frame on one of its sections.
+    /// Handles a receiver's key frame request (PLI or FIR) for one of its sections.
     pub(super) fn handle_key_frame_request(&mut self, key: TransportKey, mid: Mid) {
         let Some(transport) = self.connections.get(key) else {
             return;
@@ -51,6 +52,7 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(track_key) else {
             return;
         };
+        // A receiver that has no layer yet waits for its target.
         let layer = track
             .subscription_of(peer)
             .and_then(|subscription| subscription.choice.current.or(subscription.choice.target));
@@ -61,11 +63,12 @@ impl Worker {
         self.send_key_frame_requests(track_key);
     }
 
-    /// Requests the key frames that receivers of a track wait for.
+    /// Requests the key frames that a track's receivers and recorders wait for.
     pub(super) fn request_key_frames(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
+        // A muted publisher sends nothing, and unmuting requests key frames again.
         if track.medium() == TrackMedium::Audio || track.is_muted {
             return;
         }
@@ -94,13 +97,14 @@ impl Worker {
         }
     }
 
-    /// Sends the requests of a track that are wanted and not too early.
+    /// Sends a track's pending key frame requests that are due.
     pub(super) fn send_key_frame_requests(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
         let (transport, mid) = match track.feed {
             Feed::Connection { transport, mid } => (transport, mid),
+            // The control side's packets come without a way to request key frames: receivers wait for the next one.
             Feed::Source { .. } => return,
             Feed::Mirror(_) => return self.request_mirrored_key_frames(key),
         };
@@ -113,7 +117,7 @@ impl Worker {
             .iter_mut()
             .filter(|layer| layer.key_frames.is_due(self.now))
         {
-            // A layer that has not sent yet begins with a key frame.
+            // A layer that has not sent yet starts with a key frame, so the request stays pending.
             if !publisher.request_key_frame(mid, layer.rid) {
                 continue;
             }
@@ -126,9 +130,10 @@ impl Worker {
         }
     }
 
-    /// Reports which qualities of a video are used in its codecs, if that has changed. The track is that of the first codec.
+    /// Reports a video's used qualities for all of its codecs, if they have changed. `key` is the first codec.
     pub(super) fn report_quality_use(&mut self, key: TrackKey) {
         let is_video =
+            // Cloned, since the updates below borrow all tracks.
             |track: &&PublishedTrack| track.medium() == TrackMedium::Video && !track.info.is_backup;
         let Some(track) = self.tracks.get(key).filter(is_video) else {
             return;
@@ -142,15 +147,16 @@ impl Worker {
             };
         }
         if has_changed {
-            self.tell_quality_use(key);
+            self.emit_quality_use(key);
         }
     }
 
-    /// Counts the layers that are used. Returns whether that is to be reported.
+    /// Updates the number of layers in use. Returns whether it must be reported.
     fn update_quality_use(&mut self, key: TrackKey) -> bool {
         let Some(track) = self.tracks.get(key) else {
             return false;
         };
+        // Wanted, not current, layers count: a receiver short of bandwidth may need the layer again at any time.
         let settings = track
             .subscriptions
             .iter()
@@ -160,10 +166,12 @@ impl Worker {
             .chain(recorded)
             .filter_map(|settings| track.wanted_layer(*settings))
             .max();
+        // Subscribers on other workers count by their mirrors' reports.
         let mirrored = track.taps.iter().map(|tap| tap.used_layers).max();
         let used = best.map_or(0, |best| best + 1).max(mirrored.unwrap_or(0));
+        // The publisher's worker adds up all workers and reports to the publisher.
         if track.is_mirror() {
-            self.tell_used_layers(key, used);
+            self.notify_used_layers(key, used);
             return false;
         }
         self.tracks
@@ -171,7 +179,7 @@ impl Worker {
             .is_some_and(|track| track.quality_use.update(used, self.now).is_some())
     }
 
-    /// Notes whether anyone waits for a backup codec. Returns whether that is to be reported.
+    /// Updates whether a backup codec is requested. Returns whether this must be reported.
     fn update_request(&mut self, key: TrackKey, index: usize) -> bool {
         let Some(track) = self.tracks.get(key) else {
             return false;
@@ -187,6 +195,7 @@ impl Worker {
                 .roster
                 .get(awaiting.peer)
                 .and_then(|peer| peer.wanted.get(&track.sid));
+            // A receiver that has disabled the track needs no codec.
             awaiting.codec == *codec && settings.is_some_and(|settings| !settings.is_disabled)
         };
         let is_requested = track.awaiting.iter().any(waits) || !awaited_on.is_empty();
@@ -199,13 +208,13 @@ impl Worker {
             std::mem::replace(&mut backup.is_requested, is_requested) != is_requested
         });
         if has_changed && is_mirror {
-            self.tell_awaited(key, codec, is_requested);
+            self.notify_awaited_codec(key, codec, is_requested);
         }
         has_changed && !is_mirror
     }
 
-    /// Reports which qualities of a video are used in its codecs.
-    pub(super) fn tell_quality_use(&mut self, key: TrackKey) {
+    /// Reports a video's used qualities for all of its codecs.
+    pub(super) fn emit_quality_use(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key) else {
             return;
         };
@@ -230,7 +239,7 @@ impl Worker {
         self.emit(publisher, event);
     }
 
-    /// Reports again what a publisher knows of the use of its videos: its client may not have got the last report.
+    /// Repeats the last report for a publisher's videos, which its client may have missed.
     pub(super) fn repeat_quality_use(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key) else {
             return;
@@ -244,10 +253,11 @@ impl Worker {
         let reported: Vec<_> = peer.published.iter().copied().filter(is_reported).collect();
         reported
             .into_iter()
-            .for_each(|track| self.tell_quality_use(track));
+            .for_each(|track| self.emit_quality_use(track));
     }
 
-    /// Returns whether an announced backup codec is none of its track, which has been published in the same codec, or was withdrawn.
+    /// Returns whether an announced backup codec does not belong to its track: it was withdrawn, or the track is
+    /// published in this codec.
     pub(super) fn is_unknown_backup(&self, key: PeerKey, info: &NewTrack) -> bool {
         let first = self
             .track_of(key, &info.sid)
@@ -261,13 +271,14 @@ impl Worker {
         info.is_backup && first.is_some_and(|first| !is_known(first))
     }
 
-    /// Adds a track in a backup codec to its publisher, and reports it.
+    /// Adds a backup codec to its publisher, and reports it.
     pub(super) fn insert_backup(
         &mut self,
         key: PeerKey,
         mut track: PublishedTrack,
         mid: String,
     ) -> TrackKey {
+        // It was sent on request, so there is no initial time in which all qualities are sent.
         track.quality_use = QualityUse::requested(track.layers.len(), self.now);
         let (sid, codec, layers) = (track.sid.clone(), track.codec, track.qualities());
         let streams = self.tracks.insert(track);
@@ -287,7 +298,7 @@ impl Worker {
         streams
     }
 
-    /// Lets the first codec of a track know the backup codecs in which it is sent, and gives receivers those that they need.
+    /// Registers newly published backup codecs with their first codec, and switches the receivers that need them.
     pub(super) fn use_backups(&mut self, key: PeerKey, sid: &TrackSid) {
         let Some(first) = self.track_of(key, sid) else {
             return;
@@ -304,6 +315,7 @@ impl Worker {
                 .tracks
                 .get_mut(first)
                 .and_then(|first| first.backup_of(codec));
+            // Already registered, unless it has just been published.
             if let Some(backup) = backup.filter(|backup| backup.streams.is_none()) {
                 (backup.streams, backup.is_requested) = (Some(streams), true);
                 backup.awaited_on.clear();
@@ -313,13 +325,14 @@ impl Worker {
         }
     }
 
-    /// Ends a track in a backup codec. Its receivers get another codec, or wait until the publisher sends this one again.
+    /// Ends a backup codec. Its receivers switch to another codec, or wait until this one is sent again.
     pub(super) fn end_backup(&mut self, streams: TrackKey) {
         let Some(track) = self.tracks.get(streams) else {
             return;
         };
         let codec = track.codec;
         if let Some(first) = self.track_of(track.peer, &track.sid.clone()) {
+            // Collected before `streams` is cleared: afterwards, they could not be found.
             let receivers = self.tracks.receivers(first);
             let backup = self
                 .tracks
@@ -333,7 +346,7 @@ impl Worker {
         self.remove_streams(streams);
     }
 
-    /// Stops a track in a backup codec because the control side says so, and asks for it no more.
+    /// Withdraws a backup codec at the control side's request. It is not requested again.
     pub(super) fn unpublish_backup(&mut self, key: PeerKey, sid: &TrackSid, codec: Codec) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
@@ -351,7 +364,8 @@ impl Worker {
             backup.is_requested = false;
             backup.streams.take()
         });
-        self.tell_quality_use(first);
+        // Reported before the codec is removed from the list: the publisher must be notified that it is off.
+        self.emit_quality_use(first);
         if let Some(first) = self.tracks.get_mut(first) {
             first.backups.retain(|backup| backup.codec != codec);
         }

@@ -1,4 +1,4 @@
-//! Which transport a datagram is for.
+//! Mapping from datagrams to transports.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,39 +8,39 @@ use str0m::ice::IceCreds;
 
 use crate::transport::{Source, TransportKey};
 
-/// The most addresses that are bound to one transport. A client has a few: one for each of its interfaces.
+/// Addresses that may be bound to one transport. A client has few: one for each network interface.
 const SOURCES: usize = 16;
 
-/// How many ICE credentials of a transport are valid: the present ones, and those that restarts have replaced.
+/// Valid ICE credentials per transport: the current ones, and those replaced by the last two restarts.
 const KNOWN: usize = 3;
 
-/// Maps the addresses of clients, and the names in their STUN requests, to transports.
+/// Mapping from client addresses, and from the user names in STUN requests, to transports.
 ///
-/// An address is bound to a transport by a STUN request that proves knowledge of the transport's password. A datagram from
-/// an unknown address that is no such request is dropped without anything being kept of it.
+/// An address is bound by a STUN request that proves knowledge of the transport's ICE password. Any other datagram from
+/// an unknown address is dropped without keeping state.
 #[derive(Debug, Default)]
 pub struct Demux {
     by_source: HashMap<Source, TransportKey>,
     by_ufrag: HashMap<String, TransportKey>,
     bindings: SecondaryMap<TransportKey, Bindings>,
-    /// The number of bound transports that are still in their handshake, by client.
+    /// Bound transports before the end of their handshake, counted by client address.
     handshakes: Counts<ClientAddress>,
 }
 
-/// What leads to a transport.
+/// A transport's credentials and addresses.
 #[derive(Debug)]
 struct Bindings {
-    /// The ICE credentials by which STUN requests find it: the present ones last, before them those that an ICE restart has replaced.
-    /// These stay valid until the next restart, since the client uses them until it has the new ones.
+    /// ICE credentials, newest last. After an ICE restart, the old ones stay valid for a while, since the client uses
+    /// them until it receives the new ones.
     credentials: VecDeque<IceCreds>,
-    /// The addresses that are bound to it, the newest last.
+    /// Bound addresses, newest last.
     sources: VecDeque<Source>,
-    /// The client while the handshake with it is counted.
+    /// Client address under which the handshake is counted.
     handshake_with: Option<ClientAddress>,
 }
 
 impl Demux {
-    /// Makes a transport known by its ICE credentials.
+    /// Adds a transport with its ICE credentials.
     pub fn add(&mut self, transport: TransportKey, credentials: IceCreds) {
         self.by_ufrag.insert(credentials.ufrag.clone(), transport);
         self.bindings.insert(
@@ -53,7 +53,7 @@ impl Demux {
         );
     }
 
-    /// Forgets a transport, with all that leads to it.
+    /// Removes a transport with its credentials and addresses.
     pub fn remove(&mut self, transport: TransportKey) {
         self.end_handshake(transport);
         let Some(bindings) = self.bindings.remove(transport) else {
@@ -67,20 +67,21 @@ impl Demux {
         }
     }
 
-    /// Returns the transport that an address is bound to.
+    /// Returns the transport to which an address is bound.
     pub fn by_source(&self, source: Source) -> Option<TransportKey> {
         self.by_source.get(&source).copied()
     }
 
-    /// Returns the transport that has this user name fragment, and the password that belongs to it.
+    /// Returns the transport with this user name fragment, and the password for it.
     pub fn by_ufrag(&self, ufrag: &str) -> Option<(TransportKey, &str)> {
         let transport = *self.by_ufrag.get(ufrag)?;
         let mut known = self.bindings.get(transport)?.credentials.iter();
+        // Each user name fragment has its own password: an old one must not be combined with a new one.
         let credentials = known.find(|known| known.ufrag == ufrag)?;
         Some((transport, credentials.pass.as_str()))
     }
 
-    /// Adds the ICE credentials with which the server restarts ICE.
+    /// Adds the ICE credentials of a restart by the server.
     pub fn restart(&mut self, transport: TransportKey, credentials: IceCreds) {
         if let Some(bindings) = self.bindings.get_mut(transport) {
             self.by_ufrag.insert(credentials.ufrag.clone(), transport);
@@ -88,16 +89,18 @@ impl Demux {
         }
     }
 
-    /// Adds the ICE credentials that are valid after an offer of the client, if they are new, and forgets the oldest ones.
+    /// Adds the current ICE credentials after a client's offer, if they are new, and removes the oldest ones.
     pub fn renew(&mut self, transport: TransportKey, credentials: IceCreds) {
         let Some(bindings) = self.bindings.get_mut(transport) else {
             return;
         };
+        // Most offers do not restart ICE.
         if bindings.credentials.back() == Some(&credentials) {
             return;
         }
         self.by_ufrag.insert(credentials.ufrag.clone(), transport);
         bindings.credentials.push_back(credentials);
+        // A client in a bad network may restart ICE again before the last restart is over.
         if bindings.credentials.len() > KNOWN
             && let Some(oldest) = bindings.credentials.pop_front()
         {
@@ -105,8 +108,9 @@ impl Demux {
         }
     }
 
-    /// Binds an address to a transport, and to no other. The oldest address of the transport gives way if it has too many.
+    /// Binds an address to this transport only. Beyond the limit, the transport's oldest address is unbound.
     pub fn bind(&mut self, source: Source, transport: TransportKey) {
+        // A client behind NAT may get an address that another client had a moment ago.
         let before = self.by_source.insert(source, transport);
         if let Some(before) = before.filter(|before| *before != transport)
             && let Some(before) = self.bindings.get_mut(before)
@@ -124,7 +128,6 @@ impl Demux {
         }
     }
 
-    /// Unbinds an address.
     pub fn unbind(&mut self, source: Source) {
         let Some(transport) = self.by_source.remove(&source) else {
             return;
@@ -134,16 +137,16 @@ impl Demux {
         }
     }
 
-    /// Forgets an address, if it is bound to this transport.
+    /// Removes an address, unless it was bound to another transport meanwhile.
     fn forget_source(&mut self, source: Source, transport: TransportKey) {
+        // Another transport may have been bound to it since.
         if self.by_source(source) == Some(transport) {
             self.by_source.remove(&source);
         }
     }
 
-    /// Counts the handshake of a transport with a client, unless it is counted. Returns `false` if so many clients of its address are in
-    /// theirs.
-    pub fn begin_handshake(
+    /// Counts a transport's handshake, once. Returns false if the client's address has reached the limit.
+    pub fn start_handshake(
         &mut self,
         transport: TransportKey,
         client: ClientAddress,
@@ -152,9 +155,11 @@ impl Demux {
         let Some(bindings) = self.bindings.get_mut(transport) else {
             return false;
         };
+        // A client may send from several addresses, but has one handshake per connection.
         if bindings.handshake_with.is_some() {
             return true;
         }
+        // A DTLS handshake costs much CPU time, and every participant can start one.
         if self.handshakes.get(&client) >= most {
             return false;
         }
@@ -163,7 +168,7 @@ impl Demux {
         true
     }
 
-    /// Ends the count of a transport's handshake.
+    /// Stops counting a transport's handshake.
     pub fn end_handshake(&mut self, transport: TransportKey) {
         let bindings = self.bindings.get_mut(transport);
         if let Some(client) = bindings.and_then(|bindings| bindings.handshake_with.take()) {
@@ -171,7 +176,7 @@ impl Demux {
         }
     }
 
-    /// Returns whether nothing is known.
+    /// Returns whether the mapping is empty.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.by_source.is_empty()
@@ -187,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Two transports with their credentials.
+    /// Returns two transports with their credentials.
     fn two_transports() -> (Demux, [TransportKey; 2], [IceCreds; 2]) {
         let (mut keys, mut demux) = (SlotMap::with_key(), Demux::default());
         let transports = [keys.insert(()), keys.insert(())];
@@ -253,11 +258,11 @@ mod tests {
     fn handshakes_of_an_address_are_limited_until_they_end() {
         let (mut demux, [first, second], _) = two_transports();
         let client = ClientAddress::from(source(1).address.ip());
-        assert!(demux.begin_handshake(first, client, 1));
-        assert!(demux.begin_handshake(first, client, 1), "it is counted");
-        assert!(!demux.begin_handshake(second, client, 1));
+        assert!(demux.start_handshake(first, client, 1));
+        assert!(demux.start_handshake(first, client, 1), "it is counted");
+        assert!(!demux.start_handshake(second, client, 1));
         demux.end_handshake(first);
-        assert!(demux.begin_handshake(second, client, 1));
+        assert!(demux.start_handshake(second, client, 1));
     }
 
     #[test]
@@ -266,7 +271,7 @@ mod tests {
         for (transport, port) in transports.into_iter().zip(5000..) {
             demux.restart(transport, IceCreds::new());
             demux.bind(source(port), transport);
-            demux.begin_handshake(transport, ClientAddress::from(source(1).address.ip()), 2);
+            demux.start_handshake(transport, ClientAddress::from(source(1).address.ip()), 2);
             demux.remove(transport);
         }
         assert!(demux.is_empty());

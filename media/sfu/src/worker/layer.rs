@@ -1,4 +1,4 @@
-//! The layers of a published track: what arrives of each, and in which order they are.
+//! Layers of a published track: measurements, and their order.
 
 use std::time::{Duration, Instant};
 
@@ -9,30 +9,31 @@ use crate::allocate::KeyFrameRequests;
 use crate::measure::RateMeter;
 use crate::track::Quality;
 
-/// A layer of a published track.
+/// Layer of a published track.
 pub struct PublishedLayer {
-    /// The id of the layer in its section; `None` without simulcast.
+    /// RID in the section; `None` without simulcast.
     pub rid: Option<Rid>,
-    /// Measures the bitrate of what arrives.
+    /// Incoming bitrate.
     pub rate: RateMeter,
-    /// Measures that of each temporal layer, from the lowest; empty if the packets name none.
+    /// Incoming bitrate per temporal layer, from the lowest; empty if packets name none.
     pub temporal_rates: Vec<RateMeter>,
-    /// When a packet arrived last.
+    /// Arrival of the last packet.
     pub last_packet: Option<Instant>,
-    /// When a key frame began last.
+    /// Arrival of the last key frame.
     pub last_key_frame: Option<Instant>,
-    /// The requests for key frames.
+    /// Key frame requests.
     pub key_frames: KeyFrameRequests,
 }
 
-/// The most temporal layers that are measured by themselves; those above them count as the best one.
+/// Temporal layers that are measured separately. Higher ones count as the highest.
 const TEMPORAL_LAYERS: usize = 4;
 
-/// How long a layer counts as live after its last packet.
+/// Time after its last packet for which a layer counts as live.
 pub const LIVE: Duration = Duration::from_secs(1);
 
 impl PublishedLayer {
     pub fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
+        // LiveKit throttles requests with the same intervals. The lowest layer's key frames are small.
         let interval = if index == 0 {
             Duration::from_millis(500)
         } else {
@@ -55,12 +56,13 @@ impl PublishedLayer {
     }
 
     /// Counts a packet. Returns whether the layer was not live before.
-    pub fn note(&mut self, packet: &MediaPacket, now: Instant) -> bool {
+    pub fn record(&mut self, packet: &MediaPacket, now: Instant) -> bool {
         let was_live = self.is_live(now);
         let bytes = packet.payload.len();
         self.rate.add(bytes);
         if let Some(layer) = packet.layer {
             let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
+            // Layers may appear in any order.
             while self.temporal_rates.len() <= temporal {
                 self.temporal_rates.push(RateMeter::new(now));
             }
@@ -70,8 +72,9 @@ impl PublishedLayer {
         !was_live
     }
 
-    /// Returns the number of temporal layers, if all of them were measured; 0 otherwise.
+    /// Returns the number of temporal layers if all are measured; 0 otherwise.
     pub fn measured_temporal_layers(&self) -> usize {
+        // A temporal layer that has just started would seem to cost nothing.
         let are_measured = self
             .temporal_rates
             .iter()
@@ -83,13 +86,13 @@ impl PublishedLayer {
         }
     }
 
-    /// Returns the measurements of the temporal layers up to one.
+    /// Returns the measurements for the temporal layers up to this one.
     pub fn up_to(&self, temporal: u8) -> &[RateMeter] {
         let end = (usize::from(temporal) + 1).min(self.temporal_rates.len());
         &self.temporal_rates[..end]
     }
 
-    /// Ends a period of the measurement.
+    /// Ends a measurement period.
     pub fn roll(&mut self, now: Instant) {
         self.rate.roll(now);
         self.temporal_rates
@@ -97,19 +100,21 @@ impl PublishedLayer {
             .for_each(|rate| rate.roll(now));
     }
 
-    /// Notes that a key frame begins.
-    pub fn note_key_frame(&mut self, now: Instant) {
+    /// Records the start of a key frame.
+    pub fn record_key_frame(&mut self, now: Instant) {
         self.last_key_frame = Some(now);
         self.key_frames.satisfy();
     }
 }
 
-/// Names of layers, worst first: those of LiveKit's clients, those that examples of the browsers' interface use, and OBS'.
+/// RIDs, lowest layer first: LiveKit's, those in examples for the browser API, and OBS Studio's.
 const KNOWN_RIDS: [[&str; 3]; 3] = [["q", "h", "f"], ["l", "m", "h"], ["2", "1", "0"]];
 
-/// Returns the ids of simulcast layers, worst first. Ids that are not known count in the order of the offer.
+/// Returns simulcast RIDs, lowest layer first. Unknown RIDs keep the order of the offer.
 pub fn order_rids(rids: &[String]) -> Vec<Rid> {
+    // LiveKit has names for three qualities.
     let mut ordered: Vec<_> = rids.iter().take(Quality::ALL.len()).collect();
+    // All RIDs must be from one set: `h` is the middle layer in the first set, and the highest in the second.
     let is_of = |names: &&[&str; 3]| ordered.iter().all(|rid| names.contains(&rid.as_str()));
     if let Some(names) = KNOWN_RIDS.iter().find(is_of) {
         ordered.sort_by_key(|rid| names.iter().position(|name| name == rid));

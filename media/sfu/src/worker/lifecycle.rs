@@ -1,4 +1,4 @@
-//! Participants come, fail and go.
+//! Participants: join, failure, leave.
 
 use conclave_model::NamespacedRoom;
 use slotmap::Key;
@@ -9,8 +9,10 @@ use crate::event::{FailureReason, PeerEvent};
 use crate::transport::{PeerKey, TransportError, TransportKey, TransportRole};
 
 impl Worker {
-    /// Creates a participant with its connections. A sid that is known already is ignored.
+    /// Adds a participant with its connections. A known sid is ignored.
     pub(super) fn add_peer(&mut self, room: &NamespacedRoom, info: NewPeer) {
+        // Counted before it is added. It is added even without capacity: a failure is reported for a known participant
+        // only, and the control side then removes it.
         let has_capacity = self.roster.len() < self.limits.peers;
         let mode = info.mode;
         let Some(key) = self.roster.add(room, info, self.now) else {
@@ -39,13 +41,14 @@ impl Worker {
         if single {
             peer.publisher = transport;
         } else {
+            // In dual mode the server offers first. In single mode the client does, and creates the data channels.
             self.create_channels(transport);
             self.request_negotiation(key);
         }
     }
 
-    /// Returns the connection that a client offers; `None` of a source. In dual mode its first offer creates that: who only
-    /// receives makes none.
+    /// Returns the connection that a client offers; `None` for a source. In dual mode it is created by the client's
+    /// first offer, which a client that only receives never makes.
     pub(super) fn publisher_transport(&mut self, key: PeerKey) -> Option<TransportKey> {
         let peer = self.roster.get(key).filter(|peer| !peer.is_source())?;
         if !peer.publisher.is_null() {
@@ -64,24 +67,26 @@ impl Worker {
         self.connections.create(peer, role, full_ice, self.now)
     }
 
-    /// Closes a participant's connections, ends its tracks and forgets it.
+    /// Closes a participant's connections, ends its tracks and removes it.
     pub(super) fn remove_peer(&mut self, key: PeerKey) {
         self.disconnect_peer(key);
         self.roster.remove(key);
     }
 
-    /// Closes a participant's connections and ends its tracks, and says why. It stays known until it is removed.
+    /// Closes a participant's connections, ends its tracks and reports the reason. The participant stays known until it
+    /// is removed.
     pub(super) fn fail_peer(&mut self, key: PeerKey, reason: FailureReason) {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
+        // Set first: everything below ignores failed participants, and the failure is reported once.
         peer.has_failed = true;
         self.share_failure(key);
         self.disconnect_peer(key);
         self.report(key, PeerEvent::Failed(reason));
     }
 
-    /// Fails a participant whose client sends more than it may.
+    /// Fails a participant whose client exceeds a limit.
     pub(super) fn refuse_client(&mut self, key: PeerKey, reason: FailureReason) {
         if self.roster.get(key).is_some_and(|peer| !peer.has_failed) {
             self.outputs.count_refused_client();
@@ -94,9 +99,11 @@ impl Worker {
             return;
         };
         let tracks = std::mem::take(&mut peer.published);
+        // Without wishes, the sections below are not assigned again.
         peer.announced.clear();
         peer.wanted.clear();
         let transports: Vec<_> = peer.transports().collect();
+        // Before the connections are removed: sections release their sources on them.
         for section in 0..peer.sections.len() {
             self.clear_section(key, section);
         }
@@ -106,7 +113,7 @@ impl Worker {
         }
     }
 
-    /// Removes the participants of a room and forgets it.
+    /// Removes a room with its participants.
     pub(super) fn close_room(&mut self, name: &NamespacedRoom) {
         let Some((room, peers)) = self.roster.close_room(name) else {
             return;
@@ -114,13 +121,15 @@ impl Worker {
         for peer in peers {
             self.remove_peer(peer);
         }
+        // Last, since removing a participant needs its room.
         self.roster.forget_room(room);
     }
 
-    /// Applies what a participant may do.
+    /// Applies a participant's permissions.
     pub(super) fn set_permissions(&mut self, key: PeerKey, permissions: PeerPermissions) {
         if let Some(peer) = self.roster.get_mut(key) {
             peer.info.permissions = permissions;
+            // The role may limit the bitrate to the participant.
             self.allocate(key);
         }
     }
@@ -131,9 +140,10 @@ impl Worker {
             return;
         };
         let single = peer.is_single();
-        // The offer that was outstanding, or was asked for, may have been lost with the signalling.
+        // The outstanding or requested offer may have been lost with the signalling connection.
         let lacks_channels = peer.discard_offer();
-        peer.negotiation.asked_at = None;
+        peer.negotiation.requested_at = None;
+        // In single mode, the client's own offer restarts ICE.
         peer.negotiation.wants_ice_restart = !single;
         let subscriber = peer.subscriber;
         let last_message_seq = peer.last_message_seq;
@@ -145,7 +155,7 @@ impl Worker {
         self.request_negotiation(key);
     }
 
-    /// Makes a participant without a connection active: there is nothing to wait for.
+    /// Activates a participant without a connection immediately.
     fn activate_source(&mut self, key: PeerKey) {
         if let Some(peer) = self.roster.get_mut(key) {
             peer.is_active = true;
@@ -160,10 +170,12 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(peer_key) else {
             return;
         };
+        // The other connection of dual mode may come up much later, or never.
         if peer.primary() == key && !peer.is_active {
             peer.is_active = true;
             self.emit(peer_key, PeerEvent::Connected);
         }
+        // Key frame requests before this moment were pointless: nothing could be sent.
         self.request_key_frames_of(peer_key);
     }
 

@@ -1,4 +1,4 @@
-//! Data messages and packets of data tracks from participant to participant.
+//! Data messages and data track packets between participants.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
 use super::roster::{Peer, Room};
-use super::shared_room::{HeldCommand, Neighbour};
+use super::shared_room::{BufferedCommand, Neighbour};
 use super::{Worker, data_tracks};
 use crate::command::{PeerCommand, ServerMessage};
 use crate::data::{self, BYTES_TO_WAIT_FOR, DATA_TRACK, Message, Routed, Sender};
@@ -18,19 +18,19 @@ use crate::mirror::WorkerId;
 use crate::notice::Notice;
 use crate::transport::{ChannelUse, PeerKey, RoomKey, TransportKey};
 
-/// Where a message comes from.
+/// Sender of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageSource {
     /// The control side.
     Server,
-    /// A client of this worker, by its connection.
+    /// A client on this worker, by its connection.
     Client(TransportKey),
-    /// A client of another worker.
+    /// A client on another worker.
     Neighbour,
 }
 
 impl Worker {
-    /// Handles that a client has opened a data channel.
+    /// Handles a data channel opened by a client.
     pub(super) fn open_channel(&mut self, key: TransportKey, id: ChannelId, label: String) {
         let Some(transport) = self.connections.get_mut(key) else {
             return;
@@ -39,10 +39,11 @@ impl Worker {
             let peer = transport.peer();
             return self.refuse_client(peer, FailureReason::Channels);
         }
+        // Reliable messages may have waited for this channel.
         self.connections.send_backlog(key, self.now);
     }
 
-    /// Handles a message of a client.
+    /// Handles a client's message.
     pub(super) fn handle_message(
         &mut self,
         from: TransportKey,
@@ -68,6 +69,7 @@ impl Worker {
         };
         let info = &peer.info;
         let is_hidden = info.permissions.is_hidden;
+        // Looked up on demand: only transcriptions need it.
         let is_track_of_other = |sid: &str| {
             let sid = sid.parse::<TrackSid>().ok();
             let track = sid.and_then(|sid| room.tracks.get(&sid));
@@ -85,6 +87,7 @@ impl Worker {
             None => Some(data::route_plain(bytes, sender)),
         };
         let Some(routed) = routed else { return };
+        // After a resume, a client repeats messages, even if they have arrived. Sequence numbers only rise.
         if kind == DataKind::Reliable && routed.sequence > 0 {
             if routed.sequence <= peer.last_message_seq {
                 return;
@@ -94,16 +97,18 @@ impl Worker {
         let (room, reports_messages) = (peer.room, room.reports_messages);
         let sid = peer.info.sid.to_string();
         let receivers = self.roster.members(room);
+        // A sender does not receive its own messages, as with LiveKit.
         self.deliver(
             receivers.into_iter().filter(|receiver| *receiver != key),
             kind,
             &routed,
             MessageSource::Client(from),
         );
-        self.cross_message(room, (key, from), kind, &routed);
+        self.forward_to_neighbours(room, (key, from), kind, &routed);
         if reports_messages && let Some(sent) = data::sent_message(kind, &routed) {
             self.emit(key, PeerEvent::MessageSent(sent));
         }
+        // Last, since it takes ownership: receivers and events only borrow the message.
         if let Some(room) = self
             .roster
             .room_mut(room)
@@ -121,7 +126,7 @@ impl Worker {
         }
     }
 
-    /// Sends a message of the server.
+    /// Sends a message from the server.
     pub(super) fn send_server_message(&mut self, room: &NamespacedRoom, message: ServerMessage) {
         let kind = message.kind;
         let routed = data::server_packet(message);
@@ -130,8 +135,8 @@ impl Worker {
         self.deliver(receivers.into_iter(), kind, &routed, MessageSource::Server);
     }
 
-    /// Sends a message to those of the participants that it is for and that may receive it. The client that sent it has to wait for
-    /// those that do not keep up; of a client on another worker, these are returned.
+    /// Sends a message to its receivers among these participants, if they may receive it. A client on this worker has
+    /// to wait for slow receivers. For a client on another worker, slow receivers are returned.
     fn deliver(
         &mut self,
         receivers: impl Iterator<Item = PeerKey>,
@@ -168,9 +173,9 @@ impl Worker {
         slow
     }
 
-    /// Sends a message to the other workers of its room, once to each that has receivers of it. The client that sent it has to wait
-    /// for those that do not keep up.
-    fn cross_message(
+    /// Sends a message to the room's other workers, once to each with receivers. The sending client has to wait if too
+    /// much is on its way there.
+    fn forward_to_neighbours(
         &mut self,
         room: RoomKey,
         (sender, from): (PeerKey, TransportKey),
@@ -190,8 +195,10 @@ impl Worker {
                 let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
                 routed.to.include(identity, sid)
             };
+            // By far most messages are for everyone, so the mirrors need not be searched.
             routed.to == Receivers::default() || there.any(is_for)
         };
+        // Reliable messages are lost only beyond the limit that applies to a slow receiver as well.
         let (most, reason) = match kind {
             DataKind::Reliable => (self.limits.data_backlog_bytes, DropReason::DataBacklog),
             DataKind::Lossy => (BYTES_TO_WAIT_FOR, DropReason::MirrorFull),
@@ -201,32 +208,35 @@ impl Worker {
             kind,
             routed: Arc::new(routed.clone()),
         };
-        let (mut told, mut lost) = (Vec::new(), 0);
+        let (mut reached, mut lost) = (Vec::new(), 0);
         for neighbour in shared.neighbours() {
             if !has_receivers(neighbour.worker()) {
                 continue;
             }
             if neighbour.outgoing().add(routed.message.len(), most) {
-                told.push(neighbour.worker());
+                reached.push(neighbour.worker());
             } else {
                 lost += 1;
             }
+            // Even if the message was lost: further ones should wait.
             self.connections.await_neighbour(from, neighbour.outgoing());
         }
-        (0..lost).for_each(|_| self.note_drop(None, reason));
-        for worker in told {
-            self.tell(room, worker, notice.clone());
+        // Counted without a receiver: the message is lost for all of them on that worker.
+        (0..lost).for_each(|_| self.record_drop(None, reason));
+        for worker in reached {
+            self.notify(room, worker, notice.clone());
         }
     }
 
-    /// Delivers a message of a participant that lives on another worker.
-    pub(super) fn deliver_crossed(
+    /// Delivers a message from a participant on another worker.
+    pub(super) fn deliver_from_neighbour(
         &mut self,
         room: RoomKey,
         from: WorkerId,
         (sender, kind): (&ParticipantSid, DataKind),
         routed: &Arc<Routed>,
     ) {
+        // Checked again: the permission may have been revoked while the message was on its way.
         let sender_key = self.mirror_of(from, sender);
         let may_publish = sender_key
             .and_then(|sender| self.roster.get(sender))
@@ -248,7 +258,8 @@ impl Worker {
                 room.recent.push(sender.to_string(), routed, self.now);
             }
         }
-        self.note_arrived(room, from, routed.message.len());
+        // In any case: the other worker counts the message until it has arrived.
+        self.record_arrival(room, from, routed.message.len());
     }
 
     fn send_message(&mut self, key: PeerKey, kind: DataKind, message: &Message) {
@@ -260,20 +271,20 @@ impl Worker {
             return;
         };
         if kind == DataKind::Lossy {
-            // What does not fit is lost.
+            // Lossy messages are not queued: a message that does not fit is lost.
             transport.write_message(data::channel_of_kind(kind), message);
         } else {
             let most = self.limits.data_backlog_bytes;
             if !transport.queue_message(message.clone(), most, self.now) {
-                return self.note_drop(Some(subscriber), DropReason::DataBacklog);
+                return self.record_drop(Some(subscriber), DropReason::DataBacklog);
             }
             self.connections.send_backlog(subscriber, self.now);
         }
         self.connections.touch(subscriber);
     }
 
-    /// Sends a resumed participant the reliable messages that it has missed. However often it names a sender, each message is looked at
-    /// once, so that the work is bounded by what the room keeps.
+    /// Sends a resumed participant the reliable messages that it has missed. Each stored message is considered once,
+    /// even if the client names a sender repeatedly, so the work is bounded.
     pub(super) fn replay_messages(&mut self, key: PeerKey, received: &[(ParticipantSid, u32)]) {
         let Some(peer) = self
             .roster
@@ -289,6 +300,7 @@ impl Worker {
         let mut last_by_sender = HashMap::new();
         for (sender, last) in received.iter().filter(|(sender, _)| sender.as_str() != sid) {
             let known = last_by_sender.entry(sender.as_str()).or_insert(*last);
+            // The highest number counts if a sender is named twice.
             *known = (*known).max(*last);
         }
         let missed = room
@@ -303,7 +315,7 @@ impl Worker {
         }
     }
 
-    /// Forwards a data track to a participant, by this handle, or no longer.
+    /// Starts forwarding a data track to a participant under this handle, or stops it.
     pub(super) fn forward_data_track(
         &mut self,
         key: PeerKey,
@@ -315,6 +327,7 @@ impl Worker {
             return;
         };
         let (room, peer) = (subscriber.room, subscriber.info.sid.clone());
+        // The publisher may be on another worker that has not introduced it yet.
         let Some(publisher) = self.roster.by_sid(of) else {
             let (publisher, track) = (of.clone(), sid.clone());
             let command = match handle {
@@ -326,9 +339,9 @@ impl Worker {
                 None => PeerCommand::UnsubscribeDataTrack { publisher, track },
             };
             let awaited = of.clone();
-            return self.hold_command(
+            return self.buffer_command(
                 room,
-                HeldCommand {
+                BufferedCommand {
                     awaited,
                     peer,
                     command,
@@ -344,7 +357,7 @@ impl Worker {
         }
     }
 
-    /// Forwards a packet of a participant to the subscribers of the data track that it names. What does not fit is lost, as media is.
+    /// Forwards a packet to the subscribers of its data track. Like media, packets that do not fit are lost.
     pub(super) fn forward_data_packet(&mut self, publisher: PeerKey, mut packet: Vec<u8>) {
         let Some(handle) = data_tracks::handle(&packet) else {
             return;
@@ -357,7 +370,8 @@ impl Worker {
         let Some(mut subscribers) = subscribers else {
             return;
         };
-        self.cross_data_packet(publisher, &packet);
+        self.forward_data_to_neighbours(publisher, &packet);
+        // One buffer for all: only the handle differs. Subscribers that have left are removed here.
         subscribers.retain(|(subscriber, handle)| {
             data_tracks::set_handle(&mut packet, *handle);
             self.send_data_packet(*subscriber, &packet)
@@ -367,8 +381,8 @@ impl Worker {
         }
     }
 
-    /// Sends a packet of a participant to the other workers of its room, once to each, if the participant lives on this one.
-    fn cross_data_packet(&mut self, publisher: PeerKey, packet: &[u8]) {
+    /// Sends a packet to the room's other workers, once to each, if its publisher is on this worker.
+    fn forward_data_to_neighbours(&mut self, publisher: PeerKey, packet: &[u8]) {
         let Some(peer) = self.roster.get(publisher).filter(|peer| peer.is_here()) else {
             return;
         };
@@ -382,15 +396,15 @@ impl Worker {
         };
         let has_room =
             |neighbour: &&Neighbour| neighbour.outgoing().add(packet.len(), BYTES_TO_WAIT_FOR);
-        let (told, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
-        let told: Vec<_> = told.into_iter().map(Neighbour::worker).collect();
+        let (reached, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
+        let reached: Vec<_> = reached.into_iter().map(Neighbour::worker).collect();
         (0..lost.len()).for_each(|_| self.outputs.count_drop(DropReason::MirrorFull));
-        for worker in told {
-            self.tell(room, worker, notice.clone());
+        for worker in reached {
+            self.notify(room, worker, notice.clone());
         }
     }
 
-    /// Sends a packet to a subscriber, if it can take it now. Returns whether there is one.
+    /// Sends a packet to a subscriber, if it fits now. Returns whether the subscriber still exists.
     fn send_data_packet(&mut self, key: PeerKey, packet: &[u8]) -> bool {
         let Some(peer) = self.roster.get(key) else {
             return false;
@@ -405,7 +419,7 @@ impl Worker {
         true
     }
 
-    /// Judges whether a participant takes its messages fast enough to be waited for.
+    /// Checks whether a participant accepts its messages fast enough to be waited for.
     pub(super) fn judge_backlog(&mut self, key: PeerKey) {
         let Some(subscriber) = self.roster.get(key).map(|peer| peer.subscriber) else {
             return;

@@ -1,7 +1,7 @@
-//! Packets of tracks between the workers of a room, and what receivers of a mirror need of the publisher.
+//! Packets between a room's workers, and requests from a mirror to its publisher's worker.
 //!
-//! On the worker of the publisher, a track has a [`Tap`] for each other worker with receivers. On these, it has a [`Mirror`] as its
-//! feed; all else of it is as if its publisher were there.
+//! The publisher's worker keeps a [`Tap`] per other worker with receivers. There, the track has a [`Mirror`] as its
+//! feed, and otherwise works like a local track.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,15 +17,22 @@ use crate::notice::{Notice, StreamName};
 use crate::packet::Packet;
 use crate::transport::{LayerKey, PeerKey, TrackKey};
 
-/// How many packets of a mirror are handled before their consequences are sent.
+/// Packets handled per mirror before the results are sent, so that other mirrors and clients are not delayed.
 const BATCH: usize = 16;
 
-/// Puts a packet into the rings of the mirrors of its track, and counts those that are lost.
-pub fn cross(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, outputs: &mut Outputs) {
+/// Puts a packet into the rings of a track's mirrors, and counts the lost ones.
+pub fn mirror_packet(
+    track: &mut PublishedTrack,
+    layer: usize,
+    packet: &Packet<'_>,
+    outputs: &mut Outputs,
+) {
+    // Most rooms are on one worker: they must not pay for a copy.
     if track.taps.is_empty() {
         return;
     }
     let stream = track.key_frame_layer(layer);
+    // One copy for all mirrors. It shares the payload.
     let mirrored = Arc::new(MirroredPacket {
         layer,
         packet: packet.detached(),
@@ -33,24 +40,26 @@ pub fn cross(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, outp
     });
     let mut lacks_key_frame = false;
     for tap in &mut track.taps {
-        let offered = tap.offer(&mirrored, stream);
-        if offered.has_lost {
+        let outcome = tap.push(&mirrored, stream);
+        if outcome.has_lost {
             outputs.count_drop(DropReason::MirrorFull);
         } else {
             outputs.count_mirrored();
         }
-        if offered.is_news {
+        // The driver wakes the reader once per burst, however many packets the ring has.
+        if outcome.needs_wake_up {
             outputs.announce(tap.reader());
         }
-        lacks_key_frame |= offered.lacks_key_frame;
+        lacks_key_frame |= outcome.lacks_key_frame;
     }
+    // Sent with the next tick, within 100 ms: the ring must drain first anyway.
     if lacks_key_frame && let Some(layer) = track.layers.get_mut(stream) {
         layer.key_frames.want();
     }
 }
 
 impl PublishedTrack {
-    /// Returns the ring from which a mirror gets its packets, if it gets any.
+    /// Returns the ring that feeds a mirror, if there is one.
     fn ring(&self) -> Option<Arc<MirrorRing>> {
         match &self.feed {
             Feed::Mirror(mirror) => mirror.ring.clone(),
@@ -58,7 +67,7 @@ impl PublishedTrack {
         }
     }
 
-    /// Notes that requests for key frames are sent on. Returns the layers of which.
+    /// Returns the layers for which a key frame request is due, and records it as sent.
     fn take_key_frame_requests(&mut self, now: Instant) -> Vec<usize> {
         let layers = self.layers.iter_mut().enumerate();
         let due = layers.filter(|(_, layer)| layer.key_frames.is_due(now));
@@ -71,7 +80,7 @@ impl PublishedTrack {
 }
 
 impl Worker {
-    /// Forwards packets that another worker has put into the ring of a mirror. Returns whether there may be more.
+    /// Forwards packets from a mirror's ring. Returns whether there may be more.
     pub fn forward_mirrored(&mut self, key: TrackKey, now: Instant) -> bool {
         self.advance_clock(now);
         let Some(ring) = self.tracks.get(key).and_then(PublishedTrack::ring) else {
@@ -82,7 +91,7 @@ impl Worker {
                 return false;
             };
             if let Err(reason) = self.forward_entry(key, &entry) {
-                self.note_drop(None, reason);
+                self.record_drop(None, reason);
             }
         }
         true
@@ -95,7 +104,9 @@ impl Worker {
             layering,
         } = &*entry.packet;
         let track = self.tracks.get_mut(key).ok_or(DropReason::Unclaimed)?;
+        // Packets that a full ring lost may have changed the layering, so each packet carries it.
         track.follow_layering(*layering, *layer, self.now);
+        // Receivers that continued without a key frame would show broken frames.
         if entry.follows_loss {
             let stream = track.key_frame_layer(*layer);
             track.restart_receivers_of(stream);
@@ -107,7 +118,7 @@ impl Worker {
         self.distribute(layer, packet)
     }
 
-    /// Gives a mirror a ring as long as somebody receives it.
+    /// Adds or removes a mirror's ring, which it needs only while it has receivers.
     pub(super) fn update_ring(&mut self, key: Option<TrackKey>) {
         let Some((key, track)) = key.and_then(|key| Some((key, self.tracks.get_mut(key)?))) else {
             return;
@@ -121,24 +132,26 @@ impl Worker {
         let (Feed::Mirror(mirror), Some(worker)) = (&mut track.feed, worker) else {
             return;
         };
+        // The publisher's worker reads this number for inspection.
         match &mirror.ring {
             Some(ring) if receivers > 0 => ring.set_receivers(receivers),
             None if receivers == 0 => {}
             Some(_) => {
+                // Resets the used layers, too: the next tap starts without any.
                 *mirror = Mirror::default();
-                self.tell_home(key, Notice::Untap);
+                self.notify_home(key, Notice::Untap);
             }
             None => {
                 let ring = Arc::new(MirrorRing::new(medium, RingReader { worker, track: key }));
                 ring.set_receivers(receivers);
                 mirror.ring = Some(Arc::clone(&ring));
-                self.tell_home(key, |stream| Notice::Tap(stream, ring));
+                self.notify_home(key, |stream| Notice::Tap(stream, ring));
             }
         }
     }
 
-    /// Tells the worker of a mirrored track's publisher something of it.
-    fn tell_home(&mut self, key: TrackKey, notice: impl FnOnce(StreamName) -> Notice) {
+    /// Sends a notice about a mirrored track to its publisher's worker.
+    fn notify_home(&mut self, key: TrackKey, notice: impl FnOnce(StreamName) -> Notice) {
         let Some(track) = self.tracks.get(key) else {
             return;
         };
@@ -152,55 +165,56 @@ impl Worker {
         };
         if let Some(home) = publisher.home() {
             let room = publisher.room;
-            self.tell(room, home, notice(stream));
+            self.notify(room, home, notice(stream));
         }
     }
 
-    /// Sends the requests for key frames of a mirror on.
+    /// Forwards a mirror's key frame requests.
     pub(super) fn request_mirrored_key_frames(&mut self, key: TrackKey) {
         let now = self.now;
         let track = self.tracks.get_mut(key);
         let layers = track.map_or_else(Vec::new, |track| track.take_key_frame_requests(now));
         for layer in layers {
-            self.tell_home(key, |stream| Notice::KeyFrame { stream, layer });
+            self.notify_home(key, |stream| Notice::KeyFrame { stream, layer });
         }
     }
 
-    /// Tells how many layers are in use on this worker, if that has changed.
-    pub(super) fn tell_used_layers(&mut self, key: TrackKey, layers: usize) {
+    /// Sends the number of layers in use on this worker, if it has changed.
+    pub(super) fn notify_used_layers(&mut self, key: TrackKey, layers: usize) {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
         let Feed::Mirror(mirror) = &mut track.feed else {
             return;
         };
-        // Without receivers, there is nothing in use.
+        // Without a ring there is no tap to store the number in.
         if mirror.ring.is_some() && mirror.used_layers.replace(layers) != Some(layers) {
-            self.tell_home(key, |stream| Notice::Used { stream, layers });
+            self.notify_home(key, |stream| Notice::Used { stream, layers });
         }
     }
 
-    /// Tells whether anybody on this worker waits for a track in a backup codec.
-    pub(super) fn tell_awaited(&mut self, key: TrackKey, codec: Codec, is_awaited: bool) {
-        self.tell_home(key, |stream| Notice::Awaited {
+    /// Sends whether receivers on this worker wait for a backup codec.
+    pub(super) fn notify_awaited_codec(&mut self, key: TrackKey, codec: Codec, is_awaited: bool) {
+        self.notify_home(key, |stream| Notice::Awaited {
             stream: StreamName { codec, ..stream },
             is_awaited,
         });
     }
 
-    /// Tells that a participant of this worker has subscribed to a mirror.
-    pub(super) fn tell_subscribed(&mut self, key: TrackKey) {
-        self.tell_home(key, |stream| Notice::Subscribed {
+    /// Reports a subscription to a mirrored track.
+    pub(super) fn notify_subscription(&mut self, key: TrackKey) {
+        self.notify_home(key, |stream| Notice::Subscribed {
             publisher: stream.publisher,
             track: stream.track,
         });
     }
 
-    /// Handles what another worker needs of a stream that is published on this one.
+    /// Handles another worker's notice about a track that is published on this one.
     pub(super) fn serve_mirror(&mut self, from: WorkerId, notice: Notice) {
         match notice {
             Notice::Tap(stream, ring) => {
                 if let Some(track) = self.published_stream(&stream) {
+                    // After a quick unsubscribe and subscribe, the old ring may still be tapped.
                     track.taps.retain(|tap| tap.reader().worker != from);
                     track.taps.push(Tap::new(ring));
                 }
@@ -221,11 +235,12 @@ impl Worker {
                 }
             }
             Notice::Awaited { stream, is_awaited } => self.serve_codec(from, &stream, is_awaited),
+            // `handle_notice` handles the others.
             _ => {}
         }
     }
 
-    /// Returns the track that a stream is of, in its codec, if its publisher lives on this worker.
+    /// Returns a stream's track, if its publisher is on this worker.
     fn stream_key(&self, stream: &StreamName) -> Option<TrackKey> {
         let publisher = self.publisher_here(stream)?;
         let in_codec = |key: &TrackKey| {
@@ -256,17 +271,18 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(key) else {
             return;
         };
+        // Layers of one stream share key frames, and this worker knows the layering better than the mirror.
         let layer = track.key_frame_layer(layer);
         if let Some(layer) = track.layers.get_mut(layer) {
             layer.key_frames.want();
         }
-        // A mirror may hear first that its track is not muted any more: then the request is sent when this worker does.
+        // The mirror may receive the unmute command first. Then the request is sent when this worker receives it.
         if !track.is_muted {
             self.send_key_frame_requests(key);
         }
     }
 
-    /// Notes whether receivers on another worker wait for a backup codec.
+    /// Records whether receivers on another worker wait for a backup codec.
     fn serve_codec(&mut self, from: WorkerId, stream: &StreamName, is_awaited: bool) {
         let first = self
             .publisher_here(stream)
@@ -276,6 +292,7 @@ impl Worker {
         };
         if let Some(backup) = track.backup_of(stream.codec) {
             backup.awaited_on.retain(|worker| *worker != from);
+            // The codec may have started while the notice was on its way.
             if is_awaited && backup.streams.is_none() {
                 backup.awaited_on.push(from);
             }
@@ -283,7 +300,7 @@ impl Worker {
         self.report_use_of(stream);
     }
 
-    /// Reports which qualities of a track are used, after receivers on another worker have changed that.
+    /// Reports a track's used qualities after a change on another worker.
     fn report_use_of(&mut self, stream: &StreamName) {
         let publisher = self.publisher_here(stream);
         let first = publisher.and_then(|publisher| self.track_of(publisher, &stream.track));

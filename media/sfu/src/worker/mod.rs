@@ -1,39 +1,73 @@
-//! A media worker as a state machine without I/O.
+//! A media worker: rooms, participants and the forwarding of packets, as a state machine without I/O.
 //!
-//! The driver hands in commands, datagrams and the time, calls [`Worker::flush`] after each batch of them, sends what is in
-//! [`Worker::outbox`], and reports what is in [`Worker::take_events`]. A packet of a publisher is written to all its
-//! receivers' connections at once; `flush` drives each touched connection once.
+//! The driver passes in commands, datagrams and the time, calls [`Worker::flush`] after each batch, sends the packets in
+//! [`Worker::outbox`], and forwards [`Worker::take_events`] to the control side.
 //!
-//! # Parts
+//! # Dramatis personae
 //!
-//! Each part owns its state, which is private, and has its own tests. The worker sequences them.
+//! Each part owns its state, which is private, and has its own tests. The worker calls them in order.
 //!
-//! - [`Roster`]: rooms and participants. A participant has [`Sections`](sections::Sections), on which the server sends
-//!   to it, and [`DataTracks`](data_tracks::DataTracks).
-//! - [`Connections`]: the transports, the [`Demux`](demux::Demux) that finds the one of a datagram, their
-//!   deadlines, and the senders that wait for slower receivers.
-//! - [`Tracks`]: published tracks with their layers, subscriptions ([`Subscription`](subscription::Subscription)) and
-//!   recorders.
-//! - [`Negotiations`]: whose sections are to be compared with what was signalled, and when.
-//! - [`SharedRoom`](shared_room::SharedRoom), of a room that is on several workers: the others, and the participants that live on them.
-//! - [`Outputs`]: packets to send, events, what goes to other workers, counters, warnings.
+//! - [`Roster`]: rooms and participants. A participant owns its [`Sections`](sections::Sections), on which the server
+//!   sends, and its [`DataTracks`](data_tracks::DataTracks).
+//! - [`Connections`]: transports (str0m), their deadlines, and the [`Demux`](demux::Demux) from addresses to transports.
+//! - [`Tracks`]: published tracks with their layers, recorders and [`Subscription`](subscription::Subscription)s.
+//! - [`Negotiations`]: participants with changes that may need signalling.
+//! - [`SharedRoom`](shared_room::SharedRoom): the other workers of a room, and the participants there.
+//! - [`Outputs`]: packets, events, messages to other workers, counters, warnings.
 //!
-//! # The path of a packet
+//! # A packet from socket to subscriber
 //!
 //! ```text
-//!  driver ──datagram──▶ receive.rs   Demux → Transport (str0m: SRTP) → Tracks: layer, MediaPacket (adapt)
-//!                          │
-//!                          ▼
-//!                       send.rs      for each Subscription: does it get this layer? → Rewriter (adapt) → Transport of the receiver
-//!                          │
-//!                          ▼         recorders.rs: the same for recorders; mirrors.rs: for other workers, from which it comes here as well
-//!  driver ◀──outbox──── flush        each touched Transport is driven once
+//!  socket ─▶ receive.rs   Demux ─▶ Transport: SRTP ─▶ layer of a track ─▶ MediaPacket, parsed once (adapt)
+//!                │
+//!                ├─▶ recorders.rs   queue of an egress
+//!                ├─▶ mirrors.rs     ring ─▶ another worker, which continues at send.rs
+//!                ▼
+//!            send.rs      per subscription: layer choice ─▶ Rewriter (adapt) ─▶ Transport of the receiver
+//!                │
+//!  socket ◀─ flush        each touched transport encrypts and sends once
 //! ```
 //!
-//! Which layer a subscription gets is decided beforehand: `allocate.rs` compares what is wanted with the bandwidth, whenever one of them
-//! changes. `demand.rs` asks publishers for key frames, qualities and backup codecs. All else is control: `lifecycle.rs` (participants
-//! come and go), `publishing.rs` (offers of clients), `subscribing.rs` and `negotiation.rs` (what the server sends, and telling the
-//! client so), `sharing.rs` (what workers of a room tell each other), `messages.rs`, `ticks.rs` and `reports.rs`.
+//! 1. `Demux` finds the transport by source address. A new address must first send a STUN request signed with the
+//!    transport's ICE password; anything else is dropped without keeping state.
+//! 2. str0m decrypts the packet. Its SSRC leads to a section, and so to a track and a layer; the transport caches this.
+//! 3. `MediaPacket` holds everything that forwarding needs, so a payload is parsed once, not once per receiver.
+//! 4. Each subscription decides whether it gets the packet. The decision was prepared: `allocate.rs` sets the target
+//!    layer when demand or bandwidth changes. A switch waits for a key frame, which `demand.rs` requests.
+//! 5. The `Rewriter` renumbers the packet, so that all layers together look like one RTP stream to the receiver.
+//! 6. `flush` drives each changed transport once per batch, not once per packet.
+//!
+//! # Mirrors
+//!
+//! A participant lives on one worker. On the room's other workers it has a mirror: its tracks without a connection. The
+//! publisher's worker puts each packet once into a ring per mirror. The other worker distributes it to its own
+//! subscribers as if it had arrived there. Key frame requests and used layers travel back as notices (`sharing.rs`).
+//!
+//! # Drops
+//!
+//! Media never waits for a slow receiver: late packets are useless, and allocation lowers its layers instead. Each drop is
+//! counted with its [`DropReason`](crate::DropReason), for the metrics and per transport.
+//!
+//! - *On arrival:* unknown addresses; payloads too large to forward; SSRCs without an admitted track; other codecs than
+//!   the negotiated one; muted tracks.
+//! - *Per receiver:* not connected, or silent for ten seconds; codec not negotiated; other layers; everything before a
+//!   key frame; padding; packets older than the receiver's first.
+//! - *Full queues:* a mirror's ring, and a recorder's queue. A full audio ring loses its oldest packet. Video skips to
+//!   the next key frame, which is requested, since nothing after a gap can be decoded.
+//!
+//! Reliable data messages are the exception: their senders wait (see [`Connections`]).
+//!
+//! # Why not simpler
+//!
+//! - *Without I/O*, so that tests and fuzzing control every packet and the clock.
+//! - *One thread per worker*, not tasks with locks: a packet for 500 receivers takes no lock.
+//! - *Rings*, not one large worker: a room may need more than one core. Sharing a room's state instead would put a lock
+//!   on each packet's path.
+//! - *Layers are chosen ahead of time*, because choosing compares all videos of a receiver, and packets are too frequent
+//!   for that.
+//!
+//! All else is control: `lifecycle.rs` (joins and leaves), `publishing.rs` (offers of clients), `subscribing.rs` and
+//! `negotiation.rs` (what the server sends, and its signalling), `messages.rs`, `ticks.rs` and `reports.rs`.
 
 mod allocate;
 mod codecs;
@@ -84,18 +118,17 @@ use negotiation::Negotiations;
 use outputs::Outputs;
 use reports::Inspection;
 use roster::{Peer, Roster};
-use shared_room::HeldCommand;
+use shared_room::BufferedCommand;
 use ticks::Ticks;
 use tracks::Tracks;
 
-/// How many packets are put into the outbox before it has to be emptied: as many as one call to the system sends.
+/// Packets in the outbox before it must be emptied: as many as one `sendmmsg` call sends.
 pub const OUTBOX: usize = 64;
 
-/// A media worker: rooms, their participants, the participants' connections and tracks. Each part owns its state; the worker knows in
-/// which order they act.
+/// State machine of a media worker.
 pub struct Worker {
     limits: Limits,
-    /// The time of the input that is being handled.
+    /// Time of the current input. It never goes back.
     now: Instant,
     roster: Roster,
     connections: Connections,
@@ -104,7 +137,7 @@ pub struct Worker {
     ticks: Ticks,
     overload: Overload,
     outputs: Outputs,
-    /// The rooms in which senders on other workers wait for receivers on this one.
+    /// Rooms in which senders on other workers wait for receivers on this one.
     slow_rooms: Vec<RoomKey>,
 }
 
@@ -125,7 +158,7 @@ impl Worker {
         }
     }
 
-    /// Handles what the control side, or another worker, has put into the queue for a room.
+    /// Handles a queued instruction from the control side or from another worker.
     pub fn handle_instruction(
         &mut self,
         room: &NamespacedRoom,
@@ -145,13 +178,14 @@ impl Worker {
         }
     }
 
-    /// Handles a command for a room.
+    /// Handles a room's command.
     pub fn handle_command(&mut self, room: &NamespacedRoom, command: Command, now: Instant) {
         self.advance_clock(now);
         match command {
             Command::Peer { peer, command } => match self.roster.by_sid(&peer) {
+                // Sids are unique in the process, so the room need not be compared.
                 Some(key) => self.handle_peer_command(key, command),
-                None => self.hold_peer_command(room, peer, command),
+                None => self.buffer_peer_command(room, peer, command),
             },
             Command::AddPeer(info) => self.add_peer(room, info),
             Command::CloseRoom => self.close_room(room),
@@ -163,18 +197,19 @@ impl Worker {
         }
     }
 
-    /// Handles a command for a participant that is not known: it may be about to be.
-    fn hold_peer_command(
+    /// Queues a command for an unknown participant, which another worker may be about to announce.
+    fn buffer_peer_command(
         &mut self,
         room: &NamespacedRoom,
         peer: ParticipantSid,
         command: PeerCommand,
     ) {
+        // Without the room, the participant has left, and the command is late.
         if let Some(room) = self.roster.room_named(room) {
             let awaited = peer.clone();
-            self.hold_command(
+            self.buffer_command(
                 room,
-                HeldCommand {
+                BufferedCommand {
                     awaited,
                     peer,
                     command,
@@ -186,10 +221,11 @@ impl Worker {
     pub(super) fn handle_peer_command(&mut self, key: PeerKey, command: PeerCommand) {
         match command {
             PeerCommand::Remove => self.remove_peer(key),
+            // From signalling, or from this worker's queue if the client causes too many commands.
             PeerCommand::Fail(reason) => {
                 self.warn(
                     key,
-                    "a client sends more than it may",
+                    "a client exceeded a limit",
                     &format_args!("{reason:?}"),
                 );
                 self.refuse_client(key, reason);
@@ -250,10 +286,10 @@ impl Worker {
         }
     }
 
-    /// Lets time pass: drives the connections whose deadline was reached.
+    /// Drives the connections whose deadline has passed, and does the periodic work that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance_clock(now);
-        // A connection that is due again at once has its turn at the next call.
+        // Each connection is driven once: a connection that is due again immediately must not starve the others.
         for key in self.connections.take_due(self.now) {
             if self.connections.fire(key, self.now) {
                 self.drive(key);
@@ -262,20 +298,24 @@ impl Worker {
         self.run_ticks();
     }
 
-    /// Completes what the inputs since the last call have caused, but for what does not fit into the outbox. Nothing is sent before.
-    /// Returns whether there is more: then it has to be called again with an empty outbox. So packets are sent while they are in
-    /// the processor's caches, and the first of a large room does not wait for the last.
+    /// Drives changed connections until their output fills the outbox. Nothing is sent before. Returns whether there is
+    /// more: then the caller empties the outbox and calls again. Thus packets are sent while they are in the CPU's
+    /// caches, and a large room's first receiver does not wait for the last.
     #[must_use]
     pub fn flush(&mut self, now: Instant) -> bool {
         self.advance_clock(now);
         while self.outputs.waiting() < OUTBOX {
+            // Before the connections: a new layer changes what is sent on them.
             for track in self.tracks.take_revived() {
                 self.allocate_receivers(track);
             }
             self.run_negotiations();
             match self.connections.next_touched() {
                 Some(key) => self.drive(key),
+                // Only when all connections are driven: until then, receivers have not taken what they can, and their
+                // senders would wait for longer than necessary.
                 None if self.release_packets() => {}
+                // Driving the connections may have caused either: then the loop continues.
                 None if !self.tracks.has_revived() && !self.run_negotiations() => return false,
                 None => {}
             }
@@ -283,8 +323,9 @@ impl Worker {
         true
     }
 
-    /// Returns when [`Worker::handle_timeout`] has to be called next, if ever.
+    /// Returns the time of the next [`Worker::handle_timeout`]; `None` if there is nothing to wait for.
     pub fn next_timeout(&self) -> Option<Instant> {
+        // Without participants there is no periodic work, so an idle worker sleeps.
         let tick = (!self.roster.is_empty()).then(|| self.ticks.next());
         [
             self.connections.next_deadline(),
@@ -296,33 +337,33 @@ impl Worker {
         .min()
     }
 
-    /// Returns what has been forwarded.
+    /// Returns the counters since the worker's start.
     pub fn counters(&self) -> Counters {
         self.outputs.counters()
     }
 
-    /// Notes processor time of the worker's thread, and for how long it had nothing to do.
-    pub fn note_work(&mut self, worked: Duration, waited: Duration) {
+    /// Records CPU time and idle time of the worker's thread.
+    pub fn record_work(&mut self, worked: Duration, waited: Duration) {
         self.overload.note_work(worked, waited);
     }
 
-    /// Returns how many percent of the participants get the lowest layers, because the thread has too much to do.
+    /// Returns the percentage of participants that get the lowest layers because the thread is overloaded.
     pub fn reduced_percent(&self) -> usize {
         usize::try_from(self.overload.reduced() * 100 / GROUPS).unwrap_or_default()
     }
 
-    /// Returns the number of participants.
+    /// Returns the number of participants on this worker, without mirrors.
     pub fn peers(&self) -> usize {
         self.roster.len()
     }
 
-    /// Returns whether nothing is kept of any room.
+    /// Returns whether no room has left any state.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.roster.has_nothing() && self.connections.is_empty() && self.tracks.is_empty()
     }
 
-    /// Removes and returns what goes to other workers; `None` if nothing does.
+    /// Removes and returns the output for other workers, if there is any.
     pub fn take_crossings(&mut self) -> Option<Crossings> {
         self.outputs.take_crossings()
     }
@@ -338,17 +379,18 @@ impl Worker {
     }
 
     fn advance_clock(&mut self, now: Instant) {
+        // `drain` may have advanced the clock by a few microseconds.
         self.now = self.now.max(now);
     }
 
-    /// Reports something of a participant that lives on this worker; of others, their own workers do.
+    /// Reports an event for a participant on this worker. For mirrors, their home workers do so.
     fn emit(&mut self, peer: PeerKey, event: PeerEvent) {
         if self.roster.get(peer).is_some_and(Peer::is_here) {
             self.report(peer, event);
         }
     }
 
-    /// Reports something of a participant.
+    /// Reports an event, even for a mirror.
     fn report(&mut self, peer: PeerKey, event: PeerEvent) {
         if let Some((room, peer)) = self.roster.named(peer) {
             self.outputs
@@ -356,7 +398,7 @@ impl Worker {
         }
     }
 
-    /// Logs what a participant's client does wrong.
+    /// Logs a client's error, at most once a minute per participant.
     fn warn(&self, key: PeerKey, what: &str, details: &dyn std::fmt::Display) {
         if let Some((room, peer)) = self.roster.named(key) {
             let named = (room, &peer.info.identity, &peer.info.sid);

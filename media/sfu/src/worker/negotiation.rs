@@ -1,4 +1,4 @@
-//! Telling a participant what the server sends to it: by offers in dual mode, by asking for one in single mode.
+//! Negotiation of the server's media: by its own offers in dual mode, by requesting an offer in single mode.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,35 +16,35 @@ use crate::event::{FailureReason, PeerEvent};
 use crate::sdp;
 use crate::transport::{PeerKey, Transport, TransportKey};
 
-/// How long a client has to answer an offer.
+/// Time limit for a client's answer, as in LiveKit's server.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// After what time a client that was asked for an offer is asked again.
+/// Interval after which a requested offer is requested again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How long a change waits for others, so that they are one offer: a participant who comes back brings several.
+/// Delay that merges several changes into one offer: a participant that returns causes several.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// The least time between two offers, as LiveKit's server has it. Clients on Pion missed tracks when two offers came 1 ms apart: they
-/// seem to apply an answered offer later.
+/// Minimum interval between two offers, as in LiveKit's server. Pion clients have missed tracks when two offers came 1
+/// ms apart: they seem to apply an answered offer later.
 const BETWEEN_OFFERS: Duration = Duration::from_millis(150);
 
-/// The participants whose sections may differ from what was signalled to them, and when that is to be compared.
+/// Participants whose sections may have unsignalled changes, ordered by the time of the next comparison.
 #[derive(Debug, Default)]
 pub struct Negotiations(BTreeSet<(Instant, PeerKey)>);
 
 impl Negotiations {
-    /// Plans to compare the sections of a participant. A comparison that was planned for later stays planned.
+    /// Schedules a comparison. A later one stays scheduled.
     fn plan(&mut self, peer: PeerKey, at: Instant) {
         self.0.insert((at, peer));
     }
 
-    /// Returns when the next comparison is due.
+    /// Returns the time of the next comparison.
     pub fn next(&self) -> Option<Instant> {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// Removes the next comparison that is due, and returns it with the time for which it was planned.
+    /// Removes and returns the next comparison that is due, with its scheduled time.
     fn take_due(&mut self, now: Instant) -> Option<(PeerKey, Instant)> {
         if self.next()? > now {
             return None;
@@ -54,8 +54,8 @@ impl Negotiations {
 }
 
 impl Worker {
-    /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs in single mode, where
-    /// the client decides when it makes an offer, and together with other changes in dual mode.
+    /// Requests negotiation of a participant's sections. In single mode, it follows at the end of the input batch, as
+    /// the client decides when to make an offer. In dual mode, several changes are merged.
     pub(super) fn request_negotiation(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
@@ -63,6 +63,7 @@ impl Worker {
         let last = peer
             .negotiation
             .last_offer_at
+            // The first offer and ICE restarts must not wait: the client has no media without them.
             .filter(|_| !peer.is_single() && !peer.negotiation.wants_ice_restart);
         let at = last.map_or(self.now, |last| {
             (self.now + SETTLE).max(last + BETWEEN_OFFERS)
@@ -73,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Tells the participants whose turn it is of their changed sections. Returns whether there were any.
+    /// Runs the negotiations that are due. Returns whether there were any.
     pub(super) fn run_negotiations(&mut self) -> bool {
         let mut has_any = false;
         while let Some((key, at)) = self.negotiations.take_due(self.now) {
@@ -83,12 +84,12 @@ impl Worker {
         has_any
     }
 
-    /// Tells a participant of its changed sections, unless an earlier change is still being negotiated.
+    /// Negotiates a participant's changed sections, unless an earlier offer is unanswered.
     fn negotiate(&mut self, key: PeerKey, at: Instant) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
-        // Otherwise it was brought forward.
+        // Otherwise it has already run, at an earlier time.
         let is_needed = peer
             .negotiation
             .needed_at
@@ -98,21 +99,22 @@ impl Worker {
             return;
         }
         if peer.is_single() {
-            self.ask_for_offer(key);
+            self.request_offer(key);
         } else {
             self.make_offer(key);
         }
     }
 
-    /// Single mode: asks the client for an offer if there is something to tell it.
-    pub(super) fn ask_for_offer(&mut self, key: PeerKey) {
+    /// Single mode: requests an offer, if there is anything to negotiate.
+    pub(super) fn request_offer(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key).filter(|peer| peer.is_single()) else {
             return;
         };
         let is_pending = peer
             .negotiation
-            .asked_at
+            .requested_at
             .is_some_and(|at| self.now < at + ASK_AGAIN);
+        // Before the first offer there is no connection to receive on, and that offer comes anyway.
         if !peer.negotiation.has_offer || is_pending {
             return;
         }
@@ -120,18 +122,18 @@ impl Worker {
         let Some((peer, room)) = self.roster.with_room(key) else {
             return;
         };
-        let ([num_audios, num_videos], bytes) = sections_to_ask_for(peer, missing, &self.limits);
+        let ([num_audios, num_videos], bytes) = sections_to_request(peer, missing, &self.limits);
         if num_audios + num_videos == 0 && !peer.sections.has_news() {
             return;
         }
         if !room
-            .asked
+            .requested
             .add(key, bytes, self.limits.asked_bytes, self.now)
         {
-            // Its turn comes again within a second.
+            // `check_group` tries again within a second.
             return;
         }
-        peer.negotiation.asked_at = Some(self.now);
+        peer.negotiation.requested_at = Some(self.now);
         self.emit(
             key,
             PeerEvent::MediaSectionsRequired {
@@ -143,6 +145,8 @@ impl Worker {
 
     /// Creates the data channels on a connection that the server offers.
     pub(super) fn create_channels(&mut self, key: TransportKey) {
+        // Labels and reliability are LiveKit's. A client counts as connected only when this connection is up, so that
+        // its first offer needs these channels even without tracks.
         let lossy = Reliability::MaxRetransmits { retransmits: 0 };
         let kinds = [
             ("_reliable", true, Reliability::Reliable),
@@ -164,7 +168,7 @@ impl Worker {
         transport.create_channels(channels);
     }
 
-    /// Dual mode: offers the sections as they are to be, if the client does not know them so.
+    /// Dual mode: offers the sections, if they have changed since the client last learned them.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
         let Some(peer) = self.roster.get_mut(key) else {
@@ -197,7 +201,7 @@ impl Worker {
         );
     }
 
-    /// Returns what our offer says of a section; nothing of the data section.
+    /// Returns the changes to a section in the offer; `None` for the data section.
     fn offered_section(&self, key: PeerKey, mid: &str) -> Option<sdp::SectionChange> {
         let peer = self.roster.get(key)?;
         let is_known = peer
@@ -207,7 +211,7 @@ impl Worker {
         is_known.then(|| self.sending_section(key, mid))
     }
 
-    /// Dual mode: handles the client's answer, and offers what has changed meanwhile.
+    /// Dual mode: handles an answer, and offers further changes.
     pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
         let Some(peer) = self
             .roster
@@ -216,6 +220,7 @@ impl Worker {
         else {
             return;
         };
+        // LiveKit's Rust and Python clients answer with id 0, whatever the offer's.
         let is_current = |offer: &mut OutstandingOffer| offer_id == 0 || offer.offer_id == offer_id;
         let Some(outstanding) = peer.negotiation.outstanding.take_if(is_current) else {
             return;
@@ -224,6 +229,8 @@ impl Worker {
         let Some(transport) = self.connections.get_mut(transport_key) else {
             return;
         };
+        // An answer has about as many sections as the connection, so its size is bounded by their number.
+        // One more for the session's own lines.
         let lines = (transport.media_sections() + 1) * self.limits.answer_lines;
         let limits = Limits {
             sdp_lines: lines.min(self.limits.sdp_lines),
@@ -238,43 +245,44 @@ impl Worker {
         self.connections.touch(transport_key);
         self.attach_signalled(key);
         self.silence_free_sections(key);
+        // Changes since the offer have waited for this answer.
         self.request_negotiation(key);
     }
 }
 
-/// The size of a part of an offer.
+/// SectionSize of a part of an offer.
 #[derive(Clone, Copy)]
-struct Size {
+struct SectionSize {
     bytes: usize,
-    /// Those that are not of codecs that are not forwarded.
+    /// Lines, without codecs that are not forwarded.
     lines: usize,
 }
 
-/// The most that a browser takes for a section with sound, for one with a video, and besides: Chromium 156 takes 1 kB and 23 lines,
-/// 5.2 kB and 86 lines, and 1 kB and 20 lines.
-const SOUND: Size = Size {
+/// Upper limits for a browser's audio section, video section, and the rest. Measured with Chromium 156: 1 kB and 23
+/// lines, 5.2 kB and 86 lines, 1 kB and 20 lines.
+const AUDIO: SectionSize = SectionSize {
     bytes: 1_100,
     lines: 26,
 };
-const VIDEO: Size = Size {
+const VIDEO: SectionSize = SectionSize {
     bytes: 5_500,
     lines: 120,
 };
-const OTHER: Size = Size {
+const OTHER: SectionSize = SectionSize {
     bytes: 4_000,
     lines: 100,
 };
 
-/// Returns how many of the missing sections for sound and videos a client can be asked for, so that its offer is not too large, and
-/// the bytes that this has.
-fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
-    let Size {
+/// Returns the number of missing audio and video sections that a client may be asked for without making its offer too
+/// large, and the offer's expected size in bytes.
+fn sections_to_request(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32; 2], usize) {
+    let SectionSize {
         mut bytes,
         mut lines,
     } = OTHER;
     let size_of = |section: &Section| {
         if section.medium() == TrackMedium::Audio {
-            SOUND
+            AUDIO
         } else {
             VIDEO
         }
@@ -283,12 +291,13 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
         .sections
         .iter()
         .map(size_of)
+        // The medium does not matter much: few tracks are published, and video is the upper limit.
         .chain(peer.published.iter().map(|_| VIDEO))
     {
         (bytes, lines) = (bytes + size.bytes, lines + size.lines);
     }
     let mut sections = peer.published.len() + peer.sections.len();
-    let asked = [(missing[0], SOUND), (missing[1], VIDEO)].map(|(missing, size)| {
+    let asked = [(missing[0], AUDIO), (missing[1], VIDEO)].map(|(missing, size)| {
         let by_bytes = limits.sdp_bytes.saturating_sub(bytes) / size.bytes;
         let by_lines = limits.offer_lines.saturating_sub(lines) / size.lines;
         let most = by_bytes
@@ -302,13 +311,14 @@ fn sections_to_ask_for(peer: &Peer, missing: [u32; 2], limits: &Limits) -> ([u32
     (asked, bytes)
 }
 
-/// Makes an offer of the sections of a participant that differ from what was signalled, of new data channels, and of an ICE
-/// restart if one is due. Returns its text, the offer, and the ICE credentials of a restart; `None` if there is nothing to offer.
+/// Creates an offer with changed sections, new data channels, and an ICE restart if one is due. Returns its text, the
+/// offer, and the credentials of the restart; `None` if there is nothing to offer.
 fn change_sections(
     peer: &mut Peer,
     transport: &mut Transport,
     now: Instant,
 ) -> Option<(String, OutstandingOffer, Option<IceCreds>)> {
+    // A client that has never sent anything is still connecting, so it needs no restart.
     let restarts = std::mem::take(&mut peer.negotiation.wants_ice_restart)
         && transport.last_packet().is_some();
     let channels = transport.take_new_channels();
@@ -318,6 +328,7 @@ fn change_sections(
         .iter()
         .filter(|section| section.track().is_some())
     {
+        // The sources go into the offer, so they must exist before it is made.
         if let Some(mid) = section.mid() {
             transport.add_sources(mid, section.has_retransmissions());
         }
@@ -341,6 +352,7 @@ fn change_sections(
                 new_sections.push(index);
             }
         }
+        // Keeps the local candidates: the server's addresses are the same.
         credentials = restarts.then(|| changes.ice_restart(true));
     })?;
     peer.negotiation.last_offer_id += 1;

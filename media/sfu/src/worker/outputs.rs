@@ -1,4 +1,4 @@
-//! What a worker puts out: packets to send, events for the control side, counters, and warnings in the log.
+//! A worker's output: packets, events, messages to other workers, counters, and warnings in the log.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::event::{Event, PeerEvent, RoomEvent};
 use crate::mirror::{RingReader, WorkerId};
 use crate::notice::Instruction;
 
-/// What a worker puts out.
+/// A worker's output.
 #[derive(Default)]
 pub struct Outputs {
     outbox: Vec<Transmit>,
@@ -20,43 +20,44 @@ pub struct Outputs {
     warnings: Warnings,
 }
 
-/// What goes to other workers.
+/// Output for other workers.
 #[derive(Default)]
 pub struct Crossings {
-    /// What they are told, with the room that it is about, in order.
-    pub told: Vec<(WorkerId, NamespacedRoom, Instruction)>,
-    /// The mirrors for which packets have been put into rings.
+    /// Instructions for other workers, with their room, in order.
+    pub instructions: Vec<(WorkerId, NamespacedRoom, Instruction)>,
+    /// Mirrors with packets in their rings.
     pub ready: Vec<RingReader>,
 }
 
-/// What a worker has forwarded since its start.
+/// Counters since the worker's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Media packets that publishers sent, of admitted tracks.
+    /// Media packets received from publishers, for admitted tracks.
     pub published_packets: usize,
-    /// Media packets that were sent on, counted for each receiver.
+    /// Media packets sent to receivers, counted per receiver.
     pub forwarded_packets: usize,
-    /// Media packets that were put into rings of mirrors, counted for each of these.
+    /// Media packets put into mirrors' rings, counted per ring.
     pub mirrored_packets: usize,
-    /// Packets that were not sent on; those that a receiver did not get are counted for each receiver.
+    /// Dropped packets, counted per receiver where they were dropped for a receiver.
     pub dropped: Drops,
-    /// Key frames that were requested from publishers.
+    /// Key frames requested from publishers.
     pub key_frame_requests: usize,
-    /// Clients that failed because they sent more than they may.
+    /// Clients that failed because they exceeded a limit.
     pub refused_clients: usize,
-    /// Mean share of the packets from clients that were lost on the way in the last second, in millionths.
+    /// Mean loss of packets from clients in the last second, in millionths.
     pub received_loss: usize,
-    /// Mean share of the packets to clients that were lost on the way in the last second, in millionths.
+    /// Mean loss of packets to clients in the last second, in millionths.
     pub sent_loss: usize,
 }
 
-/// Warnings that clients cause: one a minute for each participant, by identity, as a client that joins anew has another sid.
+/// Throttle for warnings that clients cause: one a minute per participant. The key is the identity, since a client that
+/// joins again has a new sid.
 struct Warnings(Throttle<(NamespacedRoom, Identity)>);
 
-/// How often a participant is named.
+/// Interval between warnings about one participant.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many participants are named in a minute. More only fill the log.
+/// Participants that are named per minute. More would only fill the log.
 const MOST: usize = 100;
 
 impl Outputs {
@@ -80,78 +81,73 @@ impl Outputs {
         std::mem::take(&mut self.events)
     }
 
-    /// Removes and returns what goes to other workers; `None` if nothing does.
+    /// Removes and returns the output for other workers, if there is any.
     pub fn take_crossings(&mut self) -> Option<Crossings> {
-        let is_empty = self.crossings.told.is_empty() && self.crossings.ready.is_empty();
+        // Called after each batch, and most rooms are on one worker.
+        let is_empty = self.crossings.instructions.is_empty() && self.crossings.ready.is_empty();
         (!is_empty).then(|| std::mem::take(&mut self.crossings))
     }
 
-    /// Tells another worker something about a room.
-    pub fn tell(&mut self, to: WorkerId, room: NamespacedRoom, instruction: Instruction) {
-        self.crossings.told.push((to, room, instruction));
+    /// Adds an instruction for another worker.
+    pub fn send_to_worker(&mut self, to: WorkerId, room: NamespacedRoom, instruction: Instruction) {
+        self.crossings.instructions.push((to, room, instruction));
     }
 
-    /// Tells the reader of a ring that packets wait in it.
+    /// Notifies a ring's reader of packets.
     pub fn announce(&mut self, reader: RingReader) {
         self.crossings.ready.push(reader);
     }
 
-    /// Reports something of a participant.
+    /// Reports a participant's event.
     pub fn report(&mut self, room: NamespacedRoom, peer: ParticipantSid, event: PeerEvent) {
         self.events.push(Event::Peer { room, peer, event });
     }
 
-    /// Reports something of a room.
+    /// Reports a room's event.
     pub fn report_room(&mut self, room: NamespacedRoom, event: RoomEvent) {
         self.events.push(Event::Room { room, event });
     }
 
-    /// Returns what was counted.
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Counts a packet of a publisher.
     pub fn count_published(&mut self) {
         self.counters.published_packets += 1;
     }
 
-    /// Counts a packet that was sent on to a receiver.
     pub fn count_forwarded(&mut self) {
         self.counters.forwarded_packets += 1;
     }
 
-    /// Counts a packet that was put into the ring of a mirror.
     pub fn count_mirrored(&mut self) {
         self.counters.mirrored_packets += 1;
     }
 
-    /// Counts a packet that was not sent on.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.counters.dropped.count(reason);
     }
 
-    /// Returns the counters of the packets that were not sent on.
+    /// Returns the counters for dropped packets.
     pub fn drops(&mut self) -> &mut Drops {
         &mut self.counters.dropped
     }
 
-    /// Counts a key frame that was requested.
     pub fn count_key_frame_request(&mut self) {
         self.counters.key_frame_requests += 1;
     }
 
-    /// Counts a client that fails because it sent more than it may.
+    /// Counts a client that failed because it exceeded a limit.
     pub fn count_refused_client(&mut self) {
         self.counters.refused_clients += 1;
     }
 
-    /// Sets the mean losses of the last second, in millionths.
+    /// Sets the mean losses in the last second, in millionths.
     pub fn set_losses(&mut self, received: usize, sent: usize) {
         (self.counters.received_loss, self.counters.sent_loss) = (received, sent);
     }
 
-    /// Logs what a participant's client does wrong.
+    /// Logs a client's error.
     pub fn warn(
         &self,
         (room, identity, sid): (&NamespacedRoom, &Identity, &ParticipantSid),
@@ -159,6 +155,7 @@ impl Outputs {
         details: &dyn std::fmt::Display,
         now: Instant,
     ) {
+        // A client could otherwise fill the log, and the disk.
         if self.warnings.permit(room, identity, now) {
             log::warn!(participant = sid.as_str(), details:%; "{what}");
         }

@@ -1,4 +1,4 @@
-//! Clients' offers, and the tracks that they bring.
+//! Clients' offers, and the tracks in them.
 
 use conclave_model::TrackSid;
 use str0m::format::PayloadParams;
@@ -15,16 +15,19 @@ use crate::track::NewTrack;
 use crate::transport::{PeerKey, TrackKey, TransportKey};
 
 impl Worker {
-    /// Handles an offer of a client and answers it.
+    /// Handles a client's offer, and answers it.
     pub(super) fn handle_offer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
         if self.roster.get(key).is_none_or(|peer| peer.has_failed) {
             return;
         }
+        // Before anything is parsed: the cost of an offer grows with its size.
         if let Err(error) = sdp::check(text, &self.limits) {
             self.warn(key, "a client's offer is too large", &error);
             return self.refuse_client(key, FailureReason::Negotiation);
         }
         let text = &sdp::without_unused_codecs(text);
+        // Browsers list codecs that are not forwarded. Only the lines that remain reach str0m, so they are counted
+        // again.
         if text.lines().count() > self.limits.offer_lines {
             self.warn(
                 key,
@@ -34,6 +37,7 @@ impl Worker {
             return self.refuse_client(key, FailureReason::Negotiation);
         }
         let sections = sdp::read_sections(text);
+        // A participant without a connection has no client that could make an offer.
         let Some(transport) = self.publisher_transport(key) else {
             return self.fail_peer(key, FailureReason::Negotiation);
         };
@@ -54,6 +58,7 @@ impl Worker {
             transport.set_retransmissions(named.copied());
             transport.count_sections(&answer);
         }
+        // The offer may have restarted ICE.
         self.connections.renew_credentials(transport);
         self.connections.touch(transport);
         self.match_sections(key, transport, &sections);
@@ -61,7 +66,7 @@ impl Worker {
         let sdp = sdp::rewrite(&answer, |mid| {
             self.answer_section(key, transport, mid, &sections)
         });
-        // In dual mode the answer is about another connection than that on which the participant receives.
+        // In dual mode, the offer concerns the connection on which the participant only sends.
         let is_single = self.roster.get(key).is_some_and(Peer::is_single);
         let mid_to_track_id = if is_single {
             self.signal_sections(key)
@@ -77,24 +82,27 @@ impl Worker {
             },
         );
         self.keep_unclaimed(key, transport, sections);
+        // With the answer, the client knows its sections' tracks, so sending may start.
         if is_single {
             self.attach_signalled(key);
             self.silence_free_sections(key);
-            self.ask_for_offer(key);
+            self.request_offer(key);
         }
     }
 
-    /// Admits a track, and takes a section that already sends it.
+    /// Admits a track, and assigns it an unclaimed section if one names it.
     pub(super) fn announce_track(&mut self, key: PeerKey, track: NewTrack) {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
+        // A mirror's source is on another worker, from where its publication arrives as a notice.
         if peer.is_source() && peer.is_here() {
             return self.publish_source_track(key, track);
         }
         peer.announced.push(track);
         let (transport, sections) = (peer.publisher, std::mem::take(&mut peer.unclaimed));
         for section in &sections {
+            // By id only: these sections may belong to tracks that are not announced yet.
             self.match_section(key, transport, section, true);
         }
         self.keep_unclaimed(key, transport, sections);
@@ -110,7 +118,9 @@ impl Worker {
         let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
         let feed = Feed::Source { sequence: 0 };
         let mut track = PublishedTrack::new(info, codec, key, feed, self.now);
+        // A source has a single layer.
         track.set_layers(&[], self.now);
+        // Receivers negotiate payload types by codec parameters, so the source needs some, too.
         let params = self
             .connections
             .codecs()
@@ -129,7 +139,7 @@ impl Worker {
         self.offer_to_waiting(key, &sid);
     }
 
-    /// Publishes a track of a participant that lives on another worker.
+    /// Publishes a track of a participant on another worker.
     pub(super) fn publish_mirror(
         &mut self,
         key: PeerKey,
@@ -149,7 +159,7 @@ impl Worker {
         self.offer_streams(key, &sid, is_backup);
     }
 
-    /// Offers a track that has just been published to those who wait for it, or for it in a backup codec.
+    /// Offers a newly published track to participants that wait for it, or for this codec.
     fn offer_streams(&mut self, key: PeerKey, sid: &TrackSid, is_backup: bool) {
         self.use_backups(key, sid);
         if !is_backup {
@@ -157,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// Keeps the sections that send and that no track claims, for one that is announced after the offer.
+    /// Remembers sending sections that no track claims, for a track that is announced after the offer.
     fn keep_unclaimed(
         &mut self,
         key: PeerKey,
@@ -176,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Finds the tracks of the sections of an offer, and ends those whose section sends no more.
+    /// Assigns the sections of an offer to tracks, and ends tracks whose section has stopped sending.
     fn match_sections(
         &mut self,
         key: PeerKey,
@@ -200,6 +210,7 @@ impl Worker {
         ended
             .into_iter()
             .for_each(|track| self.end_own_track(key, track));
+        // All ids first: otherwise a section without a match could take a track that a later section names.
         for by_id in [true, false] {
             for section in sections.iter().filter(|section| section.sends) {
                 self.match_section(key, transport, section, by_id);
@@ -214,8 +225,8 @@ impl Worker {
         }
     }
 
-    /// Gives a sending section the announced track that it names, or else the first one of its medium: Firefox invents the
-    /// ids of tracks. A track is refused if the section that names it has no codec that is forwarded.
+    /// Assigns a sending section the announced track that it names, or else the first announced track for the same
+    /// medium, since Firefox invents track ids. A track is refused if its section has no codec that is forwarded.
     fn match_section(
         &mut self,
         key: PeerKey,
@@ -234,6 +245,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
+        // A section without usable codecs refuses its track, so it must be the track named by the section.
         let by_id = by_id || section.codecs.is_empty();
         let matches = |track: &NewTrack| {
             track.medium == section.medium
@@ -273,6 +285,7 @@ impl Worker {
         self.emit(key, refused);
     }
 
+    /// Publishes a track on a section of its publisher's connection.
     fn publish_track(
         &mut self,
         key: PeerKey,
@@ -324,7 +337,7 @@ impl Worker {
         track_key
     }
 
-    /// Returns what our answer says of a section.
+    /// Returns the changes to a section in the answer.
     fn answer_section(
         &self,
         key: PeerKey,
@@ -347,7 +360,7 @@ impl Worker {
         }))
     }
 
-    /// Ends a track because the client does, and says so.
+    /// Ends a track that the client has stopped, and reports this.
     fn end_own_track(&mut self, key: PeerKey, track: TrackKey) {
         let Some(PublishedTrack {
             sid, codec, info, ..
@@ -355,6 +368,7 @@ impl Worker {
         else {
             return;
         };
+        // Copied, since the track is removed before the report.
         let (sid, backup) = (sid.clone(), Some(*codec).filter(|_| info.is_backup));
         self.share_end(key, &sid, backup);
         let ended = match backup {
@@ -365,36 +379,37 @@ impl Worker {
         self.emit(key, ended);
     }
 
-    /// Stops a track because the control side says so.
+    /// Ends a track at the control side's request.
     pub(super) fn unpublish_track(&mut self, key: PeerKey, sid: &TrackSid) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
+        // It may end before it has a media section.
         peer.announced.retain(|track| track.sid != *sid);
         let tracks = self.tracks_of(key, sid);
         self.end_tracks(tracks);
     }
 
-    /// Returns a published track of a participant in its codecs.
+    /// Returns a participant's published track in all its codecs.
     pub(super) fn tracks_of(&self, key: PeerKey, sid: &TrackSid) -> Vec<TrackKey> {
         let peer = self.roster.get(key);
         peer.map_or_else(Vec::new, |peer| self.tracks.with_sid(&peer.published, sid))
     }
 
-    /// Returns a published track of a participant in its first codec.
+    /// Returns a participant's published track in its first codec.
     pub(super) fn track_of(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
         let peer = self.roster.get(key)?;
         self.tracks.first_with_sid(&peer.published, sid)
     }
 
-    /// Removes tracks as [`Worker::end_track`] does.
+    /// Ends tracks, as [`Worker::end_track`] does.
     pub(super) fn end_tracks(&mut self, mut tracks: Vec<TrackKey>) {
         self.tracks.first_codecs_first(&mut tracks);
         tracks.into_iter().for_each(|track| self.end_track(track));
     }
 
-    /// Removes a track, or a track in a backup codec: from now on nothing of it is forwarded, and its receivers' sections become free
-    /// or carry another codec.
+    /// Ends a track or a backup codec: forwarding stops, and the receivers' sections become free or carry another
+    /// codec.
     pub(super) fn end_track(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key) else {
             return;
@@ -408,6 +423,7 @@ impl Worker {
             .iter()
             .filter_map(|backup| backup.streams)
             .collect();
+        // Receivers first, while the track is still known.
         self.withdraw_track(key, &sid);
         backups
             .into_iter()
@@ -418,7 +434,7 @@ impl Worker {
         }
     }
 
-    /// Removes a track in one codec that has no receivers any more.
+    /// Removes a track in one codec, after its receivers.
     pub(super) fn remove_streams(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.remove(key) else {
             return;
@@ -433,11 +449,12 @@ impl Worker {
         }
     }
 
-    /// Stops or resumes the forwarding of a track.
+    /// Stops or resumes forwarding.
     pub(super) fn set_muted(&mut self, key: PeerKey, sid: &TrackSid, muted: bool) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
+        // A track may be muted before it has a media section.
         peer.announced
             .iter_mut()
             .filter(|track| track.sid == *sid)
@@ -452,7 +469,9 @@ impl Worker {
                 continue;
             };
             track.is_muted = muted;
+            // After a pause, decoders need a key frame.
             track.restart_receivers();
+            // The time until the first frame would contain the pause.
             track
                 .subscriptions
                 .iter_mut()
@@ -464,13 +483,13 @@ impl Worker {
     }
 }
 
-/// Returns whether these parameters are those that packets of a codec have: the first ones of each codec.
+/// Returns whether these parameters belong to a codec. The first ones of a codec do for a source's packets.
 fn is_codec(params: &PayloadParams, codec: Codec) -> bool {
     Codec::from_rtc(params.spec().codec) == Some(codec)
 }
 
-/// Returns the codec to ask for: the announced one if it is offered, else VP8. If none is announced, the one that the client
-/// offers first: some clients send no other. All that only of those that the client may use.
+/// Returns the codec for the answer: the announced one if it is offered, or else VP8. Without an announcement, it is
+/// the first offered codec, as some clients send no other. Only codecs that the client may use count.
 fn preferred_codec(info: &NewTrack, offered: &[Codec]) -> Codec {
     let fallback = if info.medium == TrackMedium::Audio {
         Codec::Opus

@@ -1,4 +1,4 @@
-//! From a datagram to a packet of a layer: this is the first half of every packet's path.
+//! First half of a packet's path: from the datagram to a packet of a layer.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -21,33 +21,34 @@ use crate::packet::{Incoming, Packet};
 use crate::recorder::SenderReport;
 use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
 
-/// After which time str0m is due again when it has sent a packet. Handling one takes longer, so that the clock of the worker does
-/// not run ahead.
+/// Delay after which str0m is due again when it has sent a packet. Sending one takes longer, so advancing the worker's
+/// clock by this much does not let it run ahead of time.
 const MOMENT: Duration = Duration::from_micros(1);
 
-/// How many moments pass for a connection before others have their turn.
+/// Limit for such advances per call, so that one connection cannot starve the others.
 const MOMENTS: usize = 64;
 
-/// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
-/// fit into what str0m sends, and fail the connections of its receivers.
+/// Maximum payload size. Clients stay below it to fit into a network's packets. A larger one would exceed str0m's own
+/// limit when sent, and fail its receivers' connections.
 pub const MAX_PAYLOAD_BYTES: usize = 1400;
 
 impl Worker {
-    /// Handles a datagram.
+    /// Handles a datagram from a socket.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.advance_clock(now);
         let Some(key) = self.connections.by_source(datagram.source).or_else(|| {
             let handshakes = self.limits.handshakes_per_address;
             self.connections.bind_source(&datagram, handshakes)
         }) else {
-            return self.note_drop(None, DropReason::Stranger);
+            return self.record_drop(None, DropReason::Stranger);
         };
-        if !self.connections.hold(key, &datagram, self.now) {
+        // Only packets with data messages are buffered: their sender waits for slow receivers.
+        if !self.connections.buffer(key, &datagram, self.now) {
             self.receive(key, datagram);
         }
     }
 
-    /// Hands a datagram to the connection that it belongs to.
+    /// Passes a datagram to its connection.
     pub(super) fn receive(&mut self, key: TransportKey, datagram: Datagram<'_>) {
         let protocol = if datagram.source.is_tcp {
             Protocol::Tcp
@@ -60,8 +61,9 @@ impl Worker {
             datagram.destination,
             datagram.contents,
         ) else {
-            return self.note_drop(Some(key), DropReason::Malformed);
+            return self.record_drop(Some(key), DropReason::Malformed);
         };
+        // A buffered packet may outlive its connection.
         let Some(transport) = self.connections.get_mut(key) else {
             return;
         };
@@ -71,24 +73,25 @@ impl Worker {
         }
     }
 
-    /// Returns whether packets of this source are expected: it has proved that it belongs to a participant.
+    /// Returns whether packets from this source are expected, as it has proved to belong to a participant.
     pub fn is_bound(&self, source: Source) -> bool {
         self.connections.by_source(source).is_some()
     }
 
-    /// Forgets a source whose TCP connection has ended.
+    /// Unbinds a source whose TCP connection has closed.
     pub fn forget_source(&mut self, source: Source) {
         self.connections.forget_source(source);
     }
 
-    /// Handles a held packet of each sender whose receivers have caught up, if any may have since the last call. Returns whether there was
-    /// one.
+    /// Handles one buffered packet per sender whose receivers may have caught up since the last call. Returns whether
+    /// there was one.
     pub(super) fn release_packets(&mut self) -> bool {
         if self.connections.has_backlog_shrunk() {
             self.release_neighbours();
         }
         let mut has_released = false;
-        for key in self.connections.take_holding().into_iter().flatten() {
+        // One packet each: its message may fill a receiver's backlog again, and then the sender has to wait again.
+        for key in self.connections.take_buffering().into_iter().flatten() {
             let Some(packet) = self.connections.release(key) else {
                 continue;
             };
@@ -103,13 +106,13 @@ impl Worker {
                 contents,
             };
             self.receive(key, datagram);
-            self.connections.keep_holding(key);
+            self.connections.keep_buffering(key);
             has_released = true;
         }
         has_released
     }
 
-    /// Lets time pass for a touched connection and handles what it puts out.
+    /// Advances a changed connection's time and handles its output.
     pub(super) fn drive(&mut self, key: TransportKey) {
         let Some(transport) = self.connections.get_mut(key) else {
             return;
@@ -120,8 +123,8 @@ impl Worker {
         }
     }
 
-    /// Handles all that a connection puts out. str0m sends one packet for each moment that passes, and is due again in the next:
-    /// that comes here, while the state of the connection is in the caches of the processor.
+    /// Handles a connection's whole output. str0m sends one packet per point in time, and is due again shortly after.
+    /// The clock is advanced here, while the connection's state is in the CPU's caches.
     fn drain(&mut self, key: TransportKey) {
         let (mut has_sent, mut moments) = (false, MOMENTS);
         while let Some(transport) = self.connections.get_mut(key) {
@@ -133,6 +136,7 @@ impl Worker {
                         return self.fail_transport(key, &error);
                     }
                 }
+                // The next deadline is known only now, after everything is sent. SCTP may have freed space meanwhile.
                 Ok(Output::Timeout(due)) => {
                     self.connections.set_due(key, due);
                     return self.connections.send_backlog(key, self.now);
@@ -166,14 +170,15 @@ impl Worker {
             }
             RtcEvent::EgressBitrateEstimate(estimate) => self.handle_estimate(key, &estimate),
             RtcEvent::Closed => self.handle_closed(key),
+            // ICE states and the like: `check_silence` judges connections by their packets.
             _ => {}
         }
     }
 
-    /// Forwards a packet to all who receive its track.
+    /// Forwards a packet to its track's receivers, or counts why it was dropped.
     pub(super) fn forward(&mut self, from: TransportKey, packet: &RtpPacket) {
         if let Err(reason) = self.try_forward(from, packet) {
-            self.note_drop(Some(from), reason);
+            self.record_drop(Some(from), reason);
         }
     }
 
@@ -183,6 +188,7 @@ impl Worker {
             .ext_vals
             .user_values
             .get::<DependencyDescriptor>();
+        // The dependency descriptor is a header extension, which str0m's limit includes.
         if packet.payload.len() + descriptor.map_or(0, |descriptor| descriptor.0.len())
             > MAX_PAYLOAD_BYTES
         {
@@ -199,12 +205,16 @@ impl Worker {
         let payload_type = packet.header.payload_type;
         let incoming =
             incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
+        // All receivers share this: layer, key frame and frame number are parsed once.
         let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
-        track.note_stream(key.layer, &media);
+        track.record_stream(key.layer, &media);
         let is_layered = track.is_layered();
+        // With several layers in one stream, the SSRC does not identify the layer: the packet does.
         if is_layered {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
         }
+        // Receivers of the other codecs need this number: without it, they stop at each gap in the sequence
+        // numbers, even if only padding was left out.
         if is_layered || !track.codec.numbers_pictures() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }
@@ -225,12 +235,13 @@ impl Worker {
         )
     }
 
-    /// Returns the track and layer of a source, from the cache or from its section.
+    /// Returns an SSRC's track and layer, from the cache or by its section.
     fn layer_of_source(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<LayerKey> {
         let transport = self.connections.get_mut(from)?;
         if let Some(known) = transport.known_layer(ssrc) {
             return known;
         }
+        // The first packets of a stream have a MID and perhaps a RID extension; str0m remembers them by SSRC.
         let (mid, rid) = transport.section_of(ssrc)?;
         let track = transport
             .track_on(mid)
@@ -241,6 +252,8 @@ impl Worker {
                 layer: track.layer_of(rid)?,
             })
         });
+        // A failed look-up is cached as well, so that an unknown stream costs little. Changes of the sections clear the
+        // cache.
         transport.remember_layer(ssrc, found);
         if track.is_some_and(|(_, track)| track.medium() == TrackMedium::Video) {
             transport.expect_repairs(ssrc);
@@ -248,15 +261,15 @@ impl Worker {
         found
     }
 
-    /// Counts a packet that is not forwarded, of a connection if it has one.
-    pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
+    /// Counts a dropped packet, also for its connection if there is one.
+    pub(super) fn record_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
         self.outputs.count_drop(reason);
         if let Some(transport) = of.and_then(|key| self.connections.get_mut(key)) {
             transport.note_drop(reason);
         }
     }
 
-    /// Forwards packets of a participant without a connection.
+    /// Forwards packets from a participant without a connection.
     pub(super) fn forward_source(
         &mut self,
         key: PeerKey,
@@ -276,7 +289,7 @@ impl Worker {
                 .ok_or(DropReason::Unclaimed)
                 .and_then(|track| self.forward_captured(track, packet));
             if let Err(reason) = forwarded {
-                self.note_drop(None, reason);
+                self.record_drop(None, reason);
             }
         }
     }
@@ -298,6 +311,7 @@ impl Worker {
         let Feed::Source { sequence } = &mut track.feed else {
             return Err(DropReason::Unclaimed);
         };
+        // The sender does not number its packets: each one follows the last.
         *sequence += 1;
         let media = MediaPacket::from_payload(
             track.codec,
@@ -307,6 +321,7 @@ impl Worker {
             captured.min(self.now),
         );
         let extensions = Cow::Owned(ExtensionValues::default());
+        // Such a publisher sends neither header extensions nor layers.
         let packet = Packet {
             media,
             incoming,
@@ -326,16 +341,18 @@ impl Worker {
     }
 }
 
-/// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
+/// Returns the codec of the publisher's payload type; `None` if it differs from the track's.
 fn incoming_payload(
     track: &mut PublishedTrack,
     publisher: &Transport,
     payload_type: Pt,
 ) -> Option<Incoming> {
+    // A publisher rarely changes its payload type, so the last one is remembered.
     if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
         return incoming;
     }
     let is_named =
+        // RED has a payload type of its own, which belongs to the codec inside.
         |params: &&PayloadParams| params.pt() == payload_type || params.red() == Some(payload_type);
     let found = publisher
         .rtc()

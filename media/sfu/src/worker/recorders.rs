@@ -1,4 +1,4 @@
-//! Recorders of tracks: receivers without a transport, whose queues never hold a packet up.
+//! Recorders: receivers without a transport. A full queue never delays other receivers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,11 @@ use crate::packet::Packet;
 use crate::recorder::RecordedPacket;
 
 impl PublishedTrack {
-    /// Gives the track a recorder, or changes the layer that its recorder wants.
+    /// Adds a recorder, or changes its settings.
     pub fn attach_recorder(&mut self, new: NewRecorder) {
         let mut recorders = self.recorders.iter_mut();
         match recorders.find(|recorder| recorder.egress == new.egress) {
+            // Attached again: the choice and the numbers stay, so the recording has no gap.
             Some(known) => known.settings = new.settings,
             None => self.recorders.push(Recorder {
                 egress: new.egress,
@@ -30,12 +31,12 @@ impl PublishedTrack {
         }
     }
 
-    /// Takes a recorder from the track.
+    /// Removes a recorder.
     pub fn detach_recorder(&mut self, egress: &EgressId) {
         self.recorders.retain(|recorder| recorder.egress != *egress);
     }
 
-    /// Notes that a recorder needs a key frame. Returns whether it gets anything of the track.
+    /// Requests a key frame for a recorder. Returns whether the recorder receives anything.
     pub fn want_recorded_key_frame(&mut self, egress: &EgressId) -> bool {
         let mut recorders = self.recorders.iter();
         let recorder = recorders.find(|recorder| recorder.egress == *egress);
@@ -51,7 +52,7 @@ impl PublishedTrack {
         true
     }
 
-    /// Chooses the layers that the recorders get. Returns whether there are recorders.
+    /// Chooses the recorders' layers. Returns whether there are recorders.
     pub fn choose_recorded_layers(&mut self, now: Instant) -> bool {
         for index in 0..self.recorders.len() {
             let wanted = self.wanted_layer(self.recorders[index].settings);
@@ -63,44 +64,47 @@ impl PublishedTrack {
 }
 
 impl Recorder {
-    /// Returns the layer and the number of a packet that is recorded, and whether it is the last one of its picture. A stream with layers
-    /// is one, of which the packets that are recorded have numbers without gaps.
+    /// Returns a recorded packet's layer, number and end-of-frame flag; `None` if it is left out. A stream with layers
+    /// counts as one layer, and its recorded packets are numbered without gaps.
     fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Option<(usize, u64, bool)> {
         let (media, before) = (&packet.media, self.choice.current);
         if !packet.is_layered {
+            // Numbers are the publisher's: gaps show real losses.
             let is_admitted = self.choice.admit(layer, media.is_entry_point);
             return is_admitted.then_some((layer, media.sequence, packet.is_last));
         }
-        let ends_picture = match media.layered() {
+        let ends_frame = match media.layered() {
+            // Padding only probes the publisher's bandwidth.
             _ if media.is_padding() => None,
             Some(layered) => self.choice.admit_layered(&layered),
-            // One that names no layer belongs to whatever else is recorded.
+            // A packet that names no layer is recorded along with the others.
             None => (before.is_some() || self.choice.admit(layer, media.is_entry_point))
                 .then_some(false),
         };
-        let Some(ends_picture) = ends_picture else {
+        let Some(ends_frame) = ends_frame else {
             self.numbers.skip(media.sequence);
             return None;
         };
         if before.is_none() {
-            // A gap shows that what came before has no end.
+            // The gap shows the recorder that the previous frame is incomplete.
             self.numbers.insert();
             self.numbers.switch(media.sequence);
         }
         Some((
             0,
             self.numbers.rewrite(media.sequence)?,
-            packet.is_last || ends_picture,
+            packet.is_last || ends_frame,
         ))
     }
 }
 
-/// Gives a packet to the recorders of its track, and counts those that it could not be given to.
+/// Passes a packet to a track's recorders, and counts those whose queue is full.
 pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dropped: &mut Drops) {
     if track.recorders.is_empty() {
         return;
     }
     let media = &packet.media;
+    // Egresses decode plain Opus, without redundancy.
     let payload = if packet.incoming.is_red {
         media.primary.as_ref()
     } else {
@@ -130,6 +134,7 @@ pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dro
             continue;
         }
         dropped.count(DropReason::RecorderFull);
+        // Nothing after a gap can be decoded, so recording continues at the next key frame. The tick requests it.
         if !is_audio {
             recorder.choice.current = None;
         }

@@ -1,5 +1,5 @@
-//! What is reported of rooms and participants: speakers, connection qualities and bitrates at regular times, and their state when it is
-//! inspected.
+//! Reports about rooms and participants: speakers, connection qualities and bitrates periodically, their state on
+//! request.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::snapshot::{
 use crate::track::Quality;
 use crate::transport::{PeerKey, Transport, TransportRole};
 
-/// The reports at regular times, on what they read and where they keep what they have told.
+/// Periodic reports, with the state that they read and the values last reported.
 pub struct Reports<'a> {
     pub now: Instant,
     pub roster: &'a mut Roster,
@@ -31,7 +31,7 @@ pub struct Reports<'a> {
     pub outputs: &'a mut Outputs,
 }
 
-/// The state of a worker to read, when it is inspected.
+/// Read access to a worker's state for inspection.
 pub struct Inspection<'a> {
     pub now: Instant,
     pub roster: &'a Roster,
@@ -40,12 +40,12 @@ pub struct Inspection<'a> {
 }
 
 impl Reports<'_> {
-    /// Reports who began or ceased to speak, or speaks louder or lower.
+    /// Reports participants that have started or stopped speaking, or changed their level.
     pub fn report_speakers(&mut self) {
         self.report_each(Self::speaking, RoomEvent::SpeakersChanged);
     }
 
-    /// Returns the level of a participant's audio if that has changed.
+    /// Returns a participant's audio level if it has changed.
     fn speaking(&mut self, key: PeerKey) -> Option<Speaker> {
         let peer = self.roster.get_mut(key)?;
         let mut level: f32 = 0.0;
@@ -53,11 +53,14 @@ impl Reports<'_> {
             let Some(track) = self.tracks.get_mut(*track) else {
                 continue;
             };
+            // Also for muted tracks: reading the level after a silence resets the detector.
             let heard = track.speech.level(self.now);
+            // Shared audio, such as a video's, is not speech.
             if track.source != TrackSource::ScreenShareAudio && !track.is_muted {
                 level = level.max(heard);
             }
         }
+        // Levels have few steps, so that small changes are not reported.
         if (peer.speaking_level - level).abs() < f32::EPSILON {
             return None;
         }
@@ -69,7 +72,7 @@ impl Reports<'_> {
         })
     }
 
-    /// Reports the connection qualities that have changed.
+    /// Reports connection qualities that have changed.
     pub fn report_qualities(&mut self) {
         self.report_each(Self::connection_quality, RoomEvent::ConnectionQuality);
     }
@@ -80,9 +83,11 @@ impl Reports<'_> {
             .transports()
             .filter_map(|key| self.connections.get(key))
             .filter(|transport| transport.is_connected());
+        // The worse connection determines the quality.
         let score = connected
             .map(|transport| transport.quality().score())
             .min_by(f32::total_cmp)?;
+        // Only missing packets count, never a low score: LiveKit's JavaScript client reconnects after 10 s of LOST.
         let is_lost = peer.silence != Silence::None || peer.has_failed;
         let quality = if is_lost {
             ConnectionQuality::Lost
@@ -99,7 +104,7 @@ impl Reports<'_> {
         })
     }
 
-    /// Reports what the participants' publications have sent.
+    /// Reports the bitrates of the participants' publications.
     pub fn report_rates(&mut self) {
         self.report_each(Self::publish_rate, RoomEvent::PublishRates);
     }
@@ -115,6 +120,7 @@ impl Reports<'_> {
             .map(|layer| layer.rate.bits_per_second)
             .sum();
         let kbps = kilobits(bits);
+        // One 0 is reported after the last packets, then nothing.
         let before = std::mem::replace(&mut peer.reported_kbps, kbps);
         (before > 0 || kbps > 0).then(|| PublishRate {
             peer: peer.info.sid.clone(),
@@ -122,7 +128,7 @@ impl Reports<'_> {
         })
     }
 
-    /// Counts the mean losses of the connections.
+    /// Measures the connections' mean losses.
     pub fn measure_losses(&mut self) {
         let stats = || self.connections.values().filter_map(Transport::stats);
         let received = mean_in_millionths(stats().filter_map(|stats| stats.ingress_loss_fraction));
@@ -130,7 +136,7 @@ impl Reports<'_> {
         self.outputs.set_losses(received, sent);
     }
 
-    /// Asks something of every participant and reports the answers of each room.
+    /// Evaluates `ask` for each participant, and reports the results per room.
     fn report_each<T>(
         &mut self,
         mut ask: impl FnMut(&mut Self, PeerKey) -> Option<T>,
@@ -149,12 +155,14 @@ impl Reports<'_> {
 }
 
 impl Inspection<'_> {
-    /// Returns the state of those participants that are in a room.
+    /// Returns the state of the named participants that are in the room.
     pub fn snapshots(&self, room: &NamespacedRoom, sids: &[ParticipantSid]) -> Vec<PeerSnapshot> {
+        // The last participant may have left since the request.
         let Some(room) = self.roster.room_named(room) else {
             return Vec::new();
         };
         let keys = sids.iter().filter_map(|sid| self.roster.by_sid(sid));
+        // Sids are unique per worker, but the request may name sids in another room.
         let peers = keys
             .filter_map(|key| Some((key, self.roster.get(key).filter(|peer| peer.room == room)?)));
         peers
@@ -227,6 +235,7 @@ impl Inspection<'_> {
             layers: seen
                 .map(|(layer, quality)| self.layer_snapshot(layer, quality))
                 .collect(),
+            // The receivers of a mirror count for the track. Their own workers list them as subscribers.
             subscribers: track.subscriptions.len()
                 + track.taps.iter().map(Tap::receivers).sum::<usize>(),
         }
@@ -271,7 +280,7 @@ impl Inspection<'_> {
     }
 }
 
-/// Returns the mean of fractions in millionths; 0 if there are none.
+/// Returns the mean of fractions in millionths; 0 without any.
 fn mean_in_millionths(fractions: impl Iterator<Item = f32>) -> usize {
     let millionths = |fraction: f32| (f64::from(fraction.clamp(0., 1.)) * 1e6).round() as usize;
     let (sum, count) = fractions.fold((0, 0), |(sum, count), fraction| {

@@ -1,4 +1,4 @@
-//! The rooms of a worker and their participants.
+//! A worker's rooms and participants.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use slotmap::SlotMap;
 
 use super::data_tracks::DataTracks;
-use super::sections::{AskedOffers, Negotiation, Sections};
+use super::sections::{Negotiation, RequestedOffers, Sections};
 use super::shared_room::SharedRoom;
 use crate::codec::Codec;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
@@ -18,92 +18,90 @@ use crate::sdp::OfferedSection;
 use crate::track::NewTrack;
 use crate::transport::{PeerKey, RoomKey, TrackKey, TransportKey};
 
-/// The rooms of a worker and their participants, by their keys and by their names.
+/// A worker's rooms and participants, by key and by name.
 #[derive(Default)]
 pub struct Roster {
     rooms: SlotMap<RoomKey, Room>,
     room_by_name: HashMap<NamespacedRoom, RoomKey>,
     peers: SlotMap<PeerKey, Peer>,
     peer_by_sid: HashMap<ParticipantSid, PeerKey>,
-    /// How many of the participants live on other workers.
+    /// Number of participants that are on other workers.
     mirrors: usize,
 }
 
-/// A room of a worker: its participants and what they publish.
+/// Room on a worker: its participants and their tracks.
 pub struct Room {
-    /// The room's name, with its project.
+    /// Name with the project.
     name: NamespacedRoom,
-    /// The participants that live on this worker, in the order of their joins.
+    /// Participants on this worker, in joining order.
     peers: Vec<PeerKey>,
-    /// The published tracks.
+    /// Published tracks, each in its first codec.
     pub tracks: HashMap<TrackSid, TrackKey>,
-    /// The offers that its clients were asked for.
-    pub asked: AskedOffers,
-    /// The last reliable messages.
+    /// Offers that clients were asked for.
+    pub requested: RequestedOffers,
+    /// Recent reliable messages, for participants that resume.
     pub recent: RecentMessages,
     /// Whether user messages are reported.
     pub reports_messages: bool,
-    /// The other workers of the room; `None` if it is on this one only.
+    /// The other workers of the room; `None` if there are none.
     pub shared: Option<Box<SharedRoom>>,
 }
 
-/// A participant of a worker.
+/// Participant on a worker.
 pub struct Peer {
-    /// What the control side said of it, with the permissions of now.
+    /// Participant as announced by the control side, with its current permissions.
     pub info: NewPeer,
-    /// The room that the participant is in.
     pub room: RoomKey,
-    /// The worker on which it lives, if it is not this one: then it has no transports here, and receives nothing.
+    /// The participant's worker; `None` if it is this one. On other workers, it has no transports and receives nothing.
     home: Option<WorkerId>,
-    /// When it came. It gets no message from before.
+    /// Time of joining. Earlier messages are not sent to it.
     pub joined_at: Instant,
-    /// The connection that the client offers: the publisher's, or the only one. The null key before the first offer.
+    /// Connection that the client offers: the publisher's, or the only one. Null before the first offer.
     pub publisher: TransportKey,
-    /// The connection on which it receives: the subscriber's, or the only one.
+    /// Connection on which the participant receives: the subscriber's, or the only one.
     pub subscriber: TransportKey,
-    /// Tracks that are admitted, but whose media section is not known yet, in the order of their announcement.
+    /// Admitted tracks without a known media section, in the order of their announcement.
     pub announced: Vec<NewTrack>,
-    /// The sections of its last offer that send, and that no track claims.
+    /// Sending sections of the last offer that no track claims.
     pub unclaimed: Vec<OfferedSection>,
-    /// Its tracks that have a media section.
+    /// Tracks with a media section.
     pub published: Vec<TrackKey>,
-    /// Its data tracks.
     pub data_tracks: DataTracks,
-    /// The tracks that it is to receive, with what it asked of them.
+    /// Tracks to receive, with the subscriber's settings.
     pub wanted: BTreeMap<TrackSid, TrackSettings>,
-    /// The sections on which the server sends to it, in the order of their creation.
+    /// Sections on which the server sends, in the order of their creation.
     pub sections: Sections,
-    /// The state of the negotiation of what the server sends.
+    /// Negotiation of these sections.
     pub negotiation: Negotiation,
-    /// The number of the last reliable message that it sent.
+    /// Sequence number of the participant's last reliable message.
     pub last_message_seq: u32,
-    /// Whether [`Connected`](crate::PeerEvent::Connected) was sent.
+    /// Whether [`Connected`](crate::PeerEvent::Connected) was reported.
     pub is_active: bool,
-    /// Whether nothing arrives.
+    /// Silence, as last reported.
     pub silence: Silence,
-    /// The level at which it was last reported to speak.
+    /// Speaking level, as last reported.
     pub speaking_level: f32,
-    /// The connection quality that was last reported.
+    /// Connection quality, as last reported.
     pub reported_quality: Option<ConnectionQuality>,
-    /// The bitrate that was last reported, in kilobits a second.
+    /// Publish bitrate in kbit/s, as last reported.
     pub reported_kbps: u32,
-    /// Whether its transports are closed after a failure.
+    /// Whether the transports were closed after a failure.
     pub has_failed: bool,
 }
 
-/// How long nothing has arrived of a participant.
+/// Time without packets from a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
-    /// For less time than counts.
+    /// Too short to count.
     None,
-    /// Long enough to say so.
+    /// Long enough to report an interruption.
     Interrupted,
-    /// Long enough to give up.
+    /// Long enough to fail.
     Failed,
 }
 
 impl Roster {
-    /// Adds a participant to a room, which is opened if it is not open. `None` if the sid is known already.
+    /// Adds a participant, and opens its room if necessary. `None` if the sid is known already.
     pub fn add(&mut self, room: &NamespacedRoom, info: NewPeer, now: Instant) -> Option<PeerKey> {
         if self.peer_by_sid.contains_key(&info.sid) {
             return None;
@@ -118,14 +116,14 @@ impl Roster {
         Some(key)
     }
 
-    /// Returns the room with a name, which is opened if it is not open.
+    /// Returns the room with this name, and opens it if necessary.
     pub fn open_room(&mut self, name: &NamespacedRoom) -> RoomKey {
         let rooms = &mut self.rooms;
         let room = self.room_by_name.entry(name.clone());
         *room.or_insert_with(|| rooms.insert(Room::new(name.clone())))
     }
 
-    /// Adds a participant that lives on another worker to a room that is shared with that. `None` if the sid is known already.
+    /// Adds a participant of another worker to a shared room. `None` if the sid is known already.
     pub fn add_mirror(
         &mut self,
         room: RoomKey,
@@ -133,6 +131,7 @@ impl Roster {
         home: WorkerId,
         now: Instant,
     ) -> Option<PeerKey> {
+        // `AddMirror` and the introduction by its worker may both announce a participant.
         if self.peer_by_sid.contains_key(&info.sid) {
             return None;
         }
@@ -148,7 +147,7 @@ impl Roster {
         Some(key)
     }
 
-    /// Forgets a participant. Its room stays open.
+    /// Removes a participant. Its room stays open.
     pub fn remove(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.remove(key) else {
             return;
@@ -157,100 +156,98 @@ impl Roster {
         self.mirrors -= usize::from(!peer.is_here());
         if let Some(room) = self.rooms.get_mut(peer.room) {
             room.peers.retain(|other| *other != key);
-            room.asked.remove(key);
+            // Makes its share available to other clients' offers.
+            room.requested.remove(key);
             if let Some(shared) = &mut room.shared {
                 shared.remove_mirror(key);
             }
         }
     }
 
-    /// Takes the name and the participants from a room. They are to be removed before it is [forgotten](Roster::forget_room): nothing of
-    /// one is signalled to the others any more.
+    /// Removes a room's name, and returns its participants. They must be removed before [`Roster::forget_room`].
+    /// Nothing is signalled to the others, since the room no longer has members.
     pub fn close_room(&mut self, name: &NamespacedRoom) -> Option<(RoomKey, Vec<PeerKey>)> {
         let key = self.room_by_name.remove(name)?;
         let room = self.rooms.get_mut(key)?;
         let mut peers = std::mem::take(&mut room.peers);
+        // Without this state, removing the participants sends no notices: each worker closes the room itself.
         let shared = room.shared.take();
         peers.extend(shared.iter().flat_map(|shared| shared.mirrors()));
         Some((key, peers))
     }
 
-    /// Forgets a room.
+    /// Removes a closed room.
     pub fn forget_room(&mut self, key: RoomKey) {
         self.rooms.remove(key);
     }
 
-    /// Returns a participant.
     pub fn get(&self, key: PeerKey) -> Option<&Peer> {
         self.peers.get(key)
     }
 
-    /// Returns a participant to change.
     pub fn get_mut(&mut self, key: PeerKey) -> Option<&mut Peer> {
         self.peers.get_mut(key)
     }
 
-    /// Returns the participant with a sid.
     pub fn by_sid(&self, sid: &ParticipantSid) -> Option<PeerKey> {
         self.peer_by_sid.get(sid).copied()
     }
 
-    /// Returns all participants that live on this worker.
+    /// Returns the participants on this worker.
     pub fn keys(&self) -> impl Iterator<Item = PeerKey> {
         let here = self.peers.iter().filter(|(_, peer)| peer.is_here());
         here.map(|(key, _)| key)
     }
 
-    /// Returns the number of participants that live on this worker.
+    /// Returns the number of participants on this worker.
     pub fn len(&self) -> usize {
+        // Not counted each time: the driver reads this after each batch of commands.
         self.peers.len() - self.mirrors
     }
 
-    /// Returns whether no participants live on this worker.
+    /// Returns whether there are no participants on this worker.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether there are no participants and no rooms.
+    /// Returns whether there are neither participants nor rooms.
     #[cfg(test)]
     pub fn has_nothing(&self) -> bool {
         let has_names = !self.room_by_name.is_empty() || !self.peer_by_sid.is_empty();
         self.rooms.is_empty() && self.peers.is_empty() && !has_names
     }
 
-    /// Returns a room.
     pub fn room(&self, key: RoomKey) -> Option<&Room> {
         self.rooms.get(key)
     }
 
-    /// Returns a room to change.
     pub fn room_mut(&mut self, key: RoomKey) -> Option<&mut Room> {
         self.rooms.get_mut(key)
     }
 
-    /// Returns what is known of the other workers of a room; `None` if it is on this one only.
+    /// Returns the state of a shared room; `None` if the room is on this worker only.
     pub fn shared(&self, key: RoomKey) -> Option<&SharedRoom> {
         self.rooms.get(key)?.shared.as_deref()
     }
 
-    /// Returns what is known of the other workers of a room, to change.
+    /// Returns the state of a shared room, to change.
     pub fn shared_mut(&mut self, key: RoomKey) -> Option<&mut SharedRoom> {
         self.rooms.get_mut(key)?.shared.as_deref_mut()
     }
 
-    /// Returns the open room with a name.
+    /// Returns the open room with this name.
     pub fn room_named(&self, name: &NamespacedRoom) -> Option<RoomKey> {
         self.room_by_name.get(name).copied()
     }
 
-    /// Returns a participant and its room, both to change.
+    /// Returns a participant and its room, to change.
     pub fn with_room(&mut self, key: PeerKey) -> Option<(&mut Peer, &mut Room)> {
         let peer = self.peers.get_mut(key)?;
         let room = self.rooms.get_mut(peer.room)?;
         Some((peer, room))
     }
 
-    /// Returns the participants of a room that live on this worker, in the order of their joins.
+    /// Returns a room's participants on this worker, in joining order.
     pub fn members(&self, room: RoomKey) -> Vec<PeerKey> {
         self.rooms
             .get(room)
@@ -258,7 +255,7 @@ impl Roster {
             .unwrap_or_default()
     }
 
-    /// Returns the rooms with their participants that live on this worker.
+    /// Returns the rooms with their participants on this worker.
     pub fn rooms(&self) -> Vec<(NamespacedRoom, Vec<PeerKey>)> {
         self.rooms
             .values()
@@ -266,13 +263,13 @@ impl Roster {
             .collect()
     }
 
-    /// Returns a track that is published in a participant's room, in its first codec.
+    /// Returns a track in a participant's room, in its first codec.
     pub fn track_in_room(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
         let room = self.rooms.get(self.peers.get(key)?.room)?;
         room.tracks.get(sid).copied()
     }
 
-    /// Returns the name of a participant's room, and the participant.
+    /// Returns a participant and the name of its room.
     pub fn named(&self, key: PeerKey) -> Option<(&NamespacedRoom, &Peer)> {
         let peer = self.peers.get(key)?;
         Some((&self.rooms.get(peer.room)?.name, peer))
@@ -280,18 +277,17 @@ impl Roster {
 }
 
 impl Room {
-    /// Returns its name.
     pub const fn name(&self) -> &NamespacedRoom {
         &self.name
     }
 
-    /// Opens an empty room.
+    /// Creates an empty room.
     fn new(name: NamespacedRoom) -> Self {
         Self {
             name,
             peers: Vec::new(),
             tracks: HashMap::new(),
-            asked: AskedOffers::default(),
+            requested: RequestedOffers::default(),
             recent: RecentMessages::default(),
             reports_messages: false,
             shared: None,
@@ -300,7 +296,7 @@ impl Room {
 }
 
 impl Peer {
-    /// Creates a participant without transports' state.
+    /// Creates a participant without connections.
     pub fn new(info: NewPeer, room: RoomKey, joined_at: Instant) -> Self {
         let (publisher, subscriber) = (TransportKey::default(), TransportKey::default());
         Self {
@@ -327,12 +323,12 @@ impl Peer {
         }
     }
 
-    /// Returns whether the participant lives on this worker.
+    /// Returns whether the participant is on this worker.
     pub const fn is_here(&self) -> bool {
         self.home.is_none()
     }
 
-    /// Returns the worker on which it lives; `None` if it is this one.
+    /// Returns the participant's worker; `None` if it is this one.
     pub const fn home(&self) -> Option<WorkerId> {
         self.home
     }
@@ -347,8 +343,9 @@ impl Peer {
         self.info.mode == ConnectionMode::Source
     }
 
-    /// Returns the connection whose coming up makes the participant ACTIVE.
+    /// Returns the connection that makes the participant ACTIVE once it is established.
     pub fn primary(&self) -> TransportKey {
+        // LiveKit's clients wait for this connection after a join (`subscriber_primary`).
         if self.is_single() || !self.info.is_subscriber_primary {
             self.publisher
         } else {
@@ -356,25 +353,28 @@ impl Peer {
         }
     }
 
-    /// Returns the connections: two, one, or none of a source and of one that lives elsewhere.
+    /// Returns the connections: two, one, or none for a source and for a mirror.
     pub fn transports(&self) -> impl Iterator<Item = TransportKey> + use<> {
+        // In dual mode, the key is null before the client's first offer, and leads to nothing.
         let first = (!self.is_source() && self.is_here()).then_some(self.publisher);
+        // In single mode, both keys are the same.
         let is_dual = self.info.mode == ConnectionMode::Dual && self.is_here();
         let second = is_dual.then_some(self.subscriber);
         first.into_iter().chain(second)
     }
 
-    /// Admits a track in a backup codec no more.
+    /// Withdraws the admission of a backup codec.
     pub fn withdraw_backup(&mut self, sid: &TrackSid, codec: Codec) {
         self.announced
             .retain(|track| track.sid != *sid || !track.is_backup || track.codec != Some(codec));
     }
 
-    /// Forgets an offer that was not answered: what it adds does not exist. Returns whether the data channels are among it.
+    /// Discards an unanswered offer and the sections it added. Returns whether it also added the data channels.
     pub fn discard_offer(&mut self) -> bool {
         let Some(offer) = self.negotiation.outstanding.take() else {
             return false;
         };
+        // Their tracks stay assigned, so the next offer adds the sections again.
         self.sections.discard(offer.new_sections);
         offer.has_channels
     }

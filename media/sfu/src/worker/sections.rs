@@ -1,4 +1,4 @@
-//! What the server sends to a participant, as it is negotiated: the sections of the session description, and the offers.
+//! Media sections on which the server sends to a participant, and the state of their negotiation.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,55 +9,49 @@ use str0m::media::Mid;
 use crate::codec::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 
-/// The sections of the session description on which the server sends to a participant, in the order of their creation. They exist as
-/// long as the connection and carry one track after another, so that the description does not grow with every participant that comes
-/// and goes.
+/// Sections of a session description on which the server sends, in the order of their creation. They last as long as
+/// the connection and carry one track after another, so that the description does not grow with each participant that
+/// joins and leaves.
 #[derive(Debug, Default)]
 pub struct Sections(Vec<Section>);
 
-/// A section of the session description on which the server sends to a participant.
+/// Section on which the server sends.
 #[derive(Debug)]
 pub struct Section {
-    /// The id; `None` until it is first offered.
+    /// Id; `None` until the first offer.
     mid: Option<Mid>,
-    /// Sound or pictures.
     medium: TrackMedium,
-    /// The track that it is to carry, in its first codec.
+    /// Track to carry, in its first codec.
     track: Option<TrackKey>,
-    /// The same track in the codec in which it is sent; `None` while it is not.
+    /// The same track in the codec that is being sent; `None` while nothing is sent.
     sent: Option<TrackKey>,
-    /// The track that was last signalled to the client.
+    /// Track that was last signalled to the client.
     signalled: Option<TrackKey>,
-    /// Whether the client can receive on it. In single mode it is its offer that says so.
+    /// Whether the client can receive on it. In single mode, its offer determines this.
     is_usable: bool,
-    /// Whether its sources have retransmissions, as the client negotiated it.
+    /// Whether retransmissions were negotiated for its sources.
     has_retransmissions: bool,
-    /// Since when its track is to be sent; `None` once it has been attached.
+    /// Time since which its track has been waiting; `None` after it was first sent.
     waits_since: Option<Instant>,
 }
 
 impl Sections {
-    /// Returns the number of sections.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the sections.
     pub fn iter(&self) -> impl Iterator<Item = &Section> {
         self.0.iter()
     }
 
-    /// Returns the section with an index.
     pub fn get(&self, index: usize) -> Option<&Section> {
         self.0.get(index)
     }
 
-    /// Returns the section with an index, to change.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Section> {
         self.0.get_mut(index)
     }
 
-    /// Returns the section with an id.
     pub fn by_mid(&self, mid: Mid) -> Option<&Section> {
         self.0.iter().find(|section| section.mid == Some(mid))
     }
@@ -69,12 +63,13 @@ impl Sections {
             .position(|section| section.track == Some(track))
     }
 
-    /// Returns the tracks that are sent, each in the codec in which it is.
+    /// Returns the tracks that are being sent, each in its current codec.
     pub fn sent(&self) -> impl Iterator<Item = TrackKey> {
         self.0.iter().filter_map(|section| section.sent)
     }
 
-    /// Puts a track onto the first free section of its medium, or onto a new one if there may be one. Returns whether there was one.
+    /// Assigns a track to the first free section with its medium, or to a new one if allowed. Returns whether there was
+    /// one.
     pub fn assign(
         &mut self,
         track: TrackKey,
@@ -87,6 +82,7 @@ impl Sections {
             .iter()
             .position(|section| section.is_free(medium))
             .or_else(|| {
+                // In single mode, only the client can add sections.
                 may_create.then(|| {
                     self.0.push(Section::new(None, medium));
                     self.0.len() - 1
@@ -100,10 +96,12 @@ impl Sections {
         true
     }
 
-    /// Learns from a client's offer whether it receives on a section. Returns the index of a known section on which it does so no more.
+    /// Applies a client's offer for one section. Returns the index of a known section on which the client has stopped
+    /// receiving.
     pub fn learn(&mut self, mid: Mid, medium: TrackMedium, is_usable: bool) -> Option<usize> {
         let known = self.0.iter().position(|section| section.mid == Some(mid));
         if let Some(section) = known.and_then(|index| self.0.get_mut(index)) {
+            // Sections cannot be removed from a session description (RFC 3264, section 8), so this one stays.
             section.is_usable = is_usable;
             return known.filter(|_| !is_usable);
         }
@@ -113,25 +111,26 @@ impl Sections {
         None
     }
 
-    /// Returns the sections that carry nothing.
+    /// Returns the sections without a track.
     pub fn unused(&mut self) -> impl Iterator<Item = &mut Section> {
         self.0.iter_mut().filter(|section| section.track.is_none())
     }
 
-    /// Returns the sections that differ from what was signalled to the client, with their indices.
+    /// Returns the sections with unsignalled changes, with their indices.
     pub fn changed(&mut self) -> impl Iterator<Item = (usize, &mut Section)> {
         let sections = self.0.iter_mut().enumerate();
         sections.filter(|(_, section)| section.track != section.signalled)
     }
 
-    /// Returns whether a section differs from what was signalled to the client.
+    /// Returns whether any section has unsignalled changes.
     pub fn has_news(&self) -> bool {
         self.0
             .iter()
             .any(|section| section.track != section.signalled)
     }
 
-    /// Notes that all sections are being signalled to the client as they are. Returns which of them carries which track.
+    /// Records that all sections are being signalled in their current state. Returns the mapping from sections to
+    /// tracks.
     pub fn signal(&mut self) -> Vec<(Mid, TrackKey)> {
         for section in &mut self.0 {
             section.signalled = section.track;
@@ -140,9 +139,10 @@ impl Sections {
         self.0.iter().filter_map(carried).collect()
     }
 
-    /// Returns the indices of the sections whose track the client knows.
+    /// Returns the indices of sections whose track the client knows.
     pub fn ready(&self) -> Vec<usize> {
         let is_ready =
+            // A track that was assigned after the offer waits for the next one.
             |section: &Section| section.track.is_some() && section.signalled == section.track;
         let sections = self.0.iter().enumerate();
         sections
@@ -151,10 +151,11 @@ impl Sections {
             .collect()
     }
 
-    /// Forgets what was offered of new sections, with these indices: the client does not know them.
+    /// Resets new sections after their offer was discarded: the client does not know them.
     pub fn discard(&mut self, new: Vec<usize>) {
         for index in new {
             if let Some(section) = self.0.get_mut(index) {
+                // The track stays assigned.
                 (section.mid, section.signalled) = (None, None);
             }
         }
@@ -162,7 +163,7 @@ impl Sections {
 }
 
 impl Section {
-    /// Creates a section that carries nothing.
+    /// Creates a section without a track.
     fn new(mid: Option<Mid>, medium: TrackMedium) -> Self {
         Self {
             mid,
@@ -176,121 +177,124 @@ impl Section {
         }
     }
 
-    /// Returns whether a track can be put on it: nothing is on it, and the client knows that.
+    /// Returns whether a track can be assigned: the section is empty, and the client knows this.
     fn is_free(&self, medium: TrackMedium) -> bool {
+        // Until the client knows, it would take the new track's packets for the old one's.
         self.is_usable && self.medium == medium && self.track.is_none() && self.signalled.is_none()
     }
 
-    /// Returns the id; `None` until it is first offered.
+    /// Returns the id; `None` until the first offer.
     pub const fn mid(&self) -> Option<Mid> {
         self.mid
     }
 
-    /// Sets the id with which it is offered.
+    /// Sets the id from the first offer.
     pub fn set_mid(&mut self, mid: Mid) {
         self.mid = Some(mid);
     }
 
-    /// Sound or pictures.
     pub const fn medium(&self) -> TrackMedium {
         self.medium
     }
 
-    /// Returns the track that it is to carry, in its first codec.
+    /// Returns the track to carry, in its first codec.
     pub const fn track(&self) -> Option<TrackKey> {
         self.track
     }
 
-    /// Returns the same track in the codec in which it is sent; `None` while it is not.
+    /// Returns the track in the codec that is being sent; `None` while nothing is sent.
     pub const fn sent(&self) -> Option<TrackKey> {
         self.sent
     }
 
-    /// Returns the track as it is sent, or else as it is to be.
+    /// Returns the track in the codec that is being sent, or else in its first codec.
     pub fn carried(&self) -> Option<TrackKey> {
         self.sent.or(self.track)
     }
 
-    /// Returns whether its sources have retransmissions, as the client negotiated it.
+    /// Returns whether retransmissions were negotiated for its sources.
     pub const fn has_retransmissions(&self) -> bool {
         self.has_retransmissions
     }
 
-    /// Keeps whether its sources had retransmissions, for those of the next track.
+    /// Remembers whether its sources had retransmissions, for the next track's sources.
     pub fn set_retransmissions(&mut self, has_retransmissions: bool) {
         self.has_retransmissions = has_retransmissions;
     }
 
-    /// Starts to send the track, in this codec. Returns since when it waits, unless it was sent before.
+    /// Starts sending the track in this codec. Returns the start of the wait, the first time.
     pub fn send(&mut self, streams: TrackKey) -> Option<Instant> {
         self.sent = Some(streams);
         self.waits_since.take()
     }
 
-    /// Ceases to send the track. Returns it in the codec in which it was sent.
+    /// Stops sending the track. Returns it in the codec that was sent.
     pub fn cease(&mut self) -> Option<TrackKey> {
         self.sent.take()
     }
 
-    /// Takes the track from it.
+    /// Removes the track.
     pub fn clear(&mut self) {
+        // `signalled` stays: the section is free only when the client knows that it is.
         self.track = None;
     }
 }
 
-/// The state of the negotiation of what the server sends.
+/// Negotiation state for the sections.
 #[derive(Default)]
 pub struct Negotiation {
-    /// Dual mode: the offer that the client has not answered.
+    /// Dual mode: unanswered offer.
     pub outstanding: Option<OutstandingOffer>,
-    /// The `id` of the last offer.
+    /// Id of the last offer.
     pub last_offer_id: u32,
     /// Dual mode: whether the next offer restarts ICE.
     pub wants_ice_restart: bool,
     /// Single mode: whether the client has made an offer.
     pub has_offer: bool,
-    /// Single mode: when the client was asked for an offer, if that has not come.
-    pub asked_at: Option<Instant>,
-    /// Dual mode: when the last offer was made.
+    /// Single mode: time at which the client was last asked for an offer that has not arrived.
+    pub requested_at: Option<Instant>,
+    /// Dual mode: time of the last offer.
     pub last_offer_at: Option<Instant>,
-    /// When what has changed has to be signalled to the client, if anything has.
+    /// Time at which changes must be negotiated, if there are any.
     pub needed_at: Option<Instant>,
 }
 
-/// An offer of the server that the client has not answered.
+/// Unanswered offer by the server.
 pub struct OutstandingOffer {
-    /// What str0m applies when the answer comes.
+    /// State that str0m needs for the answer.
     pub pending: SdpPendingOffer,
-    /// The `id` of the offer.
     pub offer_id: u32,
-    /// When it was made.
+    /// Creation time.
     pub at: Instant,
-    /// The sections that it adds, by their index.
+    /// Indices of the sections that it adds.
     pub new_sections: Vec<usize>,
     /// Whether it adds the data channels.
     pub has_channels: bool,
 }
 
-/// How long an offer that was asked for is expected before others are asked in its place.
+/// Time for which a requested offer is expected. Then another client is asked instead.
 const EXPECTED: Duration = Duration::from_secs(1);
 
-/// The offers that clients were asked for and that have not come. Not all are asked at once when something changes: the worker
-/// handles one after the other, and what waits for it is bounded.
+/// Requested offers that have not arrived. Clients are not all asked at once when something changes: a worker handles
+/// one offer after another, and its queue is bounded.
 #[derive(Debug, Default)]
-pub struct AskedOffers {
+pub struct RequestedOffers {
     offers: HashMap<PeerKey, (Instant, usize)>,
     bytes: usize,
 }
 
-impl AskedOffers {
-    /// Adds the offer of a client, of so many bytes, if it fits into the most bytes beside the others.
+impl RequestedOffers {
+    /// Adds a client's offer of this size, if it fits into `most` bytes together with the others.
     pub fn add(&mut self, peer: PeerKey, bytes: usize, most: usize, now: Instant) -> bool {
+        // A repeated request replaces the earlier one.
         self.remove(peer);
+        // Clients may ignore the request, so old ones are discarded when space is short.
         if self.bytes + bytes > most {
             self.offers
                 .retain(|_, (at, _)| now.saturating_duration_since(*at) < EXPECTED);
             self.bytes = self.offers.values().map(|(_, bytes)| bytes).sum();
         }
+        // A single offer is always allowed, however large: otherwise the client would wait forever.
         let fits = self.offers.is_empty() || self.bytes + bytes <= most;
         if fits {
             self.bytes += bytes;
@@ -299,7 +303,7 @@ impl AskedOffers {
         fits
     }
 
-    /// Removes the offer of a client: it has come, or comes no more.
+    /// Removes a client's offer, which has arrived or will not.
     pub fn remove(&mut self, peer: PeerKey) {
         if let Some((_, bytes)) = self.offers.remove(&peer) {
             self.bytes -= bytes;
@@ -315,7 +319,7 @@ mod tests {
 
     const VIDEO: TrackMedium = TrackMedium::Video;
 
-    /// Three tracks.
+    /// Returns three tracks.
     fn tracks() -> [TrackKey; 3] {
         let mut keys = SlotMap::with_key();
         [keys.insert(()), keys.insert(()), keys.insert(())]
@@ -398,7 +402,7 @@ mod tests {
     fn offers_that_do_not_come_make_room_for_others_after_a_second() {
         let mut keys = SlotMap::with_key();
         let [first, second] = [keys.insert(()), keys.insert(())];
-        let (mut asked, now) = (AskedOffers::default(), Instant::now());
+        let (mut asked, now) = (RequestedOffers::default(), Instant::now());
         assert!(asked.add(first, 100, 50, now), "one is always asked");
         assert!(!asked.add(second, 10, 50, now));
         assert!(asked.add(second, 10, 50, now + EXPECTED));

@@ -1,4 +1,4 @@
-//! From a packet of a layer to the receivers of its track: this is the second half of every packet's path.
+//! Second half of a packet's path: from a packet of a layer to its track's receivers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use str0m::rtp::{ExtensionValues, RtpWrite};
 
 use super::Worker;
 use super::codecs::negotiated;
-use super::mirrors::cross;
+use super::mirrors::mirror_packet;
 use super::recorders::record;
-use super::subscription::{Outgoing, Passed, Subscription};
+use super::subscription::{AcceptedPacket, OutgoingPayload, Subscription};
 use crate::adapt::DependencyDescriptor;
 use crate::codec::Codec;
 use crate::dropped::DropReason;
@@ -19,11 +19,11 @@ use crate::event::PeerEvent;
 use crate::packet::{Incoming, Packet};
 use crate::transport::{LayerKey, PeerKey, Transport};
 
-/// The most empty packets of a muted track to one receiver: more than one, since any can be lost.
+/// Empty packets per receiver of a muted track: several, since any may be lost.
 const MOST_EMPTY: u8 = 5;
 
 impl Worker {
-    /// Counts a packet of a layer, and sends it to all who receive that.
+    /// Counts a layer's packet, and sends it to the layer's receivers.
     pub(super) fn distribute(
         &mut self,
         key: LayerKey,
@@ -34,6 +34,7 @@ impl Worker {
             .tracks
             .receive(key, media, self.now)
             .ok_or(DropReason::Unclaimed)?;
+        // A mirror's packets are counted, and speech is detected, where the publisher is.
         if !track.is_mirror() {
             self.outputs.count_published();
             if let Some(level) = packet.extensions.audio_level {
@@ -42,25 +43,30 @@ impl Worker {
                     .observe(level, media.timestamp, media.clock_rate, self.now);
             }
         }
+        // Some clients send silence or black frames while muted. The counters above still see them, so the layer stays
+        // live.
         if track.is_muted {
             return Err(DropReason::Muted);
         }
+        // Before the receivers: a recorder's or mirror's copy shares the payload, and its queue never blocks.
         record(track, key.layer, packet, self.outputs.drops());
-        cross(track, key.layer, packet, &mut self.outputs);
+        mirror_packet(track, key.layer, packet, &mut self.outputs);
         let mut first_frames = Vec::new();
         for subscription in &mut track.subscriptions {
             let Some(receiver) = self.connections.get_mut(subscription.transport) else {
                 continue;
             };
-            let sent = pass_on(subscription, receiver, key.layer, packet);
-            if let Err(reason) | Ok(Sent::Empty(reason)) = sent {
+            let sent = send_packet(subscription, receiver, key.layer, packet);
+            // An empty packet in place of the real one is counted as dropped, although something is sent.
+            if let Err(reason) | Ok(SentPacket::Empty(reason)) = sent {
                 self.outputs.count_drop(reason);
                 receiver.note_drop(reason);
             }
+            // Only marked here: `flush` drives each receiver once for all packets of a batch.
             if sent.is_ok() {
                 self.connections.touch(subscription.transport);
             }
-            if let Ok(Sent::Packet) = sent {
+            if let Ok(SentPacket::Packet) = sent {
                 self.outputs.count_forwarded();
                 first_frames.extend(
                     subscription
@@ -70,6 +76,7 @@ impl Worker {
                 );
             }
         }
+        // Emitted after the loop, which borrows the track.
         for (peer, since) in first_frames {
             self.emit(
                 peer,
@@ -81,9 +88,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends an empty packet of each muted track that a participant receives, if nothing of it was sent to it yet. Clients that
-    /// use Pion, as LiveKit's SDK for Go, tell their application of a track only at its first packet. Browsers drop an empty
-    /// packet (RFC 6263, section 4.1).
+    /// Sends an empty packet for each muted track if a participant has received none of its packets yet. Clients based
+    /// on Pion, such as LiveKit's Go SDK, report a track to the application only at its first packet. Browsers drop an
+    /// empty packet (RFC 6263, section 4.1).
     pub(super) fn introduce_muted(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key) else {
             return;
@@ -110,17 +117,19 @@ impl Worker {
     }
 }
 
-/// Returns how a receiver gets packets of a payload type of the publisher.
+/// Returns the payload type for a receiver, given the publisher's.
 fn outgoing_payload(
     subscription: &mut Subscription,
     receiver: &Transport,
     from: Pt,
     incoming: Incoming,
-) -> Option<Outgoing> {
+) -> Option<OutgoingPayload> {
+    // The same for nearly every packet, so the last result is cached.
     if let Some((_, outgoing)) = subscription.payload.filter(|(known, _)| *known == from) {
         return outgoing;
     }
     let rtc = receiver.rtc();
+    // str0m matches parameters such as H.264 profiles. They must be negotiated on this section, too.
     let matched = rtc.codec_config().match_params(incoming.params).copied();
     let is_negotiated = |pt: &Pt| {
         rtc.media(subscription.mid)
@@ -133,34 +142,35 @@ fn outgoing_payload(
     outgoing
 }
 
-/// Returns how packets go to a receiver with these parameters. Redundancy names the payload type of what is in it, so it is
-/// passed on only to those who use the same.
-fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
+/// Returns the payload format for a receiver with these parameters. A RED packet contains the payload type of its
+/// blocks, so it is forwarded only to receivers that use the same one.
+fn outgoing(params: PayloadParams, incoming: Incoming) -> OutgoingPayload {
     let red = params
         .red()
         .filter(|_| incoming.is_red && params.pt() == incoming.params.pt());
-    Outgoing {
+    OutgoingPayload {
         payload_type: red.unwrap_or(params.pt()),
         strips_red: incoming.is_red && red.is_none(),
     }
 }
 
-/// What was sent to a receiver.
-enum Sent {
-    /// The packet itself, with the receiver's numbers.
+/// Packet that was sent to a receiver.
+enum SentPacket {
+    /// The packet itself, renumbered.
     Packet,
     /// An empty one in its place, for this reason.
     Empty(DropReason),
 }
 
-/// Sends a packet to a receiver of its track, if that gets it.
-fn pass_on(
+/// Sends a packet to a receiver, if its layer choice admits the packet.
+fn send_packet(
     subscription: &mut Subscription,
     receiver: &mut Transport,
     layer: usize,
     packet: &Packet<'_>,
-) -> Result<Sent, DropReason> {
+) -> Result<SentPacket, DropReason> {
     if !receiver.can_send() {
+        // After the interruption, the receiver needs a key frame: it has missed everything in between.
         subscription.choice.current = None;
         return Err(DropReason::NotConnected);
     }
@@ -174,8 +184,8 @@ fn pass_on(
     };
     let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
     let (numbers, is_last) = match subscription.accept(layer, packet)? {
-        Passed::Packet(numbers, is_last) => (numbers, is_last),
-        Passed::Empty(numbers, reason) => {
+        AcceptedPacket::Packet(numbers, is_last) => (numbers, is_last),
+        AcceptedPacket::Empty(numbers, reason) => {
             let is_sent = receiver.write_empty(
                 subscription.mid,
                 outgoing.payload_type,
@@ -184,12 +194,13 @@ fn pass_on(
                 true,
             );
             return if is_sent {
-                Ok(Sent::Empty(reason))
+                Ok(SentPacket::Empty(reason))
             } else {
                 Err(reason)
             };
         }
     };
+    // From here on, the number is used: a failure leaves a gap, like a packet lost in the network.
     let sequence = numbers.sequence.into();
     let payload_type = outgoing.payload_type;
     let mut write = RtpWrite::new(
@@ -201,20 +212,22 @@ fn pass_on(
     )
     .marker(is_last)
     .ext_vals(outgoing_extensions(packet, numbers.frame_number))
+    // A lost audio packet would come too late, so it is not kept for retransmission.
     .nackable(!media.is_audio);
     if let Some(patch) = numbers.vp8_patch {
         write = write.vp8_patch(patch);
     }
     if receiver.write_rtp(subscription.mid, write) {
-        Ok(Sent::Packet)
+        Ok(SentPacket::Packet)
     } else {
         Err(DropReason::NoSource)
     }
 }
 
-/// Returns the header extensions with which a packet is sent, its frame with this number.
+/// Returns the header extensions to send, with this frame number.
 fn outgoing_extensions(packet: &Packet<'_>, frame_number: Option<u16>) -> ExtensionValues {
     let from = &*packet.extensions;
+    // Others, such as the MID, belong to one connection. str0m writes them itself.
     let mut extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,
@@ -223,6 +236,7 @@ fn outgoing_extensions(packet: &Packet<'_>, frame_number: Option<u16>) -> Extens
     let Some(number) = frame_number else {
         return extensions;
     };
+    // The common case: the descriptor is sent unchanged, without parsing it.
     if packet.media.frame_number == Some(number) {
         extensions.user_values = from.user_values.clone();
     } else if let Some(descriptor) = from.user_values.get::<DependencyDescriptor>() {

@@ -1,4 +1,4 @@
-//! What a worker knows of a room that is on other workers as well.
+//! Worker-local state of a room that is on other workers, too.
 
 use std::sync::Arc;
 
@@ -10,71 +10,69 @@ use crate::mirror::WorkerId;
 use crate::notice::{NewNeighbour, SharingId};
 use crate::transport::{PeerKey, TransportKey};
 
-/// The other workers of a room, and the participants that live on them.
+/// The other workers of a room, and the participants there.
 pub struct SharedRoom {
     sharing: SharingId,
-    /// The position of this worker.
+    /// Index of this worker.
     worker: WorkerId,
     neighbours: Vec<Neighbour>,
-    /// The participants that live on the others.
+    /// Participants on other workers.
     mirrors: Vec<PeerKey>,
-    /// Commands that concern participants which other workers have not told of yet, in order.
-    held: Vec<HeldCommand>,
+    /// Commands for participants that other workers have not announced yet, in order.
+    buffered: Vec<BufferedCommand>,
 }
 
-/// A command that waits until another worker has told of a participant.
-pub struct HeldCommand {
-    /// The participant that is not known.
+/// Command that waits until another worker announces a participant.
+pub struct BufferedCommand {
+    /// Unknown participant.
     pub awaited: ParticipantSid,
-    /// The participant that the command is for.
+    /// The command's participant, which differs for subscriptions.
     pub peer: ParticipantSid,
-    /// The command.
     pub command: PeerCommand,
 }
 
 /// Another worker of a room.
 pub struct Neighbour {
     worker: WorkerId,
-    /// Counts the messages that go there.
+    /// Messages on their way there.
     outgoing: Arc<DataLink>,
-    /// Counts the messages that come from there.
+    /// Messages on their way from there.
     incoming: Arc<DataLink>,
-    /// Whether it has told of all its participants.
+    /// Whether all of its participants have been announced.
     is_known: bool,
-    /// The receivers on this worker for which its senders wait.
+    /// Receivers on this worker for which senders there wait.
     slow: Vec<TransportKey>,
 }
 
 impl Neighbour {
-    /// Returns its position.
     pub const fn worker(&self) -> WorkerId {
         self.worker
     }
 
-    /// Returns what counts the messages that go there.
+    /// Returns the counter for messages on their way there.
     pub const fn outgoing(&self) -> &Arc<DataLink> {
         &self.outgoing
     }
 }
 
 impl SharedRoom {
-    /// Creates a room that this worker shares with no other yet.
+    /// Creates a room without other workers.
     pub const fn new(sharing: SharingId, worker: WorkerId) -> Self {
         Self {
             sharing,
             worker,
             neighbours: Vec::new(),
             mirrors: Vec::new(),
-            held: Vec::new(),
+            buffered: Vec::new(),
         }
     }
 
-    /// Returns which opening of the room it is.
+    /// Returns the room's opening.
     pub const fn sharing(&self) -> SharingId {
         self.sharing
     }
 
-    /// Returns the position of this worker.
+    /// Returns the index of this worker.
     pub const fn worker(&self) -> WorkerId {
         self.worker
     }
@@ -84,7 +82,7 @@ impl SharedRoom {
         self.neighbours.iter()
     }
 
-    /// Adds another worker, whose participants are known or are going to be told of.
+    /// Adds another worker. `is_known` is false if it has yet to announce its participants.
     pub fn add_neighbour(&mut self, new: NewNeighbour, is_known: bool) {
         self.neighbours.push(Neighbour {
             worker: new.worker,
@@ -95,54 +93,56 @@ impl SharedRoom {
         });
     }
 
-    /// Returns the participants that live on other workers.
+    /// Returns the participants on other workers.
     pub fn mirrors(&self) -> impl Iterator<Item = PeerKey> {
         self.mirrors.iter().copied()
     }
 
-    /// Adds a participant that lives on another worker.
     pub fn add_mirror(&mut self, peer: PeerKey) {
         self.mirrors.push(peer);
     }
 
-    /// Removes a participant that lives on another worker.
     pub fn remove_mirror(&mut self, peer: PeerKey) {
         self.mirrors.retain(|other| *other != peer);
     }
 
-    /// Keeps a command, if the participant that it waits for may still be told of.
-    pub fn hold(&mut self, command: HeldCommand) {
+    /// Queues a command if its awaited participant may still be announced.
+    pub fn buffer(&mut self, command: BufferedCommand) {
+        // Otherwise the participant has left, or never existed.
         if self.neighbours.iter().any(|neighbour| !neighbour.is_known) {
-            self.held.push(command);
+            self.buffered.push(command);
         }
     }
 
-    /// Takes the commands that wait for a participant.
-    pub fn take_held(&mut self, sid: &ParticipantSid) -> Vec<HeldCommand> {
-        let held = self.held.extract_if(.., |held| held.awaited == *sid);
-        held.collect()
+    /// Removes and returns the commands that wait for a participant.
+    pub fn take_buffered(&mut self, sid: &ParticipantSid) -> Vec<BufferedCommand> {
+        let commands = self
+            .buffered
+            .extract_if(.., |command| command.awaited == *sid);
+        // In the order in which they were queued.
+        commands.collect()
     }
 
-    /// Notes that another worker has told of all its participants.
-    pub fn note_known(&mut self, worker: WorkerId) {
+    /// Records that another worker has announced all its participants.
+    pub fn mark_known(&mut self, worker: WorkerId) {
         if let Some(neighbour) = self.neighbour(worker) {
             neighbour.is_known = true;
         }
         if self.neighbours.iter().all(|neighbour| neighbour.is_known) {
-            // They are for participants that were removed before the room was shared.
-            self.held = Vec::new();
+            // The rest are for participants that left before the room was shared.
+            self.buffered = Vec::new();
         }
     }
 
-    /// Counts a message that has arrived from another worker. Returns whether that has to be told, since a sender has waited for it.
-    pub fn note_arrived(&mut self, from: WorkerId, bytes: usize) -> bool {
+    /// Counts a message that has arrived from another worker. Returns whether its senders wait, and must be notified.
+    pub fn record_arrival(&mut self, from: WorkerId, bytes: usize) -> bool {
         self.neighbour(from).is_some_and(|neighbour| {
             neighbour.incoming.subtract(bytes);
             neighbour.incoming.release()
         })
     }
 
-    /// Lets senders on another worker wait for receivers on this one.
+    /// Makes senders on another worker wait for these receivers.
     pub fn await_receivers(&mut self, from: WorkerId, slow: Vec<TransportKey>) {
         let Some(neighbour) = self.neighbour(from) else {
             return;
@@ -155,10 +155,11 @@ impl SharedRoom {
         neighbour.incoming.set_slow(true);
     }
 
-    /// Waits no more for receivers that have caught up. Returns the workers that have to be told, since a sender has waited there.
+    /// Stops waiting for receivers that have caught up. Returns the workers whose senders wait, and must be notified.
     pub fn release(&mut self, is_awaited: impl Fn(TransportKey) -> bool) -> Vec<WorkerId> {
         let mut released = Vec::new();
         for neighbour in &mut self.neighbours {
+            // Receivers that have left are not awaited either.
             neighbour.slow.retain(|receiver| is_awaited(*receiver));
             if !neighbour.slow.is_empty() {
                 continue;

@@ -1,11 +1,11 @@
-//! A room on several workers: the participants that live on others come, change and go here, and the workers tell each other so.
-//! [`notice`](crate::notice) says in which order.
+//! Rooms on several workers: mirrors join, change and leave, and workers exchange notices. [`notice`](crate::notice)
+//! describes their order.
 
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
 use super::Worker;
 use super::roster::Peer;
-use super::shared_room::{HeldCommand, Neighbour, SharedRoom};
+use super::shared_room::{BufferedCommand, Neighbour, SharedRoom};
 use super::tracks::PublishedTrack;
 use crate::codec::Codec;
 use crate::command::NewPeer;
@@ -15,7 +15,7 @@ use crate::track::NewTrack;
 use crate::transport::{PeerKey, RoomKey, TrackKey, TransportKey};
 
 impl Worker {
-    /// Shares a room with other workers, and tells them of its participants if they do not know them.
+    /// Shares a room with other workers, and sends them its participants if they do not know them.
     pub(super) fn share_room(&mut self, name: &NamespacedRoom, share: Share) {
         let key = self.roster.open_room(name);
         let Some(room) = self.roster.room_mut(key) else {
@@ -27,6 +27,8 @@ impl Worker {
         for neighbour in share.neighbours {
             shared.add_neighbour(neighbour, !share.is_new);
         }
+        // A new worker has nobody to introduce: its first participant's `AddPeer` is behind this instruction in the
+        // queue.
         if share.is_new {
             room.reports_messages = share.reports_messages;
             return;
@@ -36,23 +38,26 @@ impl Worker {
         }
     }
 
-    /// Tells another worker of the participants that live on this one.
+    /// Sends the participants on this worker to another worker.
     fn introduce_to(&mut self, room: RoomKey, worker: WorkerId) {
         for peer in self.roster.members(room) {
             if let Some(state) = self.peer_state(peer) {
-                self.tell(room, worker, Notice::Peer(Box::new(state)));
+                self.notify(room, worker, Notice::Peer(Box::new(state)));
             }
         }
-        self.tell(room, worker, Notice::AllPeers);
+        // Sent even without participants: the other worker discards its waiting commands then.
+        self.notify(room, worker, Notice::AllPeers);
     }
 
-    /// Returns what mirrors of a participant have to know; `None` if its media has failed.
+    /// Returns a participant's state for mirrors; `None` if its media has failed.
     fn peer_state(&self, key: PeerKey) -> Option<PeerState> {
         let peer = self.roster.get(key).filter(|peer| !peer.has_failed)?;
         let mut published = peer.published.clone();
+        // The receiver attaches backup codecs to their first codec, so that must exist.
         self.tracks.first_codecs_first(&mut published);
         let tracks = published.into_iter().filter_map(|key| self.tracks.get(key));
         let state = |track: &PublishedTrack| {
+            // The publisher may have been muted since the announcement.
             let info = NewTrack {
                 is_muted: track.is_muted,
                 ..track.info.clone()
@@ -70,21 +75,21 @@ impl Worker {
         })
     }
 
-    /// Adds a participant that has come to another worker.
+    /// Adds a participant that has joined on another worker.
     pub(super) fn add_mirror(&mut self, room: &NamespacedRoom, info: NewPeer, home: WorkerId) {
         if let Some(room) = self.roster.room_named(room) {
             self.roster.add_mirror(room, info, home, self.now);
         }
     }
 
-    /// Keeps a command that concerns a participant which is not known, if another worker may still tell of it.
-    pub(super) fn hold_command(&mut self, room: RoomKey, held: HeldCommand) {
+    /// Queues a command for an unknown participant, if another worker may still announce it.
+    pub(super) fn buffer_command(&mut self, room: RoomKey, command: BufferedCommand) {
         if let Some(shared) = self.roster.shared_mut(room) {
-            shared.hold(held);
+            shared.buffer(command);
         }
     }
 
-    /// Handles what another worker of a room tells.
+    /// Handles a notice from another worker of the room.
     pub(super) fn handle_notice(
         &mut self,
         room: &NamespacedRoom,
@@ -95,6 +100,7 @@ impl Worker {
             return;
         };
         let shared = self.roster.shared(room);
+        // The room may have been closed and opened again while the notice was on its way.
         if shared.is_none_or(|shared| shared.sharing() != sharing) {
             return;
         }
@@ -102,7 +108,7 @@ impl Worker {
             Notice::Peer(state) => self.add_known_mirror(room, from, *state),
             Notice::AllPeers => {
                 if let Some(shared) = self.roster.shared_mut(room) {
-                    shared.note_known(from);
+                    shared.mark_known(from);
                 }
             }
             Notice::Published {
@@ -110,6 +116,7 @@ impl Worker {
                 is_backup,
                 rids,
             } => self.mirror_track(from, &stream, is_backup, &rids),
+            // `mirror_of` ignores publishers that have meanwhile left, or joined again elsewhere.
             Notice::Ended { publisher, track } => {
                 if let Some(key) = self.mirror_of(from, &publisher) {
                     self.unpublish_track(key, &track);
@@ -125,24 +132,25 @@ impl Worker {
                 }
             }
             Notice::Subscribed { publisher, track } => {
+                // The publisher is on this worker; the subscriber is on the sender's.
                 let publisher = self.roster.by_sid(&publisher);
                 let track = publisher.and_then(|publisher| self.track_of(publisher, &track));
                 if let Some(track) = track {
-                    self.note_subscribed(track);
+                    self.record_subscription(track);
                 }
             }
             Notice::Message {
                 sender,
                 kind,
                 routed,
-            } => self.deliver_crossed(room, from, (&sender, kind), &routed),
+            } => self.deliver_from_neighbour(room, from, (&sender, kind), &routed),
             Notice::DataPacket { publisher, packet } => {
-                self.note_arrived(room, from, packet.len());
+                self.record_arrival(room, from, packet.len());
                 if let Some(key) = self.mirror_of(from, &publisher) {
                     self.forward_data_packet(key, packet.to_vec());
                 }
             }
-            Notice::CaughtUp => self.connections.note_caught_up(),
+            Notice::CaughtUp => self.connections.record_catch_up(),
             Notice::Tap(..)
             | Notice::Untap(_)
             | Notice::KeyFrame { .. }
@@ -151,14 +159,14 @@ impl Worker {
         }
     }
 
-    /// Returns the mirror of a participant that lives on a worker.
+    /// Returns a participant's mirror, if the participant is on that worker.
     pub(super) fn mirror_of(&self, home: WorkerId, sid: &ParticipantSid) -> Option<PeerKey> {
         let key = self.roster.by_sid(sid)?;
         let is_there = |peer: &&Peer| peer.home() == Some(home);
         self.roster.get(key).filter(is_there).map(|_| key)
     }
 
-    /// Adds a participant that was on another worker when the room was shared, and handles the commands that were held for it.
+    /// Adds a participant from before the room was shared, and handles the commands that were queued for it.
     fn add_known_mirror(&mut self, room: RoomKey, home: WorkerId, state: PeerState) {
         let sid = state.info.sid.clone();
         let Some(key) = self.roster.add_mirror(room, state.info, home, self.now) else {
@@ -171,19 +179,20 @@ impl Worker {
                 peer.data_tracks.set_muted(&track, is_muted);
             }
         }
+        // In the order of a normal join: first the tracks, then what the control side has changed since.
         for (info, codec, rids) in state.published {
             self.publish_mirror(key, info, codec, &rids);
         }
         let shared = self.roster.shared_mut(room);
-        let held = shared.map_or_else(Vec::new, |shared| shared.take_held(&sid));
-        for HeldCommand { peer, command, .. } in held {
+        let commands = shared.map_or_else(Vec::new, |shared| shared.take_buffered(&sid));
+        for BufferedCommand { peer, command, .. } in commands {
             if let Some(peer) = self.roster.by_sid(&peer) {
                 self.handle_peer_command(peer, command);
             }
         }
     }
 
-    /// Publishes a track of another worker, unless it was withdrawn in the meantime.
+    /// Publishes another worker's track, unless it was withdrawn meanwhile.
     fn mirror_track(
         &mut self,
         from: WorkerId,
@@ -197,6 +206,7 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
+        // The announcement came from the control side, before the notice. If it is gone, so is the track.
         let is_named = |track: &NewTrack| {
             let has_codec = !is_backup || track.codec == Some(stream.codec);
             track.sid == stream.track && track.is_backup == is_backup && has_codec
@@ -211,6 +221,7 @@ impl Worker {
         let Some(key) = self.mirror_of(from, &stream.publisher) else {
             return;
         };
+        // The codec may have ended before it was ever sent.
         if let Some(peer) = self.roster.get_mut(key) {
             peer.withdraw_backup(&stream.track, stream.codec);
         }
@@ -224,14 +235,14 @@ impl Worker {
         }
     }
 
-    /// Tells the other workers of a room of a track that has just been published on this one.
+    /// Announces a newly published track to the room's other workers.
     pub(super) fn share_track(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key) else {
             return;
         };
         let (publisher, is_backup) = (track.peer, track.info.is_backup);
         let (sid, codec, rids) = (track.sid.clone(), track.codec, rids(track));
-        self.tell_neighbours(publisher, |publisher| Notice::Published {
+        self.notify_neighbours(publisher, |publisher| Notice::Published {
             stream: StreamName {
                 publisher,
                 track: sid,
@@ -242,10 +253,11 @@ impl Worker {
         });
     }
 
-    /// Tells the other workers of a room that a track has ended, or a backup codec of it, without a command of the control side.
+    /// Announces the end of a track or of a backup codec to the room's other workers, if no command from the control
+    /// side caused it.
     pub(super) fn share_end(&mut self, publisher: PeerKey, sid: &TrackSid, backup: Option<Codec>) {
         let track = sid.clone();
-        self.tell_neighbours(publisher, |publisher| match backup {
+        self.notify_neighbours(publisher, |publisher| match backup {
             Some(codec) => Notice::BackupEnded(StreamName {
                 publisher,
                 track,
@@ -255,13 +267,14 @@ impl Worker {
         });
     }
 
-    /// Tells the other workers of a room that the media of a participant has failed.
+    /// Announces a participant's media failure to the room's other workers.
     pub(super) fn share_failure(&mut self, publisher: PeerKey) {
-        self.tell_neighbours(publisher, Notice::Failed);
+        self.notify_neighbours(publisher, Notice::Failed);
     }
 
-    /// Tells all other workers of a room something of a participant that lives on this one.
-    fn tell_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
+    /// Sends a notice about a participant on this worker to all other workers of its room.
+    fn notify_neighbours(&mut self, of: PeerKey, notice: impl FnOnce(ParticipantSid) -> Notice) {
+        // Only the participant's own worker announces anything about it.
         let Some(peer) = self.roster.get(of).filter(|peer| peer.is_here()) else {
             return;
         };
@@ -272,12 +285,12 @@ impl Worker {
         let notice = notice(sid.clone());
         let workers: Vec<_> = shared.neighbours().map(Neighbour::worker).collect();
         for worker in workers {
-            self.tell(room, worker, notice.clone());
+            self.notify(room, worker, notice.clone());
         }
     }
 
-    /// Tells another worker of a room something.
-    pub(super) fn tell(&mut self, room: RoomKey, to: WorkerId, notice: Notice) {
+    /// Sends a notice to another worker of a room.
+    pub(super) fn notify(&mut self, room: RoomKey, to: WorkerId, notice: Notice) {
         let Some(room) = self.roster.room(room) else {
             return;
         };
@@ -287,19 +300,19 @@ impl Worker {
                 sharing: shared.sharing(),
                 notice,
             };
-            self.outputs.tell(to, room.name().clone(), notice);
+            self.outputs.send_to_worker(to, room.name().clone(), notice);
         }
     }
 
-    /// Counts a message of another worker that has arrived, and lets its senders go on if they have waited for that.
-    pub(super) fn note_arrived(&mut self, room: RoomKey, from: WorkerId, bytes: usize) {
+    /// Counts a message that has arrived from another worker, and notifies its senders if they wait.
+    pub(super) fn record_arrival(&mut self, room: RoomKey, from: WorkerId, bytes: usize) {
         let shared = self.roster.shared_mut(room);
-        if shared.is_some_and(|shared| shared.note_arrived(from, bytes)) {
-            self.tell(room, from, Notice::CaughtUp);
+        if shared.is_some_and(|shared| shared.record_arrival(from, bytes)) {
+            self.notify(room, from, Notice::CaughtUp);
         }
     }
 
-    /// Lets senders on another worker wait for receivers of their message on this one.
+    /// Makes senders on another worker wait for slow receivers on this one.
     pub(super) fn await_slow(&mut self, room: RoomKey, from: WorkerId, slow: Vec<TransportKey>) {
         if let Some(shared) = self.roster.shared_mut(room) {
             shared.await_receivers(from, slow);
@@ -309,7 +322,7 @@ impl Worker {
         }
     }
 
-    /// Lets senders on other workers go on whose receivers have caught up.
+    /// Releases senders on other workers whose receivers have caught up.
     pub(super) fn release_neighbours(&mut self) {
         for room in std::mem::take(&mut self.slow_rooms) {
             let Some(shared) = self.roster.shared_mut(room) else {
@@ -321,13 +334,13 @@ impl Worker {
                 self.slow_rooms.push(room);
             }
             for worker in released {
-                self.tell(room, worker, Notice::CaughtUp);
+                self.notify(room, worker, Notice::CaughtUp);
             }
         }
     }
 }
 
-/// Returns the ids of the layers of a track.
+/// Returns a track's RIDs.
 fn rids(track: &PublishedTrack) -> Vec<String> {
     let rids = track.layers.iter().filter_map(|layer| layer.rid);
     rids.map(|rid| rid.to_string()).collect()

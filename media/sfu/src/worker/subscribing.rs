@@ -1,4 +1,4 @@
-//! Which tracks a participant receives, on which sections, and in which codec.
+//! A participant's received tracks: on which sections, and in which codec.
 
 use std::time::Duration;
 
@@ -17,21 +17,22 @@ use crate::measure::RateMeter;
 use crate::sdp::{OfferedSection, SectionChange};
 use crate::transport::{PeerKey, TrackKey};
 
-/// How long a receiver waits for a backup codec before its subscription is reported as one that cannot be served. The codec may come
-/// later.
+/// Time for which a receiver waits for a backup codec until its subscription is reported as unsupported. The codec may
+/// still come later.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Worker {
-    /// Notes that a participant is to receive a track, now or as soon as it is published.
+    /// Subscribes a participant to a track, which may be published later.
     pub(super) fn subscribe(&mut self, key: PeerKey, sid: TrackSid) {
         let Some(peer) = self.roster.get_mut(key).filter(|peer| !peer.has_failed) else {
             return;
         };
+        // A repeated subscription keeps its settings.
         peer.wanted.entry(sid).or_default();
         self.request_negotiation(key);
     }
 
-    /// Ends the forwarding of a track to a participant at once.
+    /// Stops forwarding a track to a participant immediately.
     pub(super) fn unsubscribe(&mut self, key: PeerKey, sid: &TrackSid) {
         let track = self.roster.track_in_room(key, sid);
         let Some(peer) = self.roster.get_mut(key) else {
@@ -44,7 +45,7 @@ impl Worker {
         }
     }
 
-    /// Applies what a subscriber asks of a track.
+    /// Applies a subscriber's settings for a track.
     pub(super) fn set_track_settings(
         &mut self,
         key: PeerKey,
@@ -64,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// Negotiates with the participants that wait for a track which has just been published.
+    /// Starts negotiation with participants that wait for a newly published track.
     pub(super) fn offer_to_waiting(&mut self, publisher: PeerKey, sid: &TrackSid) {
         let Some(room) = self.roster.get(publisher).map(|peer| peer.room) else {
             return;
@@ -81,7 +82,7 @@ impl Worker {
         }
     }
 
-    /// Takes a track that ends from all who receive it or want to.
+    /// Removes a track that ends from all its receivers and from the wishes for it.
     pub(super) fn withdraw_track(&mut self, track: TrackKey, sid: &TrackSid) {
         let Some(room) = self
             .tracks
@@ -95,6 +96,7 @@ impl Worker {
             let Some(peer) = self.roster.get_mut(key) else {
                 continue;
             };
+            // The sid is not used again, so the wish ends, too.
             peer.wanted.remove(sid);
             if let Some(section) = peer.sections.carrying(track) {
                 self.clear_section(key, section);
@@ -103,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Takes the track from a section; nothing more is sent on it.
+    /// Removes the track from a section. Nothing more is sent on it.
     pub(super) fn clear_section(&mut self, key: PeerKey, index: usize) {
         let Some(section) = self
             .roster
@@ -118,16 +120,19 @@ impl Worker {
         let Some(subscription) = subscription else {
             return;
         };
+        // Without a source, str0m sends no padding on it. The next track needs a new SSRC anyway: see
+        // `Transport::remove_sources`.
         if let Some(transport) = self.connections.get_mut(subscription.transport)
             && let Some(has_retransmissions) = transport.remove_sources(subscription.mid)
         {
             section.set_retransmissions(has_retransmissions);
         }
         self.connections.touch(subscription.transport);
+        // The last receiver here may have left: then the mirror's ring is released.
         self.update_ring(sent);
     }
 
-    /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
+    /// Removes the sources from unused sections, so that no padding is sent on them. Negotiation has added them.
     pub(super) fn silence_free_sections(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
@@ -145,8 +150,8 @@ impl Worker {
         self.connections.touch(peer.subscriber);
     }
 
-    /// Puts every wanted track that has been published and has no section onto one, if there is a free one. Creates
-    /// sections if `may_create`. Returns how many of audio and of video are missing.
+    /// Assigns each wanted and published track to a free section, if it has none. Creates sections if `may_create`.
+    /// Returns the number of missing audio and video sections.
     pub(super) fn assign_sections(&mut self, key: PeerKey, may_create: bool) -> [u32; 2] {
         let mut missing = [0, 0];
         for (track, medium) in self.unassigned(key) {
@@ -160,7 +165,7 @@ impl Worker {
         missing
     }
 
-    /// Returns the tracks that a participant wants, that are published, and that are on none of its sections.
+    /// Returns a participant's wanted and published tracks without a section.
     fn unassigned(&self, key: PeerKey) -> Vec<(TrackKey, TrackMedium)> {
         let Some(peer) = self.roster.get(key) else {
             return Vec::new();
@@ -175,24 +180,27 @@ impl Worker {
         let missing = published.filter(|track| peer.sections.carrying(*track).is_none());
         let tracks = missing.filter_map(|key| self.tracks.get(key).map(|track| (key, track)));
         tracks
+            // Nobody receives their own tracks.
             .filter(|(_, track)| track.peer != key)
             .map(|(key, track)| (key, track.medium()))
             .collect()
     }
 
-    /// Single mode: learns from an offer on which sections the client receives, and puts wanted tracks onto them.
+    /// Single mode: reads from an offer on which sections the client receives, and assigns wanted tracks to them.
     pub(super) fn prepare_answer(&mut self, key: PeerKey, offered: &[OfferedSection]) {
         let member = self.roster.with_room(key);
         let Some((peer, room)) = member.filter(|(peer, _)| peer.is_single()) else {
             return;
         };
         peer.negotiation.has_offer = true;
-        peer.negotiation.asked_at = None;
-        room.asked.remove(key);
+        peer.negotiation.requested_at = None;
+        // The requested offer is here, so another client may be asked.
+        room.requested.remove(key);
         let mut lost = Vec::new();
         for offer in offered {
             let (mid, is_usable) = (
                 Mid::from(offer.mid.as_str()),
+                // The section of an unpublished track comes back without sending, and is then free to receive on.
                 offer.receives && !offer.sends,
             );
             lost.extend(peer.sections.learn(mid, offer.medium, is_usable));
@@ -203,7 +211,7 @@ impl Worker {
         self.assign_sections(key, false);
     }
 
-    /// Returns what our description says of a section on which the server could send.
+    /// Returns the description of a section on which the server may send.
     pub(super) fn sending_section(&self, key: PeerKey, mid: &str) -> SectionChange {
         let track = self.roster.get(key).and_then(|peer| {
             let section = peer.sections.by_mid(Mid::from(mid))?;
@@ -212,6 +220,8 @@ impl Worker {
         let publisher = track.and_then(|track| self.roster.get(track.peer));
         match (track, publisher) {
             (Some(track), Some(publisher)) => SectionChange::Sending {
+                // LiveKit's clients take participant and track from the `msid`. The Rust client drops ids without
+                // exactly one `|`.
                 stream: format!("{}|{}", publisher.info.sid, track.sid),
                 track: track.sid.to_string(),
             },
@@ -219,7 +229,8 @@ impl Worker {
         }
     }
 
-    /// Notes that all sections are being signalled to the client as they are. Returns which of them carries which track.
+    /// Records that all sections are being signalled in their current state. Returns the mapping from sections to
+    /// tracks, the only source of sids for LiveKit's Rust client in single mode.
     pub(super) fn signal_sections(&mut self, key: PeerKey) -> Vec<(String, TrackSid)> {
         let peer = self.roster.get_mut(key);
         let signalled = peer.map_or_else(Vec::new, |peer| peer.sections.signal());
@@ -230,7 +241,7 @@ impl Worker {
         signalled.into_iter().filter_map(named).collect()
     }
 
-    /// Starts to send on every section whose track the client knows.
+    /// Starts sending on each section whose track the client knows.
     pub(super) fn attach_signalled(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key) else {
             return;
@@ -241,7 +252,7 @@ impl Worker {
         self.allocate(key);
     }
 
-    /// Starts to send a section's track in the codec that suits the client best, unless it is being sent in that.
+    /// Starts sending a section's track in the best codec for the client, unless it is already sent in this codec.
     pub(super) fn attach(&mut self, key: PeerKey, index: usize) {
         let Some(peer) = self.roster.get(key) else {
             return;
@@ -255,6 +266,7 @@ impl Worker {
         let Some(track) = self.tracks.get(track_key) else {
             return;
         };
+        // Nothing to choose: it is already being sent in its only codec.
         if section.sent() == Some(track_key) && track.backups.is_empty() {
             return;
         }
@@ -272,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// Sends a section's track in the codec of `streams`, unless it is being sent in that.
+    /// Sends a section's track in this codec, unless it is already sent in it.
     fn send_in(&mut self, key: PeerKey, index: usize, streams: TrackKey) {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
@@ -296,6 +308,7 @@ impl Worker {
         let Some(transport) = self.connections.get_mut(transport_key) else {
             return;
         };
+        // A change of the codec continues the stream, so it is already prepared.
         if track.medium() == TrackMedium::Video && before.is_none() {
             transport.prepare_video(mid);
             transport.settle(self.now);
@@ -312,28 +325,30 @@ impl Worker {
             is_paused: false,
             empty_packets: 0,
             waits_since: waits_since
+                // Audio and muted video have no first frame to wait for.
                 .filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
         };
         let subscription = before.map_or_else(new, Subscription::in_another_codec);
         track.subscriptions.push(subscription);
+        // Both codecs may be mirrors, and each counts its receivers.
         self.update_ring(sent_before);
         self.update_ring(Some(streams));
-        self.note_subscribed(track_key);
+        self.record_subscription(track_key);
     }
 
-    /// Tells the publisher when its track is subscribed for the first time.
-    pub(super) fn note_subscribed(&mut self, track_key: TrackKey) {
+    /// Reports a track's first subscription to its publisher.
+    pub(super) fn record_subscription(&mut self, track_key: TrackKey) {
         let Some(track) = self.tracks.get_mut(track_key) else {
             return;
         };
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {
-            self.tell_subscribed(track_key);
+            self.notify_subscription(track_key);
             self.emit(publisher, PeerEvent::TrackSubscribed(sid));
         }
     }
 
-    /// Lets a section wait until the publisher sends its track in a backup codec, for which it is asked.
+    /// Makes a section wait for a backup codec, which is requested from the publisher.
     fn await_codec(&mut self, key: PeerKey, index: usize, codec: Codec) {
         let section = self
             .roster
@@ -349,8 +364,10 @@ impl Worker {
             .tracks
             .get(track_key)
             .and_then(|track| track.awaiting.iter().find(is_known));
+        // A receiver that was already waiting keeps its deadline.
         let reported_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.reported_at);
         let sent_before = section.sent();
+        // Stops the codec that was sent: the client cannot decode it any longer, or it has ended.
         let subscription = self.tracks.take_subscription(section, key);
         if let Some(track) = self.tracks.get_mut(track_key) {
             track.awaiting.push(AwaitedCodec {
@@ -361,11 +378,11 @@ impl Worker {
             });
         }
         self.update_ring(sent_before);
-        self.note_subscribed(track_key);
+        self.record_subscription(track_key);
         self.report_quality_use(track_key);
     }
 
-    /// Reports the subscriptions of a track that have waited too long for a codec.
+    /// Reports subscriptions that have waited too long for a codec.
     pub(super) fn report_missing_codecs(&mut self, key: TrackKey) {
         let Some(track) = self
             .tracks
@@ -378,6 +395,7 @@ impl Worker {
         let is_due = |awaiting: &mut AwaitedCodec| {
             awaiting
                 .reported_at
+                // Each is reported once.
                 .take_if(|at| now >= *at)
                 .map(|_| awaiting.peer)
         };
@@ -387,6 +405,7 @@ impl Worker {
         }
     }
 
+    /// Ends a subscription for which the track has no codec that the client can decode.
     fn refuse_codec(&mut self, key: PeerKey, index: usize, track: TrackKey) {
         let Some(sid) = self.tracks.get(track).map(|track| track.sid.clone()) else {
             return;
@@ -399,7 +418,7 @@ impl Worker {
         self.request_negotiation(key);
     }
 
-    /// Sends a track to receivers in the codec that suits each of them now.
+    /// Switches receivers to the best codec for each of them.
     pub(super) fn choose_codecs(&mut self, key: TrackKey, receivers: Vec<PeerKey>) {
         for peer in receivers {
             if let Some(section) = self

@@ -1,4 +1,4 @@
-//! A track on its way to one subscriber, and the layer that a receiver gets.
+//! One subscriber's share in a track: layer choice and renumbering.
 
 use std::time::Instant;
 
@@ -10,64 +10,64 @@ use crate::measure::RateMeter;
 use crate::packet::Packet;
 use crate::transport::{PeerKey, TransportKey};
 
-/// Which layer of a track a receiver gets.
+/// Layer choice for a receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LayerChoice {
-    /// The layer that is sent now.
+    /// Layer being sent.
     pub current: Option<usize>,
-    /// The layer that should be sent.
+    /// Layer that should be sent.
     pub target: Option<usize>,
-    /// The best temporal layer that should be sent; `None` for all.
+    /// Highest temporal layer that should be sent; `None` for all.
     pub temporal: Option<u8>,
-    /// Chooses the packets of a stream with layers.
+    /// Packet filter for a stream with layers.
     filter: LayerFilter,
 }
 
-/// A track on its way to one subscriber.
+/// Track being sent to one subscriber.
 pub struct Subscription {
-    /// The participant that has subscribed.
+    /// Subscriber.
     pub peer: PeerKey,
-    /// The connection of the subscriber on which it is sent.
+    /// The subscriber's connection.
     pub transport: TransportKey,
-    /// The section on which it is sent.
+    /// Section on this connection.
     pub mid: Mid,
-    /// The numbers of the packets on that section.
+    /// Numbering of the outgoing packets.
     pub rewriter: Rewriter,
-    /// The layer that is sent.
     pub choice: LayerChoice,
-    /// How packets of the publisher's payload type are sent; `None` inside if the receiver cannot have them.
-    pub payload: Option<(Pt, Option<Outgoing>)>,
-    /// The bitrate and the packets sent.
+    /// Payload format for the publisher's last payload type; `None` inside if the receiver has not negotiated it.
+    pub payload: Option<(Pt, Option<OutgoingPayload>)>,
+    /// OutgoingPayload packets and bitrate.
     pub rate: RateMeter,
-    /// Whether nothing is sent for want of bandwidth.
+    /// Whether the video is paused for lack of bandwidth.
     pub is_paused: bool,
-    /// How many packets without a payload were sent while the track was muted.
+    /// Number of empty packets sent while the track was muted.
     pub empty_packets: u8,
-    /// Since when the receiver waits for the first frame; `None` once it is sent, and if that is not measured.
+    /// Time since which the receiver has waited for the first frame; `None` once it is sent, or if it is not measured.
     pub waits_since: Option<Instant>,
 }
 
-/// What a receiver gets of a packet.
-pub enum Passed {
-    /// The packet with these numbers, and whether it is the last one of its picture.
+/// Outcome of a packet for a receiver.
+pub enum AcceptedPacket {
+    /// The packet with these numbers, and whether it ends a video frame.
     Packet(Rewritten, bool),
-    /// An empty one with these numbers. For this reason it does not get the packet itself, which came too late to leave no gap; some
-    /// clients show nothing behind a gap.
+    /// An empty packet with these numbers. The packet itself is left out for this reason, but it came too late to close
+    /// the gap in the sequence numbers, and some clients stop at a gap.
     Empty(Rewritten, DropReason),
 }
 
-/// How a receiver gets packets of one payload type of the publisher.
+/// Payload format for a receiver.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing {
+pub struct OutgoingPayload {
     /// The receiver's payload type.
     pub payload_type: Pt,
-    /// Whether the redundancy is taken out.
+    /// Whether redundancy (RED) is removed.
     pub strips_red: bool,
 }
 
 impl Subscription {
-    /// Continues the stream with the track in another codec, at the next packet with which the receiver can start.
+    /// Continues the stream with the track in another codec, from the next packet with which the receiver can start.
     pub fn in_another_codec(self) -> Self {
+        // The rewriter stays: SSRC and numbering continue, as the section does.
         Self {
             payload: None,
             choice: LayerChoice::default(),
@@ -75,33 +75,49 @@ impl Subscription {
         }
     }
 
-    /// Returns what this receiver gets of a packet, or why nothing.
-    pub fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    /// Returns what this receiver gets for a packet, or the reason for nothing.
+    pub fn accept(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
+        // A layered stream may start with packets that name no layer. They are filtered as a whole.
         if packet.is_layered && (packet.media.layer.is_some() || self.choice.current.is_some()) {
             return self.accept_layered(layer, packet);
         }
         self.accept_whole(layer, packet)
     }
 
-    /// Accepts a packet of a stream with layers. One that names no layer is sent with whatever else is.
-    fn accept_layered(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    /// Accepts a packet from a stream with layers. A packet that names no layer is sent along with the others.
+    fn accept_layered(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
-        let ends_picture = match media.layered() {
+        let ends_frame = match media.layered() {
             Some(layered) => self.choice.admit_layered(&layered),
             None => Some(false),
         };
-        let Some(ends_picture) = ends_picture else {
+        let Some(ends_frame) = ends_frame else {
+            // Closes the gap in sequence numbers: a left-out layer must not look like a loss.
             return self.skip(media, self.choice.refusal(layer));
         };
         if before.is_none() {
             self.rewriter.switch(media);
         }
-        self.pass(media, packet.is_last || ends_picture)
+        self.accept_current(media, packet.is_last || ends_frame)
     }
 
-    /// Accepts a packet of a stream of its own. Until the receiver shows anything, a lower layer will do.
-    fn accept_whole(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+    /// Accepts a packet from a stream with a single spatial layer. Until the receiver shows anything, a lower layer is
+    /// welcome.
+    fn accept_whole(
+        &mut self,
+        layer: usize,
+        packet: &Packet<'_>,
+    ) -> Result<AcceptedPacket, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
+        // The first frame appears sooner: the target's key frame may be a second away.
         if before.is_none()
             && media.is_entry_point
             && self.choice.target.is_some_and(|target| layer < target)
@@ -109,39 +125,49 @@ impl Subscription {
             self.choice.current = Some(layer);
         }
         if !self.choice.admit(layer, media.is_entry_point) {
+            // No gap to close: another layer's packets are numbered independently.
             return Err(self.choice.refusal(layer));
         }
         if before != self.choice.current {
             self.rewriter.switch(media);
+            // The new layer names its temporal layers with its own key frame.
             self.choice.filter.stop();
         }
         if !self.choice.admit_temporal(media) {
             return self.skip(media, DropReason::OtherLayer);
         }
-        self.pass(media, packet.is_last)
+        self.accept_current(media, packet.is_last)
     }
 
-    /// Passes on a packet of the source that is sent, or leaves it out if it is padding.
-    fn pass(&mut self, packet: &MediaPacket, is_last: bool) -> Result<Passed, DropReason> {
+    /// Sends a packet from the current source, or leaves it out if it is padding.
+    fn accept_current(
+        &mut self,
+        packet: &MediaPacket,
+        is_last: bool,
+    ) -> Result<AcceptedPacket, DropReason> {
         if packet.is_padding() {
             return self.skip(packet, DropReason::Padding);
         }
         self.rate.add(packet.payload.len());
         let numbers = self.rewriter.rewrite(packet).ok_or(DropReason::Late)?;
-        Ok(Passed::Packet(numbers, is_last))
+        Ok(AcceptedPacket::Packet(numbers, is_last))
     }
 
-    /// Leaves out a packet of the source that is sent, for a reason.
-    fn skip(&mut self, packet: &MediaPacket, reason: DropReason) -> Result<Passed, DropReason> {
+    /// Leaves out a packet from the current source for this reason.
+    fn skip(
+        &mut self,
+        packet: &MediaPacket,
+        reason: DropReason,
+    ) -> Result<AcceptedPacket, DropReason> {
         self.rewriter
             .skip(packet)
-            .map(|numbers| Passed::Empty(numbers, reason))
+            .map(|numbers| AcceptedPacket::Empty(numbers, reason))
             .ok_or(reason)
     }
 }
 
 impl LayerChoice {
-    /// Returns whether a packet of a layer is sent. A receiver changes to its target layer only at a packet with which it can
+    /// Returns whether a layer's packet is sent. Switching to the target layer needs a packet with which a receiver can
     /// start.
     pub fn admit(&mut self, layer: usize, is_entry_point: bool) -> bool {
         if self.current != Some(layer) {
@@ -153,7 +179,7 @@ impl LayerChoice {
         true
     }
 
-    /// Returns whether a packet of a stream with layers is sent, and is the last one of its picture then.
+    /// Returns whether a packet from a stream with layers is sent; if so, whether it ends the frame.
     pub fn admit_layered(&mut self, packet: &LayeredPacket) -> Option<bool> {
         if self.current.is_none() {
             self.filter.stop();
@@ -170,8 +196,8 @@ impl LayerChoice {
         sent
     }
 
-    /// Returns whether the temporal layer of a packet of a stream of its own is sent. An encoder can begin to name layers between two
-    /// key frames: until the next one, all are sent.
+    /// Returns whether a packet's temporal layer is sent. An encoder may start to name layers between two key frames:
+    /// until the next one, all are sent.
     fn admit_temporal(&mut self, packet: &MediaPacket) -> bool {
         let Some(layered) = packet.layered() else {
             return true;
@@ -186,10 +212,11 @@ impl LayerChoice {
         self.filter.admit(&layered, limit).is_some()
     }
 
-    /// Returns why a packet of a layer is not sent.
+    /// Returns the reason why a layer's packet is not sent.
     fn refusal(&self, layer: usize) -> DropReason {
         match self.target {
             None => DropReason::NotWanted,
+            // Before the first frame, a lower layer is as good, so it lacks only a key frame as well.
             Some(target) if layer == target || (self.current.is_none() && layer < target) => {
                 DropReason::AwaitsKeyFrame
             }
@@ -197,16 +224,17 @@ impl LayerChoice {
         }
     }
 
-    /// Sets the layer that should be sent. Nothing is sent from now on without one; otherwise the current layer goes on
-    /// until the target can begin.
+    /// Sets the target layer. With `None`, sending stops immediately; otherwise the current layer continues until the
+    /// target can start.
     pub fn set_target(&mut self, target: Option<usize>) {
         self.target = target;
+        // The receiver starts again with a key frame, since it misses everything until then.
         if target.is_none() {
             self.current = None;
         }
     }
 
-    /// Returns the layer of which the receiver needs a key frame. To get less of a stream with layers, it mostly needs none.
+    /// Returns the layer that needs a key frame. A stream with layers mostly needs none to reduce them.
     pub fn waits_for(&self, is_layered: bool) -> Option<usize> {
         let lacks =
             |target: &usize| u8::try_from(*target).is_ok_and(|target| self.filter.lacks(target));

@@ -1,4 +1,4 @@
-//! What happens at regular times.
+//! Periodic work.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -14,25 +14,25 @@ use crate::event::{FailureReason, PeerEvent};
 use crate::measure::WINDOW_MILLISECONDS;
 use crate::transport::{PeerKey, Transport};
 
-/// When the regular work of a worker is due.
+/// Times at which a worker's periodic work is due.
 #[derive(Debug)]
 pub struct Ticks {
-    /// Requests for key frames, and a group of the participants.
+    /// Key frame requests, and one group of participants.
     fast: Instant,
-    /// The group whose turn is next.
+    /// Group that is checked next.
     group: u64,
-    /// When active speakers are computed next.
+    /// Active speakers.
     speech: Instant,
-    /// When bitrates are measured next, once a second.
+    /// Bitrates and losses.
     second: Instant,
-    /// When connection qualities are computed next.
+    /// Connection qualities.
     quality: Instant,
 }
 
 const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a group of the participants has its turn. Each has one a second: silence, overdue answers, waiting messages, offers that are asked for
-/// again, layers, muted tracks. All at once, they would hold up packets for milliseconds.
+/// Interval between groups. Each participant is checked once a second: silence, overdue answers, waiting messages,
+/// repeated offer requests, layers, muted tracks. All at once, this would delay packets by milliseconds.
 const FAST: Duration = Duration::from_millis(1000 / GROUPS);
 const QUALITY: Duration = Duration::from_secs(5);
 
@@ -43,7 +43,7 @@ const INTERRUPTED: Duration = Duration::from_secs(10);
 const FAILED: Duration = Duration::from_secs(15);
 
 impl Ticks {
-    /// Arms all timers from `now` on.
+    /// Starts all timers at `now`.
     pub fn new(now: Instant) -> Self {
         Self {
             fast: now + FAST,
@@ -54,7 +54,7 @@ impl Ticks {
         }
     }
 
-    /// Returns when something is due next.
+    /// Returns the time at which something is due next.
     pub fn next(&self) -> Instant {
         self.fast
             .min(self.speech)
@@ -64,11 +64,13 @@ impl Ticks {
 }
 
 impl Worker {
-    /// Does the regular work that is due.
+    /// Does the work that is due. A late tick is not made up for: its successor is a full interval later.
     pub(super) fn run_ticks(&mut self) {
         if self.now >= self.ticks.fast {
+            // From now, not from when it was due: an overloaded worker must not run ticks in a burst.
             self.ticks.fast = self.now + FAST;
             for track in self.tracks.keys() {
+                // Repeats requests that were lost or too early.
                 self.request_key_frames(track);
             }
             self.check_group();
@@ -89,6 +91,7 @@ impl Worker {
     }
 
     fn run_second(&mut self) {
+        // First, since the rest reads the bitrates that this completes.
         self.tracks.roll(self.now);
         self.reports().report_rates();
         self.reports().measure_losses();
@@ -109,46 +112,50 @@ impl Worker {
         }
     }
 
-    /// Checks the participants whose turn it is.
+    /// Checks the next group of participants.
     fn check_group(&mut self) {
         let group = self.ticks.group;
         self.ticks.group = (group + 1) % GROUPS;
-        for peer in self.peers_of(group..group + 1) {
+        for peer in self.peers_in(group..group + 1) {
             self.check_answer(peer);
             self.check_silence(peer);
             self.judge_backlog(peer);
-            self.ask_for_offer(peer);
+            self.request_offer(peer);
             self.allocate(peer);
             self.introduce_muted(peer);
         }
     }
 
-    /// Reduces what is sent if the thread has too much to do, and takes that back when it has less.
+    /// Reduces the output if the thread is overloaded, and undoes this when the load falls.
     fn relieve(&mut self) {
         let before = self.overload.reduced();
         if !self.overload.decide(self.now) {
             return;
         }
         let after = self.overload.reduced();
+        // Logged when it starts and ends, not for each group.
         if before == 0 {
-            log::warn!(percent = self.reduced_percent(); "a media worker has too much to do: it sends the lowest layers to some");
+            log::warn!(percent = self.reduced_percent(); "a media worker is overloaded: some participants get only the lowest layers");
         } else if after == 0 {
-            log::info!("a media worker sends the wanted layers to all again");
+            log::info!(
+                "a media worker is no longer overloaded: all participants get their layers again"
+            );
         }
-        for peer in self.peers_of(before.min(after)..before.max(after)) {
+        // Only the groups in between change.
+        for peer in self.peers_in(before.min(after)..before.max(after)) {
             self.allocate(peer);
         }
     }
 
-    /// Returns the participants of groups.
-    fn peers_of(&self, groups: Range<u64>) -> Vec<PeerKey> {
+    /// Returns the participants in these groups.
+    fn peers_in(&self, groups: Range<u64>) -> Vec<PeerKey> {
         self.roster
             .keys()
             .filter(|key| groups.contains(&group_of(*key)))
             .collect()
     }
 
-    /// Returns whether a participant gets the lowest layers, because the thread has too much to do.
+    /// Returns whether a participant gets the lowest layers because the thread is overloaded.
     pub(super) fn is_reduced(&self, peer: PeerKey) -> bool {
         group_of(peer) < self.overload.reduced()
     }
@@ -163,7 +170,8 @@ impl Worker {
         }
     }
 
-    /// Compares the time of the last packet with what is too long.
+    /// Compares the arrival of the last packet with the limits. Even an idle client sends consent
+    /// checks every few seconds (RFC 7675).
     fn check_silence(&mut self, key: PeerKey) {
         let Some(peer) = self
             .roster
@@ -176,6 +184,7 @@ impl Worker {
             .transports()
             .filter_map(|key| self.connections.get(key))
             .filter(|transport| transport.is_connected());
+        // With two connections, the quieter one counts: its media has stopped, even if the other one works.
         let Some(oldest) = connected.filter_map(Transport::last_packet).min() else {
             return;
         };
@@ -184,6 +193,7 @@ impl Worker {
             silent if silent >= INTERRUPTED => Silence::Interrupted,
             _ => Silence::None,
         };
+        // A participant is not removed here: its connections stay for a resume, and recover with the next packet.
         self.change_silence(key, silence);
     }
 
@@ -196,6 +206,7 @@ impl Worker {
             return;
         };
         peer.silence = silence;
+        // While it is silent, no media is sent, so that nothing piles up for a client that is gone.
         for transport in peer.transports() {
             if let Some(transport) = self.connections.get_mut(transport) {
                 transport.set_silent(silence != Silence::None);
@@ -210,7 +221,7 @@ impl Worker {
     }
 }
 
-/// Returns the group of a participant.
+/// Returns a participant's group.
 fn group_of(peer: PeerKey) -> u64 {
     peer.data().as_ffi() % GROUPS
 }

@@ -1,4 +1,4 @@
-//! The published tracks of a worker, each in one codec, and those who receive them.
+//! Published tracks, each in one codec, and their receivers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,59 +22,52 @@ use crate::recorder::PacketSink;
 use crate::track::{LayerInfo, NewTrack, Quality};
 use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
 
-/// The published tracks of a worker, in their codecs.
+/// A worker's published tracks.
 #[derive(Default)]
 pub struct Tracks {
     tracks: SlotMap<TrackKey, PublishedTrack>,
-    /// Those of which a layer has begun to send.
+    /// Tracks with a layer that has just started to send.
     revived: Vec<TrackKey>,
 }
 
 impl Tracks {
-    /// Adds a track.
     pub fn insert(&mut self, track: PublishedTrack) -> TrackKey {
         self.tracks.insert(track)
     }
 
-    /// Removes a track.
     pub fn remove(&mut self, key: TrackKey) -> Option<PublishedTrack> {
         self.tracks.remove(key)
     }
 
-    /// Returns a track.
     pub fn get(&self, key: TrackKey) -> Option<&PublishedTrack> {
         self.tracks.get(key)
     }
 
-    /// Returns a track to change.
     pub fn get_mut(&mut self, key: TrackKey) -> Option<&mut PublishedTrack> {
         self.tracks.get_mut(key)
     }
 
-    /// Returns all tracks.
+    /// Returns all keys.
     pub fn keys(&self) -> Vec<TrackKey> {
         self.tracks.keys().collect()
     }
 
-    /// Returns all tracks, for tests that look into them.
     #[cfg(test)]
     pub fn values(&self) -> impl Iterator<Item = &PublishedTrack> {
         self.tracks.values()
     }
 
-    /// Returns all tracks to change, for tests that look into them.
     #[cfg(test)]
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut PublishedTrack> {
         self.tracks.values_mut()
     }
 
-    /// Returns whether there are none.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
-    /// Counts a packet of a layer. Returns its track; `None` if it has no such layer.
+    /// Counts a packet of a layer. Returns its track; `None` if there is no such layer.
     pub fn receive(
         &mut self,
         key: LayerKey,
@@ -82,27 +75,29 @@ impl Tracks {
         now: Instant,
     ) -> Option<&mut PublishedTrack> {
         let track = self.tracks.get_mut(key.track)?;
-        if track.layers.get_mut(key.layer)?.note(media, now) {
+        if track.layers.get_mut(key.layer)?.record(media, now) {
+            // Only queued here: allocation changes receivers, and the caller is in the middle of a packet.
             self.revived.push(key.track);
         }
+        // In one stream, a key frame covers all layers, so it satisfies their common request.
         if media.is_entry_point && !media.is_audio {
             let layer = track.key_frame_layer(key.layer);
-            track.layers.get_mut(layer)?.note_key_frame(now);
+            track.layers.get_mut(layer)?.record_key_frame(now);
         }
         Some(track)
     }
 
-    /// Returns whether a layer of a track has begun to send since the last call of [`Tracks::take_revived`].
+    /// Returns whether [`Tracks::take_revived`] has something to return.
     pub fn has_revived(&self) -> bool {
         !self.revived.is_empty()
     }
 
-    /// Takes the tracks of which a layer has begun to send.
+    /// Removes and returns the tracks with a layer that has just started to send.
     pub fn take_revived(&mut self) -> Vec<TrackKey> {
         std::mem::take(&mut self.revived)
     }
 
-    /// Ends a period of all measurements.
+    /// Ends a measurement period for all bitrates.
     pub fn roll(&mut self, now: Instant) {
         for track in self.tracks.values_mut() {
             for layer in &mut track.layers {
@@ -114,26 +109,26 @@ impl Tracks {
         }
     }
 
-    /// Returns those of some tracks that have a sid: one track in its codecs.
+    /// Filters `tracks` by sid. A track has one key per codec.
     pub fn with_sid(&self, tracks: &[TrackKey], sid: &TrackSid) -> Vec<TrackKey> {
         let is_of = |key: &TrackKey| self.get(*key).is_some_and(|track| track.sid == *sid);
         tracks.iter().copied().filter(is_of).collect()
     }
 
-    /// Returns the one of some tracks that has a sid, in its first codec.
+    /// Returns the track with this sid among `tracks`, in its first codec.
     pub fn first_with_sid(&self, tracks: &[TrackKey], sid: &TrackSid) -> Option<TrackKey> {
         let is_of = |track: &PublishedTrack| track.sid == *sid && !track.info.is_backup;
         let mut tracks = tracks.iter().copied();
         tracks.find(|key| self.get(*key).is_some_and(is_of))
     }
 
-    /// Puts tracks in their first codec in front. So the end of a track ends its backup codecs as well, before a receiver gets one of
-    /// them instead.
+    /// Sorts first codecs to the front. Thus a track ends together with its backup codecs, before a receiver is
+    /// switched to one of them.
     pub fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
         tracks.sort_by_key(|key| self.get(*key).is_some_and(|track| track.info.is_backup));
     }
 
-    /// Returns those who receive a track in any of its codecs, or wait for one. The track is that of the first codec.
+    /// Returns the receivers of a track in any codec, including waiting ones. `first` is the track in its first codec.
     pub fn receivers(&self, first: TrackKey) -> Vec<PeerKey> {
         let Some(first) = self.get(first) else {
             return Vec::new();
@@ -152,7 +147,7 @@ impl Tracks {
             .collect()
     }
 
-    /// Takes from a participant's section the stream that is sent on it, or would be if its codec were there.
+    /// Removes the subscription for a section's track, whether it is being sent or waits for a codec.
     pub fn take_subscription(
         &mut self,
         section: &mut Section,
@@ -163,6 +158,7 @@ impl Tracks {
             let position = subscriptions
                 .iter()
                 .position(|subscription| subscription.peer == peer)?;
+            // Subscriptions have no order, so this need not move the others.
             return Some(subscriptions.swap_remove(position));
         }
         let awaiting = &mut self.get_mut(section.track()?)?.awaiting;
@@ -171,121 +167,115 @@ impl Tracks {
     }
 }
 
-/// A published track of a worker in one codec. One that is sent in a backup codec as well is two of these, with the same sid: that of the
-/// first codec stands for the track, and knows the others.
+/// Published track in one codec. A track with backup codecs consists of several, with the same sid. The first codec
+/// represents the track and refers to the others.
 pub struct PublishedTrack {
-    /// The track's sid, which the control plane has given it.
+    /// Sid assigned by the control plane.
     pub sid: TrackSid,
-    /// The participant that publishes it.
+    /// Publisher.
     pub peer: PeerKey,
-    /// Where its packets come from.
+    /// Packet source.
     pub feed: Feed,
-    /// The device or screen.
+    /// Device or screen.
     pub source: TrackSource,
-    /// The codec that was negotiated. Packets of another one are dropped.
+    /// Negotiated codec. Packets in other codecs are dropped.
     pub codec: Codec,
-    /// What the publisher announced.
+    /// The publisher's announcement.
     pub info: NewTrack,
-    /// Whether nothing is forwarded.
+    /// Whether forwarding is stopped.
     pub is_muted: bool,
-    /// The layers, worst first; one without simulcast.
+    /// Layers, lowest first. Without simulcast, there is a single layer.
     pub layers: Vec<PublishedLayer>,
-    /// Those who receive it in this codec.
+    /// Receivers in this codec.
     pub subscriptions: Vec<Subscription>,
-    /// In the first codec: the backup codecs of the track, those that are preferred first.
+    /// Backup codecs, preferred ones first. Only in the first codec.
     pub backups: Vec<BackupCodec>,
-    /// In the first codec: those who are to receive the track in a backup codec that is not sent.
+    /// Receivers waiting for a backup codec that is not being sent. Only in the first codec.
     pub awaiting: Vec<AwaitedCodec>,
-    /// The recorders that receive it.
     pub recorders: Vec<Recorder>,
-    /// The mirrors that receive it, on other workers.
+    /// Mirrors on other workers that receive the track.
     pub taps: Vec<Tap>,
-    /// In the first codec: whether anyone has ever subscribed to the track.
+    /// Whether there has ever been a subscription. Only in the first codec.
     pub was_subscribed: bool,
-    /// The payload type of the last packet, with its parameters if its codec is that of the track.
+    /// Last payload type, with its parameters if they belong to the track's codec.
     pub payload: Option<(Pt, Option<Incoming>)>,
-    /// Whether it is speech.
     pub speech: SpeechDetector,
-    /// What the publisher knows of its use.
+    /// Layers in use, as reported to the publisher.
     pub quality_use: QualityUse,
-    /// Reads to which layers its packets belong.
+    /// Parser for the layers in a stream.
     layer_reader: LayerReader,
-    /// What is known of its layers from its packets.
+    /// Layering, learned from packets.
     layering: Layering,
 }
 
-/// Where the packets of a track come from.
+/// Packet source of a track.
 pub enum Feed {
-    /// From a section of its publisher's connection.
-    Connection {
-        /// The connection.
-        transport: TransportKey,
-        /// The section.
-        mid: Mid,
-    },
-    /// From the control side.
+    /// Section of the publisher's connection.
+    Connection { transport: TransportKey, mid: Mid },
+    /// Packets from the control side.
     Source {
-        /// The number of the last packet.
+        /// Sequence number of the last packet.
         sequence: u64,
     },
-    /// From the worker on which its publisher lives.
+    /// Worker of the publisher.
     Mirror(Mirror),
 }
 
-/// The feed of a track whose publisher lives on another worker.
+/// Feed from another worker.
 #[derive(Default)]
 pub struct Mirror {
-    /// Where its packets come from, while somebody receives it here.
+    /// Ring, while the mirror has receivers.
     pub ring: Option<Arc<MirrorRing>>,
-    /// How many layers are in use here, as the worker of the publisher was told.
+    /// Number of layers in use, as last sent to the publisher's worker.
     pub used_layers: Option<usize>,
 }
 
-/// A backup codec of a track.
+/// Backup codec of a track.
 #[derive(Debug, Clone)]
 pub struct BackupCodec {
-    /// A codec that the publisher has named with the track.
+    /// A codec from the publisher's announcement.
     pub codec: Codec,
-    /// The track in this codec; `None` while the publisher does not send it.
+    /// The track in this codec; `None` while it is not being sent.
     pub streams: Option<TrackKey>,
-    /// Whether the publisher is asked to send it.
+    /// Whether the publisher has been asked to send it.
     pub is_requested: bool,
-    /// The other workers on which receivers wait for it.
+    /// Other workers with receivers waiting for it.
     pub awaited_on: Vec<WorkerId>,
 }
 
-/// A receiver of a track that waits for a codec.
+/// Receiver that waits for a codec.
 pub struct AwaitedCodec {
-    /// The participant that has subscribed.
+    /// Subscriber.
     pub peer: PeerKey,
-    /// The backup codec that it can decode.
+    /// Backup codec that the subscriber can decode.
     pub codec: Codec,
-    /// How the track was sent to it in another codec, if it was.
+    /// Earlier subscription in another codec, if there was one. It keeps the RTP stream continuous.
     pub subscription: Option<Subscription>,
-    /// When the subscription is reported as one that cannot be served; `None` once that has happened.
+    /// Time at which the subscription is reported as unsupported; `None` after the report.
     pub reported_at: Option<Instant>,
 }
 
-/// A recorder of a track.
+/// Recorder of a track.
 pub struct Recorder {
-    /// The egress that records the track.
+    /// Egress.
     pub egress: EgressId,
-    /// The layer that is wanted, as a subscriber asks for it.
+    /// Wanted layer, in a subscriber's terms.
     pub settings: TrackSettings,
-    /// Where the packets go.
+    /// Packet queue.
     pub sink: Arc<dyn PacketSink>,
-    /// The layer that is recorded.
+    /// Recorded layer.
     pub choice: LayerChoice,
-    /// The numbers of the packets that are recorded of a stream with layers.
+    /// Sequence numbers in the recording, for a stream with layers.
     pub numbers: SequenceNumbers,
 }
 
-/// How much of the size at which a video is shown a layer must have, in tenths.
+/// Minimum size of a layer relative to the displayed size, in tenths, as in LiveKit's server (`GetQualityForDimension`).
 const SIZE_TOLERANCE_TENTHS: u32 = 9;
 
 impl PublishedTrack {
-    /// Creates a track whose section has been negotiated.
+    /// Creates a track after its section was negotiated.
     pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, feed: Feed, now: Instant) -> Self {
+        // The negotiated codec may be among them, since the answer falls back to others than the announced one.
         let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
         let backups = others
             .map(|codec| BackupCodec {
@@ -318,14 +308,14 @@ impl PublishedTrack {
         }
     }
 
-    /// Sound or pictures.
     pub fn medium(&self) -> TrackMedium {
         self.info.medium
     }
 
-    /// Sets the layers to those with these ids, worst first; one without id if there are none. Known layers stay.
+    /// Sets the layers by their ids, lowest first; without ids, there is one layer. Known layers keep their state.
     pub fn set_layers(&mut self, rids: &[String], now: Instant) {
         let ordered = order_rids(rids);
+        // Layers in one stream have no ids: those learned from packets stay.
         if ordered.is_empty() && !self.layers.is_empty() {
             return;
         }
@@ -336,42 +326,48 @@ impl PublishedTrack {
         };
         for (index, rid) in ids.into_iter().enumerate() {
             match self.layers.get_mut(index) {
+                // Measurements and pending key frame requests stay with the quality.
                 Some(layer) => layer.rid = rid,
                 None => self.layers.push(PublishedLayer::new(rid, index, now)),
             }
         }
     }
 
-    /// Returns the index of the layer with this id. A source without id is the only layer's.
+    /// Returns the index of the layer with this id. Without an id, it is the lowest layer.
     pub fn layer_of(&self, rid: Option<Rid>) -> Option<usize> {
         let index = self.layers.iter().position(|layer| layer.rid == rid);
+        // Covers a client that sends without the RIDs of its offer.
         index.or_else(|| (rid.is_none() && !self.layers.is_empty()).then_some(0))
     }
 
-    /// Returns whether the layers of the track are in one stream.
+    /// Returns whether all layers are in one stream.
     pub fn is_layered(&self) -> bool {
+        // VP9 and AV1 only: with other codecs, each spatial layer is a stream with a RID.
         let is_alone = self.layers.first().is_some_and(|layer| layer.rid.is_none());
         self.codec.has_layers() && (is_alone || self.layering.stream.is_some())
     }
 
-    /// Notes whether all layers are in one of the streams of simulcast, as libwebrtc sends VP9 for which no mode was chosen.
-    pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
+    /// Records whether one simulcast stream contains all layers, as libwebrtc sends VP9 if no scalability mode was
+    /// chosen.
+    pub fn record_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
             Some(2..) => self.layering.stream = Some(layer),
+            // Another stream has a single layer: the client has changed to one stream per layer.
             Some(_) if self.layering.stream.is_some_and(|stream| stream != layer) => {
                 self.layering.stream = None;
             }
+            // Most packets do not contain the number of layers, and change nothing.
             _ => {}
         }
     }
 
-    /// Returns whether who gets a layer gets all below it as well, in each picture.
+    /// Returns whether receivers of a layer also get all lower layers, in each frame.
     pub fn sends_lower_layers(&self) -> bool {
         self.is_layered() && !self.layering.is_independent
     }
 
-    /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;
-    /// those above the best one that is forwarded count as that.
+    /// Returns the layer index of a packet in a stream with layers. Layers become known by their first packet. Beyond
+    /// the three qualities of LiveKit, layers count as the highest.
     pub fn read_layer(
         &mut self,
         media: &mut MediaPacket,
@@ -380,13 +376,14 @@ impl PublishedTrack {
     ) -> usize {
         self.layer_reader.read(media, descriptor);
         self.layering.is_independent = self.layer_reader.has_independent_layers();
+        // Without a readable layer, a packet counts for the lowest one.
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);
         self.learn_layer(layer, now);
         layer
     }
 
-    /// Adds the layers up to one, of which a packet has come.
+    /// Adds layers up to this one.
     fn learn_layer(&mut self, layer: usize, now: Instant) {
         while self.layers.len() <= layer {
             self.layers
@@ -394,23 +391,22 @@ impl PublishedTrack {
         }
     }
 
-    /// Returns what is known of its layers from its packets.
     pub const fn layering(&self) -> Layering {
         self.layering
     }
 
-    /// Takes over what the worker of the publisher knows of the layers, with a packet of one.
+    /// Adopts the layering that the publisher's worker sent with a packet.
     pub fn follow_layering(&mut self, layering: Layering, layer: usize, now: Instant) {
         self.layering = layering;
         self.learn_layer(layer, now);
     }
 
-    /// Returns whether its publisher lives on another worker.
+    /// Returns whether the publisher is on another worker.
     pub const fn is_mirror(&self) -> bool {
         matches!(self.feed, Feed::Mirror(_))
     }
 
-    /// Returns the index of the layer whose key frames are those of a layer: in one stream, all have them together.
+    /// Returns the layer that represents a layer's key frames: in one stream, all layers share them.
     pub fn key_frame_layer(&self, layer: usize) -> usize {
         if self.is_layered() {
             self.layering.stream.unwrap_or(0)
@@ -419,14 +415,14 @@ impl PublishedTrack {
         }
     }
 
-    /// Returns the receiver's entry.
+    /// Returns a participant's subscription.
     pub fn subscription_of(&mut self, peer: PeerKey) -> Option<&mut Subscription> {
         self.subscriptions
             .iter_mut()
             .find(|subscription| subscription.peer == peer)
     }
 
-    /// Returns the layers that receivers and recorders get.
+    /// Returns the layer choices for receivers and recorders.
     pub fn choices(&mut self) -> impl Iterator<Item = &mut LayerChoice> {
         let recorded = self
             .recorders
@@ -438,14 +434,17 @@ impl PublishedTrack {
             .chain(recorded)
     }
 
-    /// Returns the lowest live layer if a receiver that shows nothing yet should start with it: the key frames that may be requested
-    /// of the layer that it waits for are exhausted, since many participants have joined one after another.
+    /// Returns the lowest live layer, if receivers without video should start there. This is so when many participants
+    /// join one after another: their target layer's budget of key frame requests is used up, while the lowest layer has
+    /// its own.
     pub fn starting_layer(&self, now: Instant) -> Option<usize> {
+        // All layers share key frames, so a lower one would not start earlier.
         if self.is_layered() {
             return None;
         }
         let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
         let waits_long = |target: usize| {
+            // The lowest layer has no lower one to start with: its receivers wait.
             target > lowest
                 && self
                     .layers
@@ -461,7 +460,7 @@ impl PublishedTrack {
             .then_some(lowest)
     }
 
-    /// Returns whether a layer has sent recently. Before any has, all count as live.
+    /// Returns whether a layer has sent recently. Before the first packet, all layers count as live.
     pub fn is_live(&self, layer: usize, now: Instant) -> bool {
         let has_started = self.layers.iter().any(|layer| layer.last_packet.is_some());
         !has_started
@@ -471,14 +470,15 @@ impl PublishedTrack {
                 .is_some_and(|layer| layer.is_live(now))
     }
 
-    /// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
+    /// Returns the highest live layer up to `wanted`, or the lowest live one above; `None` if no layer is live.
     pub fn best_live_layer(&self, wanted: usize, now: Instant) -> Option<usize> {
         let is_live = |layer: &usize| self.is_live(*layer, now);
         let below = (0..=wanted).rev().find(is_live);
+        // Too much is better than no video at all.
         below.or_else(|| (wanted..self.layers.len()).find(is_live))
     }
 
-    /// Returns what the publisher announced of a layer.
+    /// Returns the publisher's announcement for a layer.
     pub fn layer_info(&self, layer: usize) -> Option<&LayerInfo> {
         self.info
             .layers
@@ -486,25 +486,26 @@ impl PublishedTrack {
             .find(|info| info.quality.index() == layer)
     }
 
-    /// Returns the qualities of the layers.
+    /// Returns the layers' qualities.
     pub fn qualities(&self) -> Vec<Quality> {
         Quality::ALL.into_iter().take(self.layers.len()).collect()
     }
 
-    /// Returns the best layer that a subscriber has a use for: by the size at which it shows the video, or else by quality.
+    /// Returns the highest layer that is useful for a subscriber: by displayed size if it is known, or by quality.
     pub fn wanted_layer(&self, settings: TrackSettings) -> Option<usize> {
         let best = self.layers.len().checked_sub(1)?;
         if settings.is_disabled {
             return None;
         }
         let has_size = settings.width > 0 && settings.height > 0;
-        // Encoders do not say how large their layers are: the best one fits.
+        // WHIP encoders announce no layer sizes: then the highest layer fits.
         let by_size = has_size.then(|| self.layer_for_size(settings).unwrap_or(best));
+        // With fewer layers than qualities, the best layer represents the others.
         Some(by_size.unwrap_or(settings.quality.index()).min(best))
     }
 
-    /// Returns the smallest layer that is hardly smaller than the video is shown. The shorter side counts, so that portraits
-    /// are treated alike. `None` if the sizes are not known.
+    /// Returns the smallest layer that is nearly as large as the displayed video; `None` if sizes are unknown. The
+    /// shorter side counts, so that portrait video is treated alike.
     fn layer_for_size(&self, settings: TrackSettings) -> Option<usize> {
         let largest = self.info.layers.iter().max_by_key(|info| info.height)?;
         let is_portrait = largest.width < largest.height;
@@ -520,16 +521,18 @@ impl PublishedTrack {
         };
         let fitting = (0..self.layers.len())
             .find(|layer| short_side(*layer).is_some_and(|side| side >= needed));
+        // The video is displayed larger than any layer.
         fitting.or(self.layers.len().checked_sub(1))
     }
 
-    /// Makes all receivers start anew at the next packet with which they can.
+    /// Restarts all receivers at the next packet with which they can start.
     pub fn restart_receivers(&mut self) {
         self.choices().for_each(|choice| choice.current = None);
     }
 
-    /// Makes the receivers of a stream start anew at its next key frame; it is given by the layer whose key frames are those of it.
+    /// Restarts the receivers of a stream at its next key frame. `stream` is the layer that represents its key frames.
     pub fn restart_receivers_of(&mut self, stream: usize) {
+        // Only mirrors restart single streams, and recorders are on the publisher's worker.
         let layered = self.is_layered();
         for subscription in &mut self.subscriptions {
             let choice = &mut subscription.choice;
@@ -549,7 +552,7 @@ mod tests {
     use crate::worker::layer::LIVE;
     use crate::worker::tests::commands::new_track;
 
-    /// A video of one layer.
+    /// Returns a video track with one layer.
     fn video(sid: &str, is_backup: bool, now: Instant) -> PublishedTrack {
         let info = NewTrack {
             is_backup,

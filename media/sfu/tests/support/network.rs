@@ -103,7 +103,7 @@ impl World {
                 continue;
             };
             has_crossed = true;
-            for (to, _, instruction) in crossings.told {
+            for (to, _, instruction) in crossings.instructions {
                 self.waiting[to.0].instructions.push_back(instruction);
             }
             for reader in crossings.ready {

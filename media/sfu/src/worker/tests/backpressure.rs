@@ -1,4 +1,4 @@
-//! Reliable messages to receivers that are slower than the sender.
+//! Reliable messages to slow receivers.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::config::Limits;
 use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
 
-/// Large messages, more of them than wait for a receiver.
+/// Large messages, more than may wait for a receiver.
 const COUNT: u32 = 80;
 const SIZE: usize = 60_000;
 
-/// Lets a client send messages up to a number as fast as its channel takes them, from the next one on, for some time.
+/// Sends messages from `next` on as fast as a client's channel accepts them, for some time.
 fn send_fast(world: &mut World, client: usize, next: &mut u32, time: Duration) {
     let end = world.now + time;
     assert!(
@@ -35,12 +35,12 @@ fn send_fast(world: &mut World, client: usize, next: &mut u32, time: Duration) {
     }
 }
 
-/// Returns how many messages a client has received.
+/// Returns the number of messages that a client has received.
 fn received(world: &mut World, client: usize) -> u32 {
     world.receiver(client).messages.len().try_into().unwrap()
 }
 
-/// Lets no more than so many bytes a second of large packets through to the clients, but those of a second at once.
+/// Limits large packets to clients to this many bytes a second, with a burst of one second.
 fn limit_bandwidth(world: &mut World, bytes_per_second: f64) {
     let (mut left, mut last) = (bytes_per_second, world.now);
     world.loses = Box::new(move |is_to_server, bytes, now| {

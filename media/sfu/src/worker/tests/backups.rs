@@ -1,4 +1,4 @@
-//! Tracks in more than one codec: who gets which, and what the publisher is asked for.
+//! Tracks with backup codecs: choice per receiver, and requests to the publisher.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::event::{CodecUse, PeerEvent};
 use crate::track::NewTrack;
 
-/// Time after which a publisher knows that a codec is not used.
+/// Time after which the publisher learns that a codec is unused.
 const UNUSED: Duration = Duration::from_secs(8);
 
-/// Alice publishes a camera in VP9 that she could send in VP8 as well. Bob has both, Carol has no VP9.
+/// Alice publishes a camera in VP9, and could send VP8 as well. Bob decodes both, Carol only VP8.
 struct Call {
     world: World,
     alice: usize,
@@ -60,7 +60,7 @@ impl Call {
         call
     }
 
-    /// A call in which the camera is sent in both codecs.
+    /// Creates a call with the camera in both codecs.
     fn sending_both(mode: ConnectionMode) -> (Self, Publication) {
         let mut call = Self::new(mode);
         let mut backup = call.publish_backup();
@@ -76,7 +76,7 @@ impl Call {
         announce(&mut self.world, self.alice, track, RtcCodec::Vp8)
     }
 
-    /// Sends a picture in each codec, all of them key pictures.
+    /// Sends a key frame in each codec.
     fn send(&mut self, backup: &mut Publication) {
         self.send_first();
         self.world.send_vp8(backup, None, true);
@@ -89,7 +89,7 @@ impl Call {
         self.world.send(&mut self.camera, None, &payload);
     }
 
-    /// The codecs of what a client has received since the last call, whose numbers have no gaps.
+    /// Returns the codecs of a client's packets since the last call, and checks that their numbers have no gaps.
     fn codecs(&mut self, client: usize) -> Vec<Codec> {
         let received = std::mem::take(&mut self.world.receiver(client).received);
         assert!(
@@ -129,7 +129,7 @@ impl Call {
             .command(command.for_peer("PA_alice".parse().unwrap()));
     }
 
-    /// The use of its codecs that the publisher has learned of last.
+    /// Returns the codec use that was last reported to the publisher.
     fn told(&self) -> Option<Vec<CodecUse>> {
         self.world.clients[self.alice]
             .events
@@ -159,7 +159,7 @@ impl Call {
     }
 }
 
-/// Announces a track, or a backup codec of one, and offers its section.
+/// Announces a track, or a backup codec, and offers its section.
 fn announce(world: &mut World, client: usize, track: NewTrack, codec: RtcCodec) -> Publication {
     let (cid, sid) = (track.cid.clone(), track.sid.to_string());
     let peer = world.clients[client].name.parse().unwrap();
@@ -321,7 +321,7 @@ fn all_who_can_get_the_backup_of_a_publisher_that_prefers_it() {
             Some(vec![all(Codec::Vp9), all(Codec::Vp8)]),
             "{mode:?}: Carol waits for it"
         );
-        // A codec that has paused is known to be sent again from its first packet on.
+        // A codec that has paused counts as live again from its first packet on.
         call.send_first();
         call.send_first();
         assert_eq!(

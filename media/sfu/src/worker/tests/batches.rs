@@ -1,5 +1,5 @@
-//! str0m wants all outputs to be taken after each change, before the next one. Packets are written to a connection without that:
-//! these tests would notice if it mattered.
+//! str0m demands that its output is polled after each change, before the next one. The worker writes packets to a
+//! connection without doing so: these tests would notice if it mattered.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::command::ConnectionMode;
 use crate::transport::Source;
 use crate::worker::Datagram;
 
-/// How many packets a client sends at once: as many as a worker receives in one batch.
+/// Packets that a client sends at once: as many as a worker receives in one batch.
 const AT_ONCE: usize = 16;
 
 #[test]
@@ -65,18 +65,19 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     assert_eq!(packets, AT_ONCE);
 }
 
-/// What a receiver got, and what its connection says of it, after frames of many packets and sound were sent to it.
+/// A receiver's packets, and its connection's statistics, after many-packet frames and audio.
 #[derive(Debug)]
 struct Outcome {
-    /// The payloads of the sound and of the video, each in order, with the distances of the numbers.
+    /// Audio payloads and video payloads in order, with the distances between sequence numbers.
     heard: Vec<(Vec<u8>, u64, u32)>,
     seen: Vec<(Vec<u8>, u64, u32)>,
     statistics: (u64, u64, Option<String>),
-    /// The estimated bandwidth in kilobits a second.
+    /// Estimated bandwidth in kbit/s.
     estimate: u32,
 }
 
-/// Sends for some seconds, packets of both at once. The outputs of all connections are taken once for these, or after each.
+/// Sends audio and video packets together for some seconds. All connections are polled once per batch, or after each
+/// packet.
 fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
     let mut world = World::new();
     world.abilities = Abilities {
@@ -91,7 +92,7 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     world.subscribe(bob, &voice);
     world.subscribe(bob, &camera);
-    // The estimation begins when a new video has settled, and what it tries first depends on single bytes.
+    // The estimation starts after a new video has settled, and its first probes depend on single bytes.
     world.run(Duration::from_secs(3));
     for frame in 0..150_u8 {
         for number in 0..AT_ONCE as u8 {
@@ -157,7 +158,7 @@ fn write(world: &mut World, track: &mut Publication, payload: &[u8]) {
     world.clients[track.client].publisher.advance(now);
 }
 
-/// Lets the worker receive what a client has sent.
+/// Passes a client's packets to the worker.
 fn receive(world: &mut World, client: usize, is_batched: bool) {
     for packet in std::mem::take(&mut world.clients[client].publisher.outbox) {
         let source = Source {
@@ -195,7 +196,7 @@ fn packets_order_statistics_and_estimates_are_those_of_connections_whose_outputs
         assert_eq!(batched.heard, single.heard, "{mode:?}");
         assert_eq!(batched.seen, single.seen, "{mode:?}");
         assert_eq!(batched.statistics, single.statistics, "{mode:?}");
-        // Two runs of the same kind differ by some percent, since sources and names are random.
+        // Two runs of the same kind differ by some percent, since SSRCs and names are random.
         let (estimate, other) = (batched.estimate, single.estimate);
         assert!(
             estimate.abs_diff(other) <= other / 8,

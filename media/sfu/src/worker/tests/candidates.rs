@@ -1,4 +1,4 @@
-//! The addresses that clients offer.
+//! Candidates in clients' offers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::support::{Abilities, Connection};
 use super::world::World;
 use crate::command::{Command, ConnectionMode, NewPeer, PeerCommand};
 
-/// Lets a client that never sends anything offer these addresses, once for each list. Returns those that the server contacts.
+/// Offers these addresses once per list, from a client that never sends anything. Returns the addresses that the server
+/// contacts.
 fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
     let mut world = World::new();
     world.command(Command::AddPeer(NewPeer {

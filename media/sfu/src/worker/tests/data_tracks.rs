@@ -26,7 +26,7 @@ fn packet(handle: u16, number: u8) -> Vec<u8> {
     packet
 }
 
-/// The handles and payloads of the packets that a client has received.
+/// Returns handles and payloads of a client's packets.
 fn received(world: &mut World, client: usize) -> Vec<(u16, u8)> {
     let messages = world
         .receiver(client)
@@ -66,7 +66,7 @@ fn send(world: &mut World, client: usize, bytes: &[u8]) {
     world.run(Duration::from_millis(50));
 }
 
-/// Three participants with channels for data tracks, of which the first has a track with the handle 7.
+/// Three participants with data track channels. The first one has a track with handle 7.
 fn stage(mode: ConnectionMode) -> (World, [usize; 3]) {
     let (mut world, clients) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
     for client in clients {

@@ -1,4 +1,4 @@
-//! Dependency descriptors of codecs whose payload does not number pictures, in streams without layers.
+//! Dependency descriptors for codecs without frame numbers in the payload, in streams without layers.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::track::{LayerInfo, Quality};
 
 const RIDS: [&str; 2] = ["q", "h"];
 
-/// A publisher of some streams and a receiver of them.
+/// Publisher of several streams, and a receiver.
 struct Call {
     world: World,
     alice: usize,
     bob: usize,
     streams: Vec<Publication>,
-    /// The number of the last frame of each stream.
+    /// Last frame number of each stream.
     frames: [u16; 2],
 }
 
@@ -70,7 +70,7 @@ impl Call {
         }
     }
 
-    /// Sends pictures in each stream, 40 ms apart, with key frames where they are requested.
+    /// Sends frames in each stream, 40 ms apart, with key frames on request.
     fn stream(&mut self, pictures: usize) {
         for _ in 0..pictures {
             let requests =
@@ -83,7 +83,7 @@ impl Call {
         }
     }
 
-    /// Sends a frame in one packet. Behind its first byte is the stream.
+    /// Sends a frame in one packet. The stream is behind its first byte.
     fn send_frame(&mut self, stream: usize, is_key: bool) {
         self.frames[stream] = self.frames[stream].wrapping_add(3);
         let track = &mut self.streams[stream];
@@ -101,7 +101,7 @@ impl Call {
             .send_part(track, &payload, (true, Some(RawDescriptor(descriptor))));
     }
 
-    /// Sends padding, which has the timestamp of the frame before it.
+    /// Sends padding, with the previous frame's timestamp.
     fn send_padding(&mut self) {
         self.world
             .send_part(&mut self.streams[0], &[], (false, None));
@@ -117,7 +117,7 @@ impl Call {
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
-    /// What has arrived since the last call.
+    /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.world.receiver(self.bob).received)
     }

@@ -13,10 +13,10 @@ use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
 use crate::event::{Event, FailureReason, PeerEvent};
 
-/// An offer of Chromium 156, to receive sound, a video and messages.
+/// Offer by Chromium 156, with audio, video and messages.
 const CHROMIUM: &str = include_str!("../../../tests/data/chromium.sdp");
 
-/// Returns an offer of Chromium to receive so many sounds and videos.
+/// Returns an offer by Chromium with this many receiving audio and video sections.
 fn offer_of_chromium(sounds: usize, videos: usize) -> String {
     let parts: Vec<_> = CHROMIUM.split_inclusive("\r\nm=").collect();
     let [session, sound, video, data] = parts.as_slice() else {
@@ -44,7 +44,7 @@ fn offer_of_chromium(sounds: usize, videos: usize) -> String {
     text.replace("a=group:BUNDLE 0 1 2", &format!("a=group:BUNDLE{mids}"))
 }
 
-/// The sounds and videos of the largest offers that the server asks a browser for.
+/// Audio and video sections in the largest offers that the server requests from a browser.
 const LARGEST: [(usize, usize); 2] = [(0, 132), (260, 75)];
 
 #[test]
@@ -137,7 +137,7 @@ fn an_offer_with_more_lines_than_the_server_asks_for_is_refused() {
 
 #[test]
 fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
-    // Room for its six sections and two more.
+    // Space for its six sections and two more.
     let limits = Limits {
         sdp_bytes: 4_000 + 6 * 5_500 + 1_100,
         ..Limits::default()
@@ -182,7 +182,7 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
     const RECEIVERS: [&str; 6] = [
         "PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace",
     ];
-    // Room for the offers of two clients, with six sections each.
+    // Space for two clients' offers with six sections each.
     let limits = Limits {
         asked_bytes: 2 * (4_000 + 4 * 1_100 + 4 * 5_500),
         ..Limits::default()
@@ -210,7 +210,7 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
         )
     };
     assert_eq!(events.iter().filter(is_request).count(), 2);
-    // Nobody answers these two: the others are asked after a second, the two after five.
+    // Nobody answers these two: the other clients are asked after a second, these two after five.
     world.run(Duration::from_secs(12));
     world.send(&mut voice, None, &[1]);
     for receiver in receivers {

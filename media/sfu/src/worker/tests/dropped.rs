@@ -1,4 +1,4 @@
-//! Each packet that is not forwarded is counted with the reason.
+//! Each dropped packet is counted with its reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::dropped::DropReason;
 use crate::recorder::{PacketSink, RecordedPacket};
 use crate::track::Quality;
 
-/// A room in which Bob receives sound of Alice, and has heard some.
+/// Creates a room in which Bob has received some of Alice's audio.
 fn voice() -> (World, Publication) {
     let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
     let mut voice = world.publish(alice, "TR_track", Codec::Opus, &[]);
@@ -23,7 +23,7 @@ fn voice() -> (World, Publication) {
     (world, voice)
 }
 
-/// A room in which Bob receives a video of Alice, of which nothing was sent.
+/// Creates a room in which Bob receives Alice's video, without any packet yet.
 fn camera(rids: &[&str]) -> (World, Publication) {
     let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
     let camera = world.publish(alice, "TR_track", Codec::Vp8, rids);
@@ -31,7 +31,7 @@ fn camera(rids: &[&str]) -> (World, Publication) {
     (world, camera)
 }
 
-/// Asserts that one packet is dropped, for this reason.
+/// Checks that one packet is dropped for this reason.
 #[track_caller]
 fn assert_dropped(world: &mut World, reason: DropReason, act: impl FnOnce(&mut World)) {
     let before = world.worker.counters().dropped;
@@ -218,7 +218,7 @@ fn redundancy_that_cannot_be_taken_out() {
     });
 }
 
-/// A queue that is full.
+/// Full queue.
 struct Full;
 
 impl PacketSink for Full {

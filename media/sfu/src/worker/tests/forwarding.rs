@@ -1,4 +1,4 @@
-//! What arrives of what is published.
+//! Published media arrives at its receivers.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn packets_that_arrive_together_are_sent_on_together() {
             world.now += Duration::from_micros(10);
             world.clients[alice].publisher.advance(world.now);
         }
-        // No time passes for the worker beyond the packets.
+        // No time passes for the worker except by packets.
         world.settle();
         let heard: Vec<_> = world
             .received(bob, &voice)
@@ -100,7 +100,7 @@ fn packets_to_many_receivers_are_handed_out_in_parts() {
             .collect();
         assert_eq!(heard, Vec::from_iter(0..PACKETS));
     }
-    // The last connection that is driven puts out all of its packets.
+    // The connection that is driven last outputs all of its packets.
     assert!(
         world.largest_outbox < OUTBOX + usize::from(PACKETS),
         "{} packets",
@@ -198,7 +198,7 @@ fn packets_that_come_at_once_are_passed_on_at_once_however_many_they_are() {
     let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
     world.subscribe(bob, &camera);
     world.send_vp8(&mut camera, None, true);
-    // Half a second of the bitrate that a new connection is thought to carry.
+    // Half a second at a new connection's initial bitrate.
     for _ in 0..100 {
         let mut frame = camera.next_vp8_header(false).to_vec();
         frame.resize(1150, 0);

@@ -1,4 +1,4 @@
-//! Simulcast: which layer a receiver gets, and the change from one to another.
+//! Simulcast: a receiver's layer, and changes between layers.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::track::{LayerInfo, Quality};
 
 pub const RIDS: [&str; 3] = ["q", "h", "f"];
 
-/// The layers that a camera announces.
+/// The camera's announced layers.
 pub fn three_layers() -> Vec<LayerInfo> {
     let sizes = [
         (320, 180, 150_000),
@@ -35,7 +35,7 @@ pub fn three_layers() -> Vec<LayerInfo> {
         .collect()
 }
 
-/// The three layers of a camera, each with its own numbers.
+/// The camera's three layers, with separate sequence numbers.
 pub fn layers_of(camera: &Publication) -> [Publication; 3] {
     [0, 1, 2].map(|layer: u16| Publication {
         sequence: 1000 * u64::from(layer + 1),
@@ -45,7 +45,7 @@ pub fn layers_of(camera: &Publication) -> [Publication; 3] {
     })
 }
 
-/// A publisher of three layers and a receiver of them.
+/// Publisher with three layers, and a receiver.
 struct Simulcast {
     world: World,
     bob: usize,
@@ -76,7 +76,7 @@ impl Simulcast {
         }
     }
 
-    /// Sends frames for this many steps of 40 ms, of the layers that are live; key frames where they are requested.
+    /// Sends the live layers' frames for this many steps of 40 ms, with key frames on request.
     fn stream(&mut self, steps: usize, live: &[usize]) {
         self.stream_at(Duration::from_millis(40), steps, live);
     }
@@ -102,12 +102,12 @@ impl Simulcast {
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
-    /// What has arrived since the last call.
+    /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.world.receiver(self.bob).received)
     }
 
-    /// The layer of the last packet that arrived.
+    /// Returns the last packet's layer.
     fn last_layer(&mut self) -> Option<u8> {
         self.take_received().last().map(|packet| packet.payload[7])
     }
@@ -211,7 +211,7 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
     let mut call = Simulcast::new(ConnectionMode::Dual);
     let carol = call.world.join_connected("PA_carol", ConnectionMode::Dual);
     call.stream(20, &[0, 1, 2]);
-    // Bob loses all key frames, so all that may be requested of the best layer are requested; one has just come.
+    // Bob loses all key frames, until the highest layer's requests are used up. One has just arrived.
     let mid = call.take_received()[0].mid;
     let is_best = |(_, rid): &(Mid, Option<Rid>)| rid.is_some_and(|rid| &*rid == RIDS[2]);
     for step in 0.. {
@@ -326,7 +326,7 @@ fn the_publisher_hears_which_qualities_are_used() {
     );
 }
 
-/// Loses what goes to clients beyond this bitrate, as a short queue would.
+/// Drops packets to clients beyond this bitrate, like a short queue.
 fn narrow(bits_per_second: f64) -> Box<dyn FnMut(bool, usize, Instant) -> bool> {
     const QUEUE_BITS: f64 = 30_000.0;
     let (mut room, mut last) = (QUEUE_BITS, None::<Instant>);
@@ -354,8 +354,8 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
             ..Abilities::default()
         },
     );
-    // Often enough for several packets in each report of the receiver: str0m reports no loss between its reports. The layers
-    // have about 250, 730 and 930 kbit/s.
+    // Frequent enough for several packets in each receiver report: str0m reports no loss otherwise. The layers have
+    // about 250, 730 and 930 kbit/s.
     let stream = |call: &mut Simulcast, seconds: usize| {
         call.stream_at(Duration::from_millis(10), seconds * 100, &[0, 1, 2]);
     };
@@ -369,7 +369,7 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
         .iter()
         .filter(|packet| packet.payload[7] == 0)
         .count();
-    // Now and then a better layer is tried.
+    // From time to time, a higher layer is tried.
     assert!(
         lowest * 10 > received.len() * 6,
         "{lowest} of {} packets are of the lowest layer",
@@ -410,8 +410,8 @@ fn bursts_of_losses_in_a_small_layer_are_repaired() {
 }
 
 impl Simulcast {
-    /// Lets the bandwidth to the receiver be estimated at this bitrate, in bits per second. Returns what the estimation is to
-    /// reach next; 0 if nothing better is wanted.
+    /// Sets the estimated bandwidth to the receiver, in bit/s. Returns the bitrate that the estimation should reach
+    /// next; 0 if no higher layer is needed.
     fn estimate(&mut self, bits_per_second: u64) -> u64 {
         let worker = self.world.worker_of_mut(self.bob);
         let bob = worker.roster.by_sid(&"PA_bob".parse().unwrap()).unwrap();
@@ -429,7 +429,7 @@ impl Simulcast {
             .next_step()
     }
 
-    /// The layer that is to be sent.
+    /// Returns the target layer.
     fn target(&self) -> Option<usize> {
         let worker = self.world.worker_of(self.bob);
         let track = worker
@@ -494,7 +494,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         for _ in 0..150 {
             call.world
                 .worker_of_mut(call.bob)
-                .note_work(Duration::from_millis(40), Duration::ZERO);
+                .record_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
         }
         assert_eq!(

@@ -31,7 +31,7 @@ pub fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// The numbers of the messages that a client has received on a channel.
+/// Returns the sequence numbers of a client's messages on a channel.
 pub fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
     let messages = world
         .receiver(client)
@@ -352,7 +352,7 @@ fn a_client_that_opens_many_channels_or_one_with_a_long_name_is_disconnected() {
     for mode in MODES {
         let (mut world, [alice, bob, _]) =
             world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
-        // With those for messages of LiveKit's clients.
+        // Together with the channels of LiveKit's clients.
         for number in 0..24 {
             world.clients[alice]
                 .publisher

@@ -1,4 +1,4 @@
-//! A room on several workers.
+//! Rooms on several workers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::event::{FailureReason, PeerEvent};
 use crate::track::Quality;
 use crate::worker::Worker;
 
-/// Alice is on the first worker; Bob and Carol are on the second one.
+/// Alice is on the first worker, Bob and Carol on the second.
 struct Call {
     world: World,
     alice: usize,
@@ -58,7 +58,7 @@ impl Call {
         self.world.settle();
     }
 
-    /// The first bytes of the packets of a track that a client has received, but for empty ones.
+    /// Returns the first bytes of a client's packets for a track, without empty packets.
     fn heard(&self, client: usize, track: &Publication) -> Vec<u8> {
         let received = self.world.received(client, track);
         received
@@ -71,19 +71,19 @@ impl Call {
         &self.world.further[0]
     }
 
-    /// How many packets were lost because a ring was full.
+    /// Returns the number of packets that full rings have lost.
     fn losses(&self) -> u64 {
         let counters = self.world.worker.counters();
         counters.dropped.of(DropReason::MirrorFull)
     }
 
-    /// How many key frames alice was asked for since the last call.
+    /// Returns the number of key frames requested from Alice since the last call.
     fn take_requests(&mut self) -> usize {
         let publisher = &mut self.world.clients[self.alice].publisher;
         std::mem::take(&mut publisher.key_frame_requests).len()
     }
 
-    /// Sends frames of a video for so long, key frames where they are requested. Returns how many were.
+    /// Sends video frames for this long, with key frames on request. Returns the number of key frames.
     fn film(&mut self, camera: &mut Publication, frames: usize) -> usize {
         let mut keys = 0;
         for _ in 0..frames {
@@ -230,7 +230,8 @@ fn a_mute_applies_on_every_worker_at_once_even_if_one_of_them_is_late() {
         let mut voice = call.publish("TR_voice", Codec::Opus);
         call.world.subscribe(call.bob, &voice);
         call.world.send(&mut voice, None, &[1]);
-        // Of a late second worker, the packet waits in the ring; a late first one does not get it.
+        // If the second worker is late, the packet waits in the ring. If the first one is late, the ring does not get
+        // it.
         call.stall(late, true);
         call.world.send(&mut voice, None, &[2]);
         call.set_muted(&voice, true);
@@ -447,7 +448,7 @@ fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
     assert_eq!(subscribers, Some(vec![(bob, 300)]));
 }
 
-/// Lets all clients of a call open their channels.
+/// Opens the channels of all clients in a call.
 fn with_channels(mode: ConnectionMode) -> Call {
     let mut call = Call::new(mode);
     for client in [call.alice, call.bob, call.carol] {
@@ -491,7 +492,7 @@ fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
         call.world.waiting[1].is_stalled = true;
         send(&mut call, 22, &["PA_nobody"]);
         assert!(call.world.waiting[1].instructions.is_empty());
-        // The sender may not send any more before its message has arrived.
+        // The permission is revoked while the message is on its way.
         send(&mut call, 23, &[]);
         let mut permissions = super::commands::new_peer("PA_alice", mode).permissions;
         permissions.can_publish_data = false;
@@ -550,47 +551,46 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
     }
 }
 
-/// What happens in the property test.
+/// CallStep of the property test.
 #[derive(Debug, Clone, Copy)]
-enum Step {
-    /// Alice says something.
+enum CallStep {
+    /// Alice sends audio.
     Speak,
-    /// She says more than fits into a ring.
+    /// Alice sends more than a ring's capacity.
     Burst,
     Mute(bool),
-    /// Bob, or Carol, is to hear her or not.
+    /// Bob or Carol subscribes or unsubscribes.
     Hear(bool, bool),
-    /// A worker handles nothing any more, or goes on.
+    /// A worker stops or resumes handling its queue.
     Stall(usize, bool),
-    /// A stalled worker handles its next instruction, or the packets that have been announced to it.
+    /// A stopped worker handles its next instruction, or the packets announced to it.
     Handle(usize, bool),
-    /// Time passes.
     Wait,
     Leave,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<CallStep>> {
     let step = prop_oneof![
-        6 => Just(Step::Speak),
-        1 => Just(Step::Burst),
-        3 => any::<bool>().prop_map(Step::Mute),
-        2 => any::<(bool, bool)>().prop_map(|(bob, wants)| Step::Hear(bob, wants)),
-        3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| Step::Stall(worker, stalls)),
-        4 => (0..2_usize, any::<bool>()).prop_map(|(worker, packets)| Step::Handle(worker, packets)),
-        2 => Just(Step::Wait),
-        1 => Just(Step::Leave),
+        6 => Just(CallStep::Speak),
+        1 => Just(CallStep::Burst),
+        3 => any::<bool>().prop_map(CallStep::Mute),
+        2 => any::<(bool, bool)>().prop_map(|(bob, wants)| CallStep::Hear(bob, wants)),
+        3 => (0..2_usize, any::<bool>()).prop_map(|(worker, stalls)| CallStep::Stall(worker, stalls)),
+        4 => (0..2_usize, any::<bool>()).prop_map(|(worker, packets)| CallStep::Handle(worker, packets)),
+        2 => Just(CallStep::Wait),
+        1 => Just(CallStep::Leave),
     ];
     prop::collection::vec(step, 1..60)
 }
 
-/// The call of the property test, and what is expected of it.
+/// Call of the property test, with the expected state.
 struct Course {
     call: Call,
     voice: Publication,
     is_muted: bool,
     has_left: bool,
     hears: [bool; 2],
-    /// The number of the last packet, and those that were sent while the track was muted.
+    /// Last sequence number, and the numbers sent while the track was muted.
     number: u16,
     silenced: Vec<u16>,
 }
@@ -610,15 +610,15 @@ impl Course {
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: CallStep) {
         match step {
-            Step::Speak => self.speak(),
-            Step::Burst => (0..70).for_each(|_| self.speak()),
-            Step::Mute(is_muted) => {
+            CallStep::Speak => self.speak(),
+            CallStep::Burst => (0..70).for_each(|_| self.speak()),
+            CallStep::Mute(is_muted) => {
                 self.is_muted = is_muted;
                 self.call.set_muted(&self.voice, is_muted);
             }
-            Step::Hear(is_bob, wants) => {
+            CallStep::Hear(is_bob, wants) => {
                 self.hears[usize::from(!is_bob)] = wants;
                 let track = self.voice.sid.parse().unwrap();
                 let command = if wants {
@@ -629,10 +629,10 @@ impl Course {
                 self.call
                     .command(if is_bob { "PA_bob" } else { "PA_carol" }, command);
             }
-            Step::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
-            Step::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
-            Step::Wait => self.call.world.run(Duration::from_millis(30)),
-            Step::Leave => {
+            CallStep::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
+            CallStep::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
+            CallStep::Wait => self.call.world.run(Duration::from_millis(30)),
+            CallStep::Leave => {
                 self.has_left = true;
                 self.call.command("PA_alice", PeerCommand::Remove);
             }
@@ -648,7 +648,7 @@ impl Course {
         self.call.world.send(&mut self.voice, None, &payload);
     }
 
-    /// The numbers of the packets that a client has received, but for empty ones.
+    /// Returns the sequence numbers of a client's packets, without empty packets.
     fn heard(&self, client: usize) -> Vec<u16> {
         let received = self.call.world.received(client, &self.voice);
         let number = |payload: &[u8]| Some(u16::from_be_bytes(payload.try_into().ok()?));

@@ -27,18 +27,18 @@ mod scalable;
 mod sections;
 mod source;
 mod spread;
-mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
 mod temporal;
+mod unauthenticated;
 #[path = "../../../tests/support/world.rs"]
 mod world;
 
 use crate::command::ConnectionMode;
 use world::alice_and_bob;
 
-/// How many workers the room of a world is on.
+/// Workers among which a room is spread.
 const WORKERS: usize = 1;
 
-/// Both ways in which clients connect.
+/// Both connection modes.
 const MODES: [ConnectionMode; 2] = [ConnectionMode::Dual, ConnectionMode::Single];

@@ -1,4 +1,4 @@
-//! What is sent of muted tracks.
+//! Packets of muted tracks.
 
 use std::time::Duration;
 

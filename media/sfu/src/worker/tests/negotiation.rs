@@ -1,4 +1,4 @@
-//! Offers of both sides that cross each other.
+//! Crossing offers by both sides.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::world::{BETWEEN_OFFERS, World};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
 
-/// Returns how many offers a client has got.
+/// Returns the number of offers that a client has received.
 fn offers(world: &World, client: usize) -> usize {
     world.clients[client]
         .events
@@ -17,7 +17,7 @@ fn offers(world: &World, client: usize) -> usize {
         .count()
 }
 
-/// Subscribes a client to tracks, one a few milliseconds after the other.
+/// Subscribes a client to tracks, a few milliseconds apart.
 fn subscribe_in_turn(world: &mut World, client: usize, tracks: &[&str]) {
     let peer = world.clients[client].name;
     for track in tracks {

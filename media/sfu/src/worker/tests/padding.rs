@@ -1,4 +1,4 @@
-//! Padding, which looks for bandwidth.
+//! Padding, by which bandwidth is probed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use super::support::Abilities;
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 
-/// Packets that carry padding only have fewer bytes: 284 at the most.
+/// Upper limit for padding-only packets, which have at most 284 bytes.
 const LARGEST_EMPTY_PACKET: usize = 290;
 
-/// A room with a receiver that reports what arrives, and the number of packets that the server has sent.
+/// Room with a receiver that sends feedback, and the number of packets sent by the server.
 fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
     let mut world = World::new();
     world.abilities = Abilities {
@@ -27,7 +27,7 @@ fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
     (world, bob, sent)
 }
 
-/// Counts the packets of more than so many bytes that the server sends from now on.
+/// Counts the server's packets above this size from now on.
 fn count_sent(world: &mut World, bytes: usize) -> Rc<Cell<usize>> {
     let sent = Rc::new(Cell::new(0));
     let counter = sent.clone();
@@ -38,7 +38,7 @@ fn count_sent(world: &mut World, bytes: usize) -> Rc<Cell<usize>> {
     sent
 }
 
-/// Returns how many packets the server sends in five seconds.
+/// Returns the number of packets that the server sends in five seconds.
 fn count(world: &mut World, sent: &Cell<usize>) -> usize {
     world.run(Duration::from_secs(1));
     sent.set(0);
@@ -76,7 +76,7 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
     }
 }
 
-/// Pion gives up a track of which the first packet that it reads is a repeated one, without a word to the application.
+/// Pion silently gives up a track if the first packet that it reads is a retransmission.
 #[test]
 fn a_new_video_is_not_padded_with_repeated_packets_until_its_receiver_has_begun_to_read_it() {
     for mode in MODES {
@@ -109,7 +109,7 @@ fn set_muted(world: &mut World, muted: bool) {
     world.command(PeerCommand::SetMuted { track, muted }.for_peer(peer));
 }
 
-/// Sends so many packets of sound, and lets time pass with each.
+/// Sends this many audio packets, one per step in time.
 fn speak(world: &mut World, voice: &mut Publication, packets: usize) {
     for _ in 0..packets {
         world.send(voice, None, &[0; 80]);
@@ -117,7 +117,7 @@ fn speak(world: &mut World, voice: &mut Publication, packets: usize) {
     }
 }
 
-/// Sends a video for so long, and lets time pass with it.
+/// Sends video for this long, one frame per step in time.
 fn film(world: &mut World, camera: &mut Publication, seconds: usize) {
     for step in 0..seconds * 25 {
         world.run(Duration::from_millis(40));
@@ -158,7 +158,7 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
         );
         set_muted(&mut world, false);
         film(&mut world, &mut camera, 2);
-        // The key frame that brings the video to life again may be lost.
+        // The key frame with which the video resumes may be lost.
         assert!(world.received(bob, &camera).len() >= seen + 40, "{mode:?}");
         let after = world.snapshot(&["PA_bob"])[0]
             .transports

@@ -1,4 +1,4 @@
-//! Networks that fail, and clients that come back.
+//! Network failures, and clients that come back.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Recorders: they get packets as receivers do, and never hold one up.
+//! Recorders receive packets like clients do, and never delay them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::world::World;
 use crate::command::{ConnectionMode, NewRecorder, PeerCommand, TrackSettings};
 use crate::recorder::{PacketSink, RecordedPacket};
 
-/// A queue that can be full.
+/// Queue that can be full.
 #[derive(Default)]
 pub struct Queue(Mutex<(Vec<RecordedPacket>, bool)>);
 

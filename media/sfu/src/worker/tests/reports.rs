@@ -96,7 +96,7 @@ fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_w
             world.publish(alice, "TR_camera", Codec::Vp8, &[]),
             world.publish(alice, "TR_voice", Codec::Opus, &[]),
         );
-        // So that the next change is offered soon.
+        // The next change is offered soon then.
         world.run(BETWEEN_OFFERS);
         for track in [&camera, &voice] {
             let subscribe = PeerCommand::Subscribe(track.sid.parse().unwrap());

@@ -1,4 +1,4 @@
-//! What a publisher's network loses comes again.
+//! Retransmission of packets that a publisher's network loses.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Layers in one stream: which of them a receiver gets, and the change from one to another.
+//! Several layers in one stream: a receiver's layers, and changes between them.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
 use crate::track::{LayerInfo, Quality};
 
-/// The layers of a stream with three spatial and two temporal ones.
+/// Layers of a stream with three spatial and two temporal ones.
 const LAYERS: [(u8, u8); 6] = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
 
-/// The templates of a stream whose layers refer to others in key pictures only: for each, one for its frames in key pictures.
+/// Templates of a stream whose layers depend on others at key frames only: for each, the template for key frames.
 const INDEPENDENT_LAYERS: [(u8, u8); 9] = [
     (0, 0),
     (0, 0),
@@ -29,22 +29,22 @@ const INDEPENDENT_LAYERS: [(u8, u8); 9] = [
     (2, 1),
 ];
 
-/// What both codecs are tested with.
+/// Codecs under test.
 const CODECS: [Codec; 2] = [Codec::Vp9, Codec::Av1];
 
-/// Larger layers have larger frames, of two packets each.
+/// Frame sizes: higher layers have larger frames, of two packets each.
 const BYTES: [usize; 3] = [150, 450, 575];
 
-/// A publisher of a stream with layers and a receiver of it.
+/// Publisher with a layered stream, and a receiver.
 struct Call {
     world: World,
     alice: usize,
     bob: usize,
     camera: Publication,
     pictures: u16,
-    /// Whether layers refer to others in key pictures only.
+    /// Whether layers depend on others at key frames only.
     is_independent: bool,
-    /// Whether packets of VP9 have dependency descriptors as well then.
+    /// In that case, whether VP9 packets also have dependency descriptors.
     has_descriptors: bool,
 }
 
@@ -53,7 +53,7 @@ impl Call {
         Self::of_streams(mode, codec, &[])
     }
 
-    /// With an offer of several streams.
+    /// Creates the pair, with an offer of several streams.
     fn of_streams(mode: ConnectionMode, codec: Codec, rids: &[&str]) -> Self {
         let mut world = World::new();
         world.abilities = Abilities {
@@ -88,7 +88,7 @@ impl Call {
         }
     }
 
-    /// Sends pictures of so many spatial layers, 40 ms apart, with key pictures where they are requested.
+    /// Sends frames with this many spatial layers, 40 ms apart, with key frames on request.
     fn stream(&mut self, pictures: usize, layers: u8) {
         for _ in 0..pictures {
             let requests =
@@ -124,7 +124,7 @@ impl Call {
         }
     }
 
-    /// A packet of VP9 in flexible mode. Behind its descriptor are its layers.
+    /// Returns a VP9 packet in flexible mode. Its layers are behind the descriptor.
     fn vp9(&self, (spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> Vec<u8> {
         let [high, low] = (self.pictures | 0x8000).to_be_bytes();
         let place = if is_first { 0x08 } else { 0x04 };
@@ -139,14 +139,14 @@ impl Call {
                 | u8::from(uses_lower_layer),
         );
         payload.extend((!is_key).then_some(2));
-        // Two layers, without their sizes.
+        // Two layers, without sizes.
         payload.extend(has_structure.then_some(1 << 5));
         payload.extend([spatial, temporal]);
         payload.resize(BYTES[usize::from(spatial)], 0);
         payload
     }
 
-    /// A packet of AV1 with its dependency descriptor. Behind the first byte are its layers.
+    /// Returns an AV1 packet with its dependency descriptor. Its layers are behind the first byte.
     fn av1(
         &self,
         (spatial, temporal): (u8, u8),
@@ -167,13 +167,13 @@ impl Call {
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
-    /// What has arrived since the last call.
+    /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.world.receiver(self.bob).received)
     }
 }
 
-/// The dependency descriptor of a packet of a stream whose layers refer to others in key pictures only.
+/// Returns the dependency descriptor for a stream whose layers depend on others at key frames only.
 fn independent((spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> RawDescriptor {
     let template = usize::from(spatial) * 3 + if is_key { 0 } else { 1 + usize::from(temporal) };
     let begins = is_key && is_first && spatial == 0;
@@ -185,16 +185,16 @@ fn independent((spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> R
     ))
 }
 
-/// The spatial layer of a packet that arrived.
+/// Returns a received packet's spatial layer.
 fn spatial(packet: &Received) -> u8 {
     match packet.payload[0] {
-        // AV1, at the beginning of a key picture and elsewhere.
+        // AV1, at the start of a key frame and elsewhere.
         0x18 | 0x10 => packet.payload[1],
         flags => packet.payload[if flags & 0x42 != 0 { 5 } else { 4 }],
     }
 }
 
-/// The pictures that arrived: the number of their packets, and their best layers.
+/// Returns the received frames: their number of packets and their highest layer.
 fn pictures(received: &[Received]) -> Vec<(usize, u8)> {
     let pictures = received.chunk_by(|before, after| before.timestamp == after.timestamp);
     pictures
@@ -460,7 +460,7 @@ fn layers_in_one_of_several_streams_are_chosen_as_those_of_a_single_one() {
 fn a_receiver_of_an_independent_layer_has_no_need_of_bandwidth_for_those_below_it() {
     let mut call = Call::new(ConnectionMode::Dual, Codec::Av1);
     call.is_independent = true;
-    // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
+    // At 25 frames a second, the lowest layer has 60 kbit/s, the next one 180, the highest 230.
     let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
     permissions.subscribe_max_kbps = Some(400);
     call.world
@@ -489,7 +489,7 @@ fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
             Some(&(6, 2)),
             "{codec}"
         );
-        // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
+        // At 25 frames a second, the lowest layer has 60 kbit/s, the next one 180, the highest 230.
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = Some(400);
         call.world

@@ -1,4 +1,4 @@
-//! Media sections are used again.
+//! Reuse of media sections.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
 
-/// The media sections of the last description that the server sent to a client.
+/// Returns the media sections in the server's last description for a client.
 fn sections(world: &World, client: usize) -> usize {
     let mut texts = world.clients[client]
         .events

@@ -1,4 +1,4 @@
-//! Participants without a connection, whose packets the control side sends.
+//! Participants without a connection, whose packets come from the control side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::track::Quality;
 
 const NAME: &str = "PA_encoder";
 
-/// Publishes a video of a source. Returns it as the clients name it.
+/// Publishes a source's video. Returns its name for clients.
 fn publish(world: &mut World) -> Publication {
     world.command(Command::AddPeer(new_peer(NAME, ConnectionMode::Source)));
     let mut track = new_track("TR_program", "program", MediaKind::Video);
@@ -82,7 +82,7 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
                 .all(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) == 3_000),
             "{mode:?}"
         );
-        // A request for a key frame has no one to go to.
+        // There is no client to request a key frame from.
         let mid = seen[0].mid;
         let now = world.now;
         world.receiver(bob).request_key_frame(mid, now);

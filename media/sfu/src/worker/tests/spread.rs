@@ -1,4 +1,4 @@
-//! The same with the participants of a room on two workers in turn: what clients notice does not depend on where they are.
+//! The same tests, with a room's participants alternating between two workers: clients notice no difference.
 
 #![allow(
     clippy::duplicate_mod,
@@ -48,5 +48,5 @@ mod world;
 use super::{MODES, commands, support};
 use world::alice_and_bob;
 
-/// How many workers the room of a world is on.
+/// Workers among which a room is spread.
 const WORKERS: usize = 2;

@@ -1,4 +1,4 @@
-//! Temporal layers of VP8: a receiver whose network or role allows no more gets fewer pictures.
+//! VP8's temporal layers: a receiver with little bandwidth gets fewer frames.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::support::Received;
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand};
 
-/// Bytes of the frames of each temporal layer: 12.5 frames a second take 30 kbit/s of the lowest, 110 of the other.
+/// Frame sizes per temporal layer: at 12.5 frames a second each, the lower one has 30 kbit/s, the upper one 110.
 const BYTES: [usize; 2] = [300, 1_100];
 
 struct Call {
@@ -38,7 +38,8 @@ impl Call {
         }
     }
 
-    /// Sends frames of two temporal layers in turn; each fourth one of the upper needs only the lower.
+    /// Sends frames that alternate between two temporal layers. Each fourth upper frame depends on the lower layer
+    /// only.
     fn stream(&mut self, frames: usize) {
         for _ in 0..frames {
             let requests =

@@ -1,4 +1,4 @@
-//! Strangers, and participants that send nonsense.
+//! Unauthenticated clients, and participants that send nonsense.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -38,14 +38,14 @@ impl World {
     }
 }
 
-/// The bytes of the checksum at the end of a STUN message, which the password does not cover.
+/// Bytes of the checksum at the end of a STUN message, which the password does not cover.
 const FINGERPRINT: usize = 8;
 
 fn stranger() -> SocketAddr {
     "203.0.113.9:4000".parse().unwrap()
 }
 
-/// Bytes that begin as packets of each protocol do.
+/// First bytes of a packet in each protocol.
 fn datagram() -> impl Strategy<Value = Vec<u8>> {
     let first = prop::sample::select(vec![0_u8, 1, 20, 22, 63, 64, 128, 144, 191, 200]);
     (first, prop::collection::vec(any::<u8>(), 0..200))
@@ -125,7 +125,7 @@ fn a_participant_that_sends_nonsense_harms_nobody_else() {
         world.settle();
         world.send(&mut voice, None, &[1]);
         assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
-        // Anybody who writes the participant's address into packets could have sent them.
+        // Anyone can send these with the participant's address as their source.
         let failed = world.clients[2]
             .events
             .iter()
@@ -137,7 +137,7 @@ fn a_participant_that_sends_nonsense_harms_nobody_else() {
     }
 }
 
-/// DTLS records without encryption: alerts, a handshake message, application data, and one that is cut off.
+/// Unencrypted DTLS records: alerts, a handshake message, application data, and a truncated one.
 fn unprotected_records() -> Vec<Vec<u8>> {
     let record = |kind: u8, epoch: u8, body: &[u8]| {
         let length = u8::try_from(body.len()).unwrap();
@@ -163,7 +163,7 @@ fn unprotected_records() -> Vec<Vec<u8>> {
     records
 }
 
-/// The text with lines removed, repeated, cut or replaced.
+/// Text with lines removed, repeated, truncated or replaced.
 fn damaged(text: &str, changes: &[(usize, u8, String)]) -> String {
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
     for (at, change, other) in changes {
@@ -185,7 +185,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8, String)>> {
     )
 }
 
-/// Completes what the worker was told, and loses what it sends.
+/// Completes the worker's output, and drops its packets.
 fn complete(world: &mut World) {
     while world.worker.flush(world.now) {
         world.worker.outbox().clear();
