@@ -1,8 +1,8 @@
-//! The way of instructions to a worker: commands of the control side, and what other workers of a room tell.
+//! Queue of instructions to a worker: commands from the control side, and notices from a room's other workers.
 //!
-//! Instructions of one room keep their order, and rooms take turns. What clients cause is bounded: a change of the same thing replaces
-//! the one that waits (the newest offer of a participant, say), and a participant with too many others fails. Commands of the server
-//! are never lost.
+//! A room's instructions keep their order; rooms are served round-robin. The work that clients can cause is limited: a
+//! command replaces a queued one that sets the same thing (such as a participant's offer), and a participant with too
+//! many other commands fails. The server's own commands are never lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use crate::event::FailureReason;
 use crate::notice::Instruction;
 use crate::transport::TrackKey;
 
-/// How many commands wait that one participant has caused, beside those that replace each other.
+/// Maximum queued commands per participant, apart from those that replace each other.
 const WAITING_OF_PEER: usize = 1024;
 
-/// How many bytes of session descriptions wait. Beyond it no room has more than its share.
+/// Total bytes of queued session descriptions, beyond which each room is limited to its fair share.
 const WAITING_SDP_BYTES: usize = 32 * 1024 * 1024;
 
-/// An instruction and the room that it is for.
+/// Instruction, with the room that it is for.
 pub struct RoomInstruction {
     pub room: NamespacedRoom,
     pub instruction: Instruction,
 }
 
-/// What waits for a worker.
+/// A worker's queue.
 #[derive(Default)]
 pub struct WorkerQueue(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     instructions: RoundRobin<NamespacedRoom, Instruction>,
-    /// The mirrors for which packets of other workers wait.
+    /// Mirrors for which packets from other workers wait.
     ready: Vec<TrackKey>,
-    /// Where the commands are that a newer one replaces.
+    /// Positions of commands that a newer one would replace.
     slots: HashMap<Slot, u64>,
-    /// How many of the others there are of each participant.
+    /// Number of other commands per participant.
     counts: Counts<ParticipantSid>,
-    /// The participants that fail because they had too many, with their rooms.
+    /// Participants that fail because they had too many commands, with their rooms.
     refused: HashMap<ParticipantSid, NamespacedRoom>,
-    /// The bytes of session descriptions of each room.
+    /// Bytes of session descriptions per room.
     sdp_bytes: Counts<NamespacedRoom>,
     is_closed: bool,
 }
 
-/// What became of a command.
+/// Outcome of adding a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
-    /// The command waits in the queue.
+    /// The command is queued.
     Waits,
-    /// It is dropped, as its participant has caused too many.
+    /// It is dropped, because its participant has caused too many.
     Refused,
-    /// It is dropped, as there is no worker any more.
+    /// It is dropped, because the worker has ended.
     Closed,
 }
 
@@ -65,7 +65,7 @@ impl WorkerQueue {
         self.0.lock().push(room, instruction.into())
     }
 
-    /// Adds what another worker tells, in order, and the mirrors for which it has packets.
+    /// Adds notices from another worker, in order, and the mirrors for which it has packets.
     pub fn extend(
         &self,
         told: impl Iterator<Item = RoomInstruction>,
@@ -80,17 +80,17 @@ impl WorkerQueue {
         }
     }
 
-    /// Takes the next instruction: of the room whose turn it is.
+    /// Removes and returns the next instruction, from the room that is next in round-robin order.
     pub fn pop(&self) -> Option<RoomInstruction> {
         self.0.lock().pop()
     }
 
-    /// Adds the mirrors for which packets have come to `ready`.
+    /// Moves the mirrors for which packets have arrived to `ready`.
     pub fn take_ready(&self, ready: &mut VecDeque<TrackKey>) {
         ready.extend(self.0.lock().ready.drain(..));
     }
 
-    /// Drops all that waits, and what is to come.
+    /// Drops everything queued, and all later instructions.
     pub fn close(&self) {
         *self.0.lock() = Waiting {
             is_closed: true,
@@ -114,6 +114,7 @@ impl Waiting {
     }
 
     fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
+        // A participant that is removed, or whose room is closed, can no longer send commands.
         match &command {
             Command::Peer {
                 peer,
@@ -137,6 +138,7 @@ impl Waiting {
                 self.counts.add(client.clone());
             }
         }
+        // Added before the replaced command is removed: the room then never leaves the round, and keeps its position.
         self.sdp_bytes.add_many(room.clone(), sdp_bytes(&command));
         let number = self.instructions.push(room, command.into());
         if let Some(slot) = slot {
@@ -150,8 +152,8 @@ impl Waiting {
         Pushed::Waits
     }
 
-    /// Returns whether the session description of a command, in place of that of the one which it replaces, leaves the total or the
-    /// room within its bound.
+    /// Returns whether a command's session description, after `replaced` is removed, keeps the total or the room within
+    /// its limit.
     fn fits(&self, room: &NamespacedRoom, command: &Command, replaced: Option<u64>) -> bool {
         let replaced = replaced
             .and_then(|number| self.instructions.get(room, number))
@@ -160,13 +162,16 @@ impl Waiting {
                 _ => 0,
             });
         let added = sdp_bytes(command).saturating_sub(replaced);
+        // The limit for a room shrinks with the number of waiting rooms, so a flooding room cannot take it from the
+        // others.
         let rooms = self.instructions.keys() + usize::from(!self.instructions.has(room));
         added == 0
             || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
             || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
     }
 
-    /// Drops a command of a client that has caused too many, and lets the client fail. Packets are lost as in a network.
+    /// Drops a command whose client has caused too many, and fails the client. Media packets are dropped as in a
+    /// network.
     fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
         if !matches!(
             command,
@@ -175,6 +180,7 @@ impl Waiting {
                 ..
             }
         ) {
+            // Remembered, so that the many commands that follow cause one failure only.
             self.refused.insert(peer.clone(), room.clone());
             let failed = PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer);
             self.instructions.push(room, failed.into());
@@ -196,7 +202,7 @@ impl Waiting {
     }
 }
 
-/// What a command changes as a whole, so that only the newest one counts.
+/// Setting that a command replaces as a whole, so that only the newest command counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     peer: ParticipantSid,
@@ -213,7 +219,7 @@ enum Subject {
     Settings(TrackSid),
 }
 
-/// Returns what a command changes as a whole; `None` if none replaces another.
+/// Returns the setting that a command replaces; `None` if it must not be dropped for a newer one.
 pub fn slot_of(command: &Command) -> Option<Slot> {
     let Command::Peer { peer, command } = command else {
         return None;
@@ -226,6 +232,7 @@ pub fn slot_of(command: &Command) -> Option<Slot> {
         PeerCommand::Subscribe(track)
         | PeerCommand::Unsubscribe(track)
         | PeerCommand::SubscribeDataTrack { track, .. }
+        // Subscribing and unsubscribing share a slot, so that a client that alternates causes one command only.
         | PeerCommand::UnsubscribeDataTrack { track, .. } => Subject::Subscription(track.clone()),
         PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
         _ => return None,
@@ -258,7 +265,7 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
     is_of_client.then_some(peer)
 }
 
-/// Returns the length of a command's session description.
+/// Returns the length of a command's session description in bytes.
 pub fn sdp_bytes(command: &Command) -> usize {
     match command {
         Command::Peer {
@@ -288,7 +295,7 @@ impl WorkerSender {
         }
     }
 
-    /// Sends what another worker tells, and the mirrors for which it has packets.
+    /// Sends another worker's notices, and the mirrors for which it has packets.
     pub fn send_all(
         &self,
         told: impl Iterator<Item = RoomInstruction>,
@@ -298,14 +305,14 @@ impl WorkerSender {
         self.wake();
     }
 
-    /// Returns how many such ends there are: one for each room, and always as many more.
+    /// Returns the number of senders: one per room, plus a constant.
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.waker)
     }
 
-    /// Wakes the worker without a command.
+    /// Wakes the worker without an instruction.
     pub fn wake(&self) {
-        // The worker may have ended; there is nothing left to wake then.
+        // If the worker has ended, nothing is left to wake.
         let _ = self.waker.wake();
     }
 }
@@ -336,7 +343,7 @@ mod tests {
         PeerCommand::Remove.for_peer(sid(peer))
     }
 
-    /// What waits, in a short form, in its order.
+    /// The queued instructions in a short form, in order.
     fn drain(queue: &WorkerQueue) -> Vec<String> {
         let instructions = std::iter::from_fn(|| queue.pop());
         let command = |RoomInstruction { room, instruction }| match instruction {
@@ -374,7 +381,7 @@ mod tests {
         instructions.map(command).map(text).collect()
     }
 
-    /// Whether nothing is kept of any room.
+    /// Whether no room's state is kept.
     fn keeps_nothing(queue: &WorkerQueue) -> bool {
         let Waiting {
             instructions,

@@ -1,4 +1,4 @@
-//! All sockets of a worker.
+//! A worker's sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,31 +19,31 @@ use crate::config::{Config, Limits};
 use crate::transport::Source;
 use crate::worker::{Datagram, Worker};
 
-/// The token of the waker.
+/// Token of the waker.
 pub const WAKER: Token = Token(0);
 
-/// The longest datagram that is received whole.
+/// Size in bytes of the largest possible datagram.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How often the system is asked for a port that is free for UDP and for TCP.
+/// Maximum attempts to find a port that is free for both UDP and TCP.
 const FREE_PORT_ATTEMPTS: usize = 20;
 
-/// How many datagrams are handled before their consequences are sent: with 64, the first waited for 300 copies of the others.
+/// Datagrams handled before their copies are sent. With 64, the first one waited for 300 copies of the others.
 const RECEIVE_BATCH: usize = 16;
 
-/// How many batches of a socket, or of all TCP connections, are handled before commands and deadlines have their turn: a flood
-/// does not hold them up.
+/// Batches of a socket, or of all TCP connections, handled before commands and deadlines. So a flood does not delay
+/// them.
 const BATCHES_IN_TURN: usize = 32;
 
-/// How many packets of a TCP connection may come before one binds it to a participant. Clients send a STUN request every 50 ms.
+/// Maximum packets on a TCP connection before a participant is bound to it. Clients send a STUN request every 50 ms.
 const STRANGE_PACKETS: usize = 512;
 
-/// All sockets of a worker. Odd tokens are of UDP sockets and the even ones behind them of the listeners beside.
+/// A worker's sockets. Odd tokens are UDP sockets; each following even token is the listener at the same port.
 pub struct Sockets {
     udp: Vec<UdpPort>,
-    /// The UDP sockets that may have datagrams to receive.
+    /// UDP sockets that may have datagrams to receive.
     readable: Vec<usize>,
-    /// The listeners at which connections may wait.
+    /// Listeners that may have connections to accept.
     acceptable: Vec<usize>,
     listeners: Vec<(TcpListener, SocketAddr)>,
     tcp: TcpConnections,
@@ -53,7 +53,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the sockets of a worker at a port of every configured address. With port 0 the system chooses one.
+    /// Opens a worker's sockets at a port on every configured address. Port 0 means that the system chooses.
     pub fn open(
         config: &Config,
         port: u16,
@@ -91,6 +91,7 @@ impl Sockets {
         let index = self.udp.len();
         registry.register(
             &mut socket,
+            // Writable as well: a busy socket's queue is sent when the system reports that there is room again.
             Token(1 + 2 * index),
             Interest::READABLE | Interest::WRITABLE,
         )?;
@@ -112,6 +113,7 @@ impl Sockets {
             Candidate::builder()
                 .tcp()
                 .host(*advertised)
+                // Clients open the connections (RFC 6544).
                 .tcptype(TcpType::Passive)
                 .build()
                 .ok()
@@ -131,7 +133,8 @@ impl Sockets {
             .collect()
     }
 
-    /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.
+    /// Records that a socket is ready. The system reports that once (edge-triggered), so it is remembered until
+    /// [`Sockets::receive`] has read everything.
     pub fn note_ready(&mut self, token: Token) {
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
@@ -143,12 +146,13 @@ impl Sockets {
         }
     }
 
-    /// Returns whether there may be more than was received in the last turn.
+    /// Returns whether the last round may have left unread packets or connections.
     pub fn has_more(&self) -> bool {
         !self.readable.is_empty() || !self.acceptable.is_empty() || self.tcp.has_readable()
     }
 
-    /// Handles what has arrived, in one turn: a flood holds up neither commands and deadlines nor other sockets.
+    /// Handles arrived packets for a limited time, so that a flood delays neither commands and deadlines nor other
+    /// sockets.
     pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         for index in std::mem::take(&mut self.readable) {
             if self.receive_datagrams(index, worker, registry, metrics) {
@@ -164,7 +168,7 @@ impl Sockets {
         }
     }
 
-    /// Accepts connections in one turn.
+    /// Accepts a limited number of connections.
     fn accept(&mut self, registry: &Registry, metrics: &WorkerMetrics) {
         for index in std::mem::take(&mut self.acceptable) {
             let Some((listener, advertised)) = self.listeners.get(index) else {
@@ -183,7 +187,7 @@ impl Sockets {
         }
     }
 
-    /// Handles the datagrams of a socket. Returns whether there may be more than one turn of them.
+    /// Handles a limited number of datagrams from a socket. Returns whether there may be more.
     fn receive_datagrams(
         &mut self,
         index: usize,
@@ -201,7 +205,7 @@ impl Sockets {
         true
     }
 
-    /// Handles some datagrams. Returns whether there may be more.
+    /// Handles a batch of datagrams. Returns whether there may be more.
     fn receive_batch(
         &mut self,
         index: usize,
@@ -213,7 +217,7 @@ impl Sockets {
         };
         let now = Instant::now();
         for _ in 0..RECEIVE_BATCH {
-            // An error of a datagram socket is over with the call.
+            // An error of a datagram socket concerns one call; the next one may succeed.
             let Ok(Some((length, address))) = port.receive(&mut self.buffer) else {
                 return false;
             };
@@ -236,7 +240,7 @@ impl Sockets {
         true
     }
 
-    /// Handles packets of a connection in one turn, and sends what waits for it.
+    /// Handles a limited number of packets from a connection, and sends its queue.
     fn receive_stream(
         &mut self,
         token: Token,
@@ -271,13 +275,16 @@ impl Sockets {
         });
         connection.strange_packets = connection
             .strange_packets
+            // `None` from the first bound packet on, for the connection's whole life.
             .filter(|_| !worker.is_bound(source))
             .map(|count| count + packets);
+        // A connection is bound by an authenticated STUN request. Until then, its packets cost work for nobody.
         let is_flood = connection
             .strange_packets
             .is_some_and(|count| count > STRANGE_PACKETS);
         if is_flood || rest == Rest::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
+        // To the end of the line, so that a fast sender does not starve other clients.
         } else if rest == Rest::More {
             self.tcp.note_readable(token);
         }
@@ -300,7 +307,7 @@ impl Sockets {
         set(&metrics.tcp_connections, self.tcp.len());
     }
 
-    /// Closes the connections that no participant has claimed in time.
+    /// Closes connections that no participant has bound in time.
     pub fn close_unbound(
         &mut self,
         worker: &mut Worker,
@@ -332,12 +339,15 @@ impl Sockets {
         }
     }
 
-    /// Completes what was received, and sends what the worker has to send: to other workers first, which begin with it meanwhile.
+    /// Completes everything received, and sends the worker's packets. Other workers come first, so that they start with
+    /// them meanwhile.
     pub fn send(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let mut broken = Vec::new();
         let mut has_more = true;
         while has_more {
             self.send_crossings(worker);
+            // In pieces of one outbox, so that the first receivers' packets leave while the others' are still
+            // encrypted.
             has_more = worker.flush(Instant::now());
             self.send_outbox(worker.outbox(), metrics, &mut broken);
         }
@@ -347,7 +357,7 @@ impl Sockets {
         }
     }
 
-    /// Sends packets, and notes the connections to which that is not possible any more.
+    /// Sends packets, and collects the connections that have failed.
     fn send_outbox(
         &mut self,
         outbox: &mut Vec<Transmit>,
@@ -373,6 +383,7 @@ impl Sockets {
         let port = self
             .udp
             .iter_mut()
+            // The client knows the server by this address and drops packets from any other.
             .find(|port| port.advertised == packet.source);
         port.is_some_and(|port| port.push(packet))
     }
@@ -403,8 +414,8 @@ fn note(list: &mut Vec<usize>, index: usize) {
     }
 }
 
-/// Opens a UDP socket and, with `tcp`, a listener at the same port. A port that the system chose for UDP may be in use for TCP:
-/// then it chooses again.
+/// Opens a UDP socket and, with `tcp`, a listener at the same port. If the system chose the UDP port, and that is in
+/// use for TCP, another one is tried.
 fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
     let mut attempts = if address.port() == 0 {
         FREE_PORT_ATTEMPTS
@@ -427,7 +438,7 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
     }
 }
 
-/// How often [`Sockets::close_unbound`] is called.
+/// Period for calling [`Sockets::close_unbound`].
 pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -443,7 +454,7 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    /// The sockets of a worker, whose turns the test takes.
+    /// A worker's sockets, driven by the test.
     struct World {
         poll: Poll,
         sockets: Sockets,
@@ -479,7 +490,7 @@ mod tests {
             stream
         }
 
-        /// Takes one turn; returns how many packets it has brought so far.
+        /// Runs one round; returns the packets received so far.
         fn turn(&mut self) -> u64 {
             let mut events = Events::with_capacity(64);
             self.poll

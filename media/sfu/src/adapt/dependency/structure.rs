@@ -141,7 +141,7 @@ impl Structure {
 }
 
 /// Returns the decode target with a spatial layer and all its temporal layers: among the targets without frames above
-/// the layer, the one that has the highest frames, then the most templates.
+/// the layer, it has the highest frames, then the most templates.
 fn find_best_target(templates: &[Template], targets: usize, spatial: u8) -> Option<usize> {
     let present = |target: usize| {
         templates.iter().filter(move |template| {
