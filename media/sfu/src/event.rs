@@ -138,7 +138,7 @@ pub enum PeerEvent {
     /// enabled.
     MessageSent(SentMessage),
     /// This participant's subscription cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`), or
-    /// the publisher does not send the one that it could have. That may change later.
+    /// the publisher does not send a codec that it could receive. That may change later.
     CodecUnsupported(TrackSid),
     /// Qualities of this participant's track that subscribers use (`subscribed_quality_update`). Publishers with
     /// dynacast follow it, and announce a backup codec that is used for the first time.
@@ -216,7 +216,7 @@ pub enum FailureReason {
     Capacity,
     /// The client caused more commands than a worker queues.
     TooManyCommands,
-    /// The client opened too many data channels, or one with too long a name.
+    /// The client opened too many data channels, or used too long a name.
     Channels,
 }
 

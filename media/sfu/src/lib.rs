@@ -20,15 +20,15 @@
 //!
 //! A worker without its driver is a state machine without I/O:
 //!
-//! 4. `worker`: rooms, participants and tracks, and a packet's way through them. Its head tells that as a story.
+//! 4. `worker`: rooms, participants and tracks, and a packet's way through them. Its head describes that way.
 //! 5. `transport`: one peer connection, around str0m, which has no I/O either.
 //!
 //! Both use values that know no connection:
 //!
 //! 6. `adapt`: reading and rewriting packets, per codec. `packet` and `dropped`: a packet with its track, and the
 //!    reasons for not forwarding it.
-//! 7. `allocate`: the layers that a receiver gets, and requests to publishers; its head tells layer allocation as a
-//!    story. `measure`: bitrates, loss, speech.
+//! 7. `allocate`: the layers that a receiver gets, and requests to publishers; its head describes an allocation.
+//!    `measure`: bitrates, loss, speech.
 //! 8. `sdp`: session descriptions as text. `data`: messages between participants. [`packetize`] and [`bits`]: RTP
 //!    payloads for sources without WebRTC, and their bit fields.
 

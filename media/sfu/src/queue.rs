@@ -1,7 +1,7 @@
 //! Queue of instructions to a worker: commands from the control side, and notices from a room's other workers.
 //!
 //! A room's instructions keep their order; rooms are served round-robin. The work that clients can cause is limited: a
-//! command replaces a queued one that sets the same thing (such as a participant's offer), and a participant with too
+//! command replaces a queued command for the same thing (such as a participant's offer), and a participant with too
 //! many other commands fails. The server's own commands are never lost.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use crate::event::FailureReason;
 use crate::notice::Instruction;
 use crate::transport::TrackKey;
 
-/// Maximum queued commands per participant, apart from those that replace each other.
+/// Maximum queued commands per participant. Commands that replace each other do not count.
 const WAITING_OF_PEER: usize = 1024;
 
 /// Total bytes of queued session descriptions, beyond which each room is limited to its fair share.

@@ -1,4 +1,4 @@
-//! Addresses that the workers listen on, and those that are advertised to clients.
+//! The workers' addresses: for listening, and as advertised to clients.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,7 +31,7 @@ pub enum BindError {
     Thread(#[source] io::Error),
 }
 
-/// Returns the addresses to listen on, each with the one that is advertised to clients: itself, or an external address.
+/// Returns the addresses to listen on, each with its advertised address: itself, or an external one.
 ///
 /// # Errors
 ///

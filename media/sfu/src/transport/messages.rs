@@ -174,7 +174,7 @@ impl Transport {
         self.backlog.is_awaited()
     }
 
-    /// Measures whether the client takes its messages fast enough to be waited for. Returns true when that is no longer
+    /// Measures whether the client takes its messages fast enough to be waited for. Returns true once that is no longer
     /// so.
     pub fn judge_backlog(&mut self, now: Instant) -> bool {
         self.backlog.judge(now)
@@ -200,7 +200,7 @@ impl Transport {
 
     /// Buffers a packet from the client.
     pub fn hold(&mut self, packet: HeldPacket, now: Instant) {
-        // A buffered packet proves as well as a processed one that the client is alive.
+        // A buffered packet shows that the client is alive, as a processed packet does.
         self.last_packet = Some(now);
         self.held.push(packet);
     }
