@@ -43,6 +43,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in their order.
+    // `reason as usize` is an index into this list, so it has the order of the declaration.
     pub const ALL: [Self; 18] = [
         Self::Stranger,
         Self::Malformed,

@@ -73,6 +73,7 @@ impl WorkerQueue {
     ) {
         let mut waiting = self.0.lock();
         for RoomInstruction { room, instruction } in told {
+            // If the worker has ended, notices are dropped silently: the room's other workers continue.
             waiting.push(&room, instruction);
         }
         if !waiting.is_closed {
@@ -82,6 +83,7 @@ impl WorkerQueue {
 
     /// Removes and returns the next instruction, from the room that is next in round-robin order.
     pub fn pop(&self) -> Option<RoomInstruction> {
+        // The lock is held only to take the instruction, so senders never wait while it is handled.
         self.0.lock().pop()
     }
 
@@ -92,6 +94,7 @@ impl WorkerQueue {
 
     /// Drops everything queued, and all later instructions.
     pub fn close(&self) {
+        // Replacing the state also frees its memory.
         *self.0.lock() = Waiting {
             is_closed: true,
             ..Waiting::default()
@@ -134,6 +137,7 @@ impl Waiting {
             {
                 return self.refuse(room, client.clone(), &command);
             }
+            // Replaceable commands need no limit: there is at most one per slot.
             if slot.is_none() {
                 self.counts.add(client.clone());
             }
@@ -165,6 +169,7 @@ impl Waiting {
         // The limit for a room shrinks with the number of waiting rooms, so a flooding room cannot take it from the
         // others.
         let rooms = self.instructions.keys() + usize::from(!self.instructions.has(room));
+        // A description that is not larger than the replaced one is always accepted.
         added == 0
             || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
             || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
@@ -193,6 +198,7 @@ impl Waiting {
         if let Instruction::Command(command) = &instruction {
             self.sdp_bytes.subtract_many(&room, sdp_bytes(command));
             if let Some(slot) = slot_of(command) {
+                // The next such command is queued anew, behind the others.
                 self.slots.remove(&slot);
             } else if let Some(client) = client_of(command) {
                 self.counts.subtract(client);
@@ -290,6 +296,7 @@ impl WorkerSender {
 
     /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
     pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
+        // Also after `Refused`: the participant's failure was queued instead.
         if self.queue.push(room, instruction) != Pushed::Closed {
             self.wake();
         }

@@ -52,6 +52,7 @@ impl Workers {
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
         let load = |(_, worker): &(usize, &WorkerThread)| {
             (
+                // The counts may be a moment old. That only makes the choice less even.
                 worker.metrics.peers.load(Ordering::Relaxed),
                 worker.sender.handles(),
             )

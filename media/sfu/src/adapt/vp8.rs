@@ -20,6 +20,7 @@ pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
     let [first, extensions, ..] = payload else {
         return None;
     };
+    // The extension byte is optional, and so is each of its fields.
     if first & EXTENDED == 0 || extensions & TEMPORAL_LAYER == 0 {
         return None;
     }

@@ -53,6 +53,7 @@ impl Vp9Descriptor {
                 bytes.next()?;
             }
         }
+        // Only flexible mode lists references; otherwise the structure implies them.
         if has(FLEXIBLE) && has(PREDICTED) {
             bytes.skip_references()?;
         }
@@ -139,6 +140,7 @@ impl Bytes<'_> {
         let first = self.next()?;
         let is_long = first & 0x80 != 0;
         let low = if is_long { self.next()? } else { 0 };
+        // The highest bit is the flag for 15 bits.
         let high = first & 0x7f;
         Some(if is_long {
             u16::from_be_bytes([high, low])

@@ -80,6 +80,7 @@ impl Estimation {
 
     /// Processes an estimate; `None` if str0m no longer has one.
     pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> Observation {
+        // That str0m no longer has an estimate is true during a rest as well.
         if estimate.is_some() {
             if self.is_resting && estimate > Some(Bitrate::ZERO) {
                 return Observation::AtRest;
@@ -124,6 +125,7 @@ impl Estimation {
         let capacity = self.capacity.bits_per_second().map(Bitrate::from)?;
         let is_lower =
             |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
+        // During a rest, str0m must stay at zero.
         if self.is_resting || !self.estimate.is_some_and(is_lower) {
             return None;
         }

@@ -249,6 +249,7 @@ mod tests {
         let videos = [video(&[100, 300, 900], 1), video(&[100, 300, 900], 0)];
         let layers = |budget| allocate(&videos, Some(budget), false).layers;
         assert_eq!(layers(0), [Some(0), Some(0)]);
+        // 100 for each, and for the first one 345 (300 with its margin) instead of 100: 445.
         assert_eq!(layers(460), [Some(0), Some(1)]);
         assert_eq!(layers(700), [Some(1), Some(1)]);
         assert_eq!(layers(1400), [Some(1), Some(2)]);
@@ -294,10 +295,12 @@ mod tests {
             .layers[0]
         };
         assert_eq!(
+            // The peak must fit: 500.
             [499, 500].map(|budget| chosen(500, budget, None)),
             [Some(0), Some(1)]
         );
         assert_eq!(
+            // At most twice the mean: 600.
             [599, 600].map(|budget| chosen(5_000, budget, None)),
             [Some(0), Some(1)]
         );
@@ -319,6 +322,7 @@ mod tests {
         let allocation = allocate(&[video(&[100, 300, 900], 0)], Some(400), false);
         assert_eq!(
             (allocation.next_bitrate, allocation.best_bitrate),
+            // 900 with its margin of 15 %.
             (1035, 1035)
         );
     }

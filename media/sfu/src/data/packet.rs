@@ -78,6 +78,7 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
         sids,
     };
     Some(Routed {
+        // The sender's own number, by which a resumed receiver names the messages that it has.
         sequence: packet.sequence,
         message: message.into(),
         to,
@@ -170,6 +171,7 @@ pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
     } else {
         (sender.sid, sender.identity)
     };
+    // In both places: clients read one or the other, depending on their version.
     let (participant_sid, participant_identity) = (sid.to_owned(), identity.to_owned());
     let user = proto::UserPacket {
         payload,

@@ -65,6 +65,7 @@ impl WorkerMetrics {
 
 /// Adds to a counter.
 pub fn add(counter: &AtomicU64, count: usize) {
+    // Relaxed: counters are independent of each other and of all other data.
     counter.fetch_add(count as u64, Ordering::Relaxed);
 }
 

@@ -67,6 +67,7 @@ impl Sockets {
             listeners: Vec::new(),
             tcp: TcpConnections::default(),
             limits: config.limits.clone(),
+            // One for all sockets: a packet is handled before the next one is received.
             buffer: vec![0; BUFFER_BYTES],
             neighbours,
         };
@@ -87,6 +88,7 @@ impl Sockets {
         registry: &Registry,
     ) -> io::Result<()> {
         let (mut socket, listener) = bind_port(address, tcp)?;
+        // The system may have chosen the port.
         let advertised = SocketAddr::from((advertised, socket.local_addr()?.port()));
         let index = self.udp.len();
         registry.register(
@@ -136,6 +138,7 @@ impl Sockets {
     /// Records that a socket is ready. The system reports that once (edge-triggered), so it is remembered until
     /// [`Sockets::receive`] has read everything.
     pub fn note_ready(&mut self, token: Token) {
+        // Inverts the tokens of `open_port`.
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
             note(&mut self.readable, index);
@@ -154,6 +157,7 @@ impl Sockets {
     /// Handles arrived packets for a limited time, so that a flood delays neither commands and deadlines nor other
     /// sockets.
     pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        // Taken out of the list, so that a socket with more datagrams waits for the next round.
         for index in std::mem::take(&mut self.readable) {
             if self.receive_datagrams(index, worker, registry, metrics) {
                 note(&mut self.readable, index);
@@ -252,6 +256,7 @@ impl Sockets {
             return;
         };
         let now = Instant::now();
+        // One reading of the clock per round: all these packets have been waiting.
         let (source, destination) = (
             Source {
                 is_tcp: true,
@@ -314,6 +319,7 @@ impl Sockets {
         registry: &Registry,
         metrics: &WorkerMetrics,
     ) {
+        // The monotonic clock can be younger than the limit, right after the machine has started.
         let Some(before) = Instant::now().checked_sub(self.limits.tcp_unbound) else {
             return;
         };
@@ -365,6 +371,8 @@ impl Sockets {
         broken: &mut Vec<Token>,
     ) {
         for packet in outbox.drain(..) {
+            // A packet that is not accepted is lost, as in a network: retransmissions repair media, SCTP repairs
+            // messages.
             let was_taken = match packet.proto {
                 Protocol::Udp => self.push_datagram(packet),
                 _ => self.push_stream(&packet, metrics, broken),
@@ -433,6 +441,7 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
             Err(error) if attempts == 0 || error.kind() != io::ErrorKind::AddrInUse => {
                 return Err(error);
             }
+            // The UDP socket is closed, and the next attempt gets another port.
             Err(_) => {}
         }
     }

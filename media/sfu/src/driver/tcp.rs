@@ -91,15 +91,18 @@ impl TcpConnections {
         registry: &Registry,
         limits: &Limits,
     ) -> io::Result<()> {
+        // An IPv6 client controls a whole /64, which counts as one address.
         let client = ClientAddress::from(connection.peer.ip());
         if self.by_token.len() >= limits.tcp_connections
             || self.by_client.get(&client) >= limits.tcp_connections_per_address
         {
+            // Dropping the stream closes it.
             return Ok(());
         }
         // Nagle's algorithm would hold audio packets back until the last one is acknowledged.
         connection.stream.set_nodelay(true)?;
         let token = Token(FIRST_TOKEN + self.next_token);
+        // Tokens are not reused, so a late event for a closed connection finds no other one.
         self.next_token += 1;
         registry.register(
             &mut connection.stream,
@@ -124,6 +127,7 @@ impl TcpConnections {
             .get_mut(&token)
             .filter(|connection| !connection.is_readable)
         {
+            // Each connection is queued once, however many events arrive for it.
             connection.is_readable = true;
             self.readable.push_back(token);
         }
@@ -238,6 +242,7 @@ impl TcpConnection {
         for _ in 0..STEPS_IN_TURN {
             match self.reader.next_packet() {
                 Ok(Some(packet)) => handle(packet),
+                // Complete packets in memory come first, so the buffer stays small.
                 Ok(None) => match self.read(buffer) {
                     Rest::More => {}
                     rest => return rest,
@@ -270,6 +275,7 @@ impl TcpConnection {
     /// Queues a packet. Returns whether there was room for it.
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let Some(header) =
+            // A packet is queued whole or not at all: half of one would desynchronise the client.
             frame_header(packet).filter(|_| self.waiting.len() + packet.len() <= WRITE_QUEUE)
         else {
             return false;

@@ -118,14 +118,17 @@ pub fn start_worker(
 
 impl Driver {
     fn run(mut self) {
+        // If more sockets are ready, the next poll reports the rest.
         let mut events = Events::with_capacity(256);
         let mut workload = Workload::new(Instant::now());
+        // Relaxed suffices: the flag protects no other data.
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = self
                 .poll
                 .poll(&mut events, Some(self.longest_wait()))
                 .or_else(ignore_interruption)
             {
+                // Without the poll nothing can be received. Dropping the driver closes the queue and all sockets.
                 log::error!(error:%; "a media worker ended");
                 return;
             }
@@ -138,6 +141,7 @@ impl Driver {
             }
             self.sockets
                 .receive(&mut self.worker, self.poll.registry(), &self.metrics);
+            // After the packets: a packet that has arrived can make a timeout unnecessary.
             self.handle_timeouts();
             let done = Instant::now();
             let busy = done.saturating_duration_since(woken);
@@ -172,6 +176,7 @@ impl Driver {
         if begun < self.packets_until && self.sockets.has_more() {
             return;
         }
+        // Commands are timed one by one: a large offer alone can take 50 ms.
         let mut now = begun;
         for _ in 0..COMMAND_BATCH {
             let Some(RoomInstruction { room, instruction }) = self.waiting.0.pop() else {
@@ -224,9 +229,11 @@ impl Driver {
     fn complete(&mut self) {
         self.sockets
             .send(&mut self.worker, self.poll.registry(), &self.metrics);
+        // After the packets, which are more urgent than the control side.
         for event in self.worker.take_events() {
             self.sink.handle(event);
         }
+        // The worker counts without atomics, and the totals are published once per iteration.
         let counters = self.worker.counters();
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
@@ -260,6 +267,7 @@ impl Drop for WorkerThread {
         self.stop.store(true, Ordering::Relaxed);
         // The thread may be waiting for packets without a timeout.
         self.sender.wake();
+        // Joined, so that the ports are free again when this returns.
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

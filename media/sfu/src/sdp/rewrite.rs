@@ -36,6 +36,7 @@ pub struct Receiving {
 
 /// Changes sections as `change` returns for their mids; `None` leaves a section unchanged.
 pub fn rewrite(sdp: &str, mut change: impl FnMut(&str) -> Option<SectionChange>) -> String {
+    // The added parameters usually fit into the reserve.
     let mut text = String::with_capacity(sdp.len() + 256);
     for section in split_sections(sdp) {
         match attribute(section, "mid").and_then(&mut change) {
@@ -91,6 +92,7 @@ fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
         .and_then(|value| value.split_once(" msid:"))
         .map(|(ssrc, _)| ssrc)
     {
+        // The SSRC's attribute repeats the ids, and must agree with `a=msid`.
         push(text, &format!("a=ssrc:{ssrc} msid:{stream} {track}"));
     } else {
         push(text, line);

@@ -37,6 +37,7 @@ impl PartialEq for Awaited {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Receiver(receiver), Self::Receiver(other)) => receiver == other,
+            // By identity: different links can have the same counters.
             (Self::Neighbour(link), Self::Neighbour(other)) => Arc::ptr_eq(link, other),
             _ => false,
         }
@@ -128,6 +129,7 @@ impl Transport {
             return false;
         };
         let written = self.guarded(|rtc| match rtc.channel(id) {
+            // As binary data, which LiveKit's clients expect.
             Some(mut channel) => Ok(channel.write(true, message)?),
             None => Ok(false),
         });
@@ -153,7 +155,9 @@ impl Transport {
             return false;
         }
         let mut has_written = false;
+        // The clone shares the bytes.
         while let Some(message) = self.backlog.front().cloned() {
+            // The channel is full. The message stays first, so that the order is kept.
             if !self.write_message(channel, &message) {
                 break;
             }

@@ -219,6 +219,7 @@ impl Transport {
         &mut self,
         call: impl FnOnce(&mut Rtc) -> Result<T, TransportError>,
     ) -> Result<T, TransportError> {
+        // A panicked state machine is not used again, because the error closes the connection.
         catch_unwind(AssertUnwindSafe(|| call(&mut self.rtc)))
             .unwrap_or(Err(TransportError::Panicked))
     }
@@ -295,6 +296,7 @@ impl Transport {
         &mut self,
         propose: impl FnOnce(&mut SdpApi<'_>),
     ) -> Option<(SdpOffer, SdpPendingOffer)> {
+        // The offer is only pending: str0m applies it with the answer.
         let offered = self.change(|rtc| {
             let mut changes = rtc.sdp_api();
             propose(&mut changes);
@@ -311,6 +313,7 @@ impl Transport {
         sdp::filter_candidates(sdp, |address| {
             // Addresses that an earlier description named stay allowed: an ICE restart repeats them.
             let is_known = contacted.contains(&address);
+            // Both limits apply: per description against long lists, per connection against many descriptions.
             let is_kept = left > 0
                 && (is_known || contacted.len() < CONTACTED)
                 && self
@@ -390,6 +393,7 @@ impl Transport {
         if self.timeout.is_some_and(|armed| due >= armed) {
             return None;
         }
+        // The previous timer stays in the queue, and is ignored when it fires.
         self.timeout = Some(due);
         Some(due)
     }

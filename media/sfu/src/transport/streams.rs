@@ -206,6 +206,7 @@ impl Transport {
     /// rest measure audio and padding.
     pub fn note_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
         let observation = self.estimation.observe(estimate, now);
+        // Otherwise str0m would raise its padding up to this estimate.
         if observation == Observation::AtRest {
             self.estimate_anew(Some(Bitrate::ZERO));
         }

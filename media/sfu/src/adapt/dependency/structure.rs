@@ -68,6 +68,8 @@ impl Structure {
                 .map_or(0, |template| usize::from(template.spatial) + 1);
             bits.skip(layers * 32)?;
         }
+        // Templates are ordered by spatial layer, so the last one has the highest. Computed once, because each packet
+        // needs it.
         let best = templates.last().map_or(0, |template| template.spatial);
         let best_targets = (0..=best)
             .map(|spatial| find_best_target(&templates, targets, spatial))
@@ -112,6 +114,7 @@ impl Structure {
                 .get(target)
                 .is_some_and(|found| *found != Indication::NotPresent)
         };
+        // Receivers of lower layers never need a higher one.
         let mut layers = SpatialLayers::only(spatial);
         for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
             // A layer without its own target cannot be decoded without all lower layers.
