@@ -80,7 +80,7 @@ impl Estimation {
 
     /// Processes an estimate; `None` if str0m no longer has one.
     pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> Observation {
-        // That str0m no longer has an estimate is true during a rest as well.
+        // Losing the estimate counts during a rest as well.
         if estimate.is_some() {
             if self.is_resting && estimate > Some(Bitrate::ZERO) {
                 return Observation::AtRest;
