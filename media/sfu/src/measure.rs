@@ -309,7 +309,7 @@ mod tests {
     /// A microphone whose packets follow each other on the test's clock.
     struct Microphone {
         detector: SpeechDetector,
-        begun: Instant,
+        start: Instant,
         milliseconds: u32,
     }
 
@@ -317,13 +317,13 @@ mod tests {
         fn new() -> Self {
             Self {
                 detector: SpeechDetector::default(),
-                begun: Instant::now(),
+                start: Instant::now(),
                 milliseconds: 0,
             }
         }
 
         fn now(&self) -> Instant {
-            self.begun + Duration::from_millis(self.milliseconds.into())
+            self.start + Duration::from_millis(self.milliseconds.into())
         }
 
         /// Sends packets with this level, one every `milliseconds`.

@@ -17,10 +17,10 @@ use crate::notice::Instruction;
 use crate::transport::TrackKey;
 
 /// Maximum queued commands per participant. Commands that replace each other do not count.
-const WAITING_OF_PEER: usize = 1024;
+const MAX_PEER_COMMANDS: usize = 1024;
 
 /// Total bytes of queued session descriptions, beyond which each room is limited to its fair share.
-const WAITING_SDP_BYTES: usize = 32 * 1024 * 1024;
+const MAX_SDP_BYTES: usize = 32 * 1024 * 1024;
 
 /// Instruction, with the room that it is for.
 pub struct RoomInstruction {
@@ -30,15 +30,15 @@ pub struct RoomInstruction {
 
 /// A worker's queue.
 #[derive(Default)]
-pub struct WorkerQueue(Mutex<Waiting>);
+pub struct WorkerQueue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     instructions: RoundRobin<NamespacedRoom, Instruction>,
     /// Mirrors for which packets from other workers wait.
     ready: Vec<TrackKey>,
     /// Positions of commands that a newer one would replace.
-    slots: HashMap<Slot, u64>,
+    slots: HashMap<CommandSlot, u64>,
     /// Number of other commands per participant.
     counts: Counts<ParticipantSid>,
     /// Participants that fail because they had too many commands, with their rooms.
@@ -50,9 +50,9 @@ struct Waiting {
 
 /// Outcome of adding a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pushed {
+pub enum PushOutcome {
     /// The command is queued.
-    Waits,
+    Queued,
     /// It is dropped, because its participant has caused too many.
     Refused,
     /// It is dropped, because the worker has ended.
@@ -61,7 +61,7 @@ pub enum Pushed {
 
 impl WorkerQueue {
     /// Adds an instruction.
-    pub fn push(&self, room: &NamespacedRoom, instruction: impl Into<Instruction>) -> Pushed {
+    pub fn push(&self, room: &NamespacedRoom, instruction: impl Into<Instruction>) -> PushOutcome {
         self.0.lock().push(room, instruction.into())
     }
 
@@ -95,28 +95,28 @@ impl WorkerQueue {
     /// Drops everything queued, and all later instructions.
     pub fn close(&self) {
         // Replacing the state also frees its memory.
-        *self.0.lock() = Waiting {
+        *self.0.lock() = QueueState {
             is_closed: true,
-            ..Waiting::default()
+            ..QueueState::default()
         };
     }
 }
 
-impl Waiting {
-    fn push(&mut self, room: &NamespacedRoom, instruction: Instruction) -> Pushed {
+impl QueueState {
+    fn push(&mut self, room: &NamespacedRoom, instruction: Instruction) -> PushOutcome {
         if self.is_closed {
-            return Pushed::Closed;
+            return PushOutcome::Closed;
         }
         match instruction {
             Instruction::Command(command) => self.push_command(room, command),
             told => {
                 self.instructions.push(room, told);
-                Pushed::Waits
+                PushOutcome::Queued
             }
         }
     }
 
-    fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
+    fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> PushOutcome {
         // A participant that is removed, or whose room is closed, can no longer send commands.
         match &command {
             Command::Peer {
@@ -130,9 +130,9 @@ impl Waiting {
         let replaced = slot.as_ref().and_then(|slot| self.slots.get(slot)).copied();
         if let Some(client) = client {
             if self.refused.contains_key(client) {
-                return Pushed::Refused;
+                return PushOutcome::Refused;
             }
-            if (slot.is_none() && self.counts.get(client) >= WAITING_OF_PEER)
+            if (slot.is_none() && self.counts.get(client) >= MAX_PEER_COMMANDS)
                 || !self.fits(room, &command, replaced)
             {
                 return self.refuse(room, client.clone(), &command);
@@ -153,7 +153,7 @@ impl Waiting {
         {
             self.sdp_bytes.subtract_many(room, sdp_bytes(&replaced));
         }
-        Pushed::Waits
+        PushOutcome::Queued
     }
 
     /// Returns whether a command's session description, after `replaced` is removed, keeps the total or the room within
@@ -171,13 +171,18 @@ impl Waiting {
         let rooms = self.instructions.keys() + usize::from(!self.instructions.has(room));
         // A description that is not larger than the replaced one is always accepted.
         added == 0
-            || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
-            || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
+            || self.sdp_bytes.total() + added <= MAX_SDP_BYTES
+            || self.sdp_bytes.get(room) + added <= MAX_SDP_BYTES / rooms
     }
 
     /// Drops a command whose client has caused too many, and fails the client. Media packets are dropped as in a
     /// network.
-    fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
+    fn refuse(
+        &mut self,
+        room: &NamespacedRoom,
+        peer: ParticipantSid,
+        command: &Command,
+    ) -> PushOutcome {
         if !matches!(
             command,
             Command::Peer {
@@ -190,7 +195,7 @@ impl Waiting {
             let failed = PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer);
             self.instructions.push(room, failed.into());
         }
-        Pushed::Refused
+        PushOutcome::Refused
     }
 
     fn pop(&mut self) -> Option<RoomInstruction> {
@@ -210,13 +215,13 @@ impl Waiting {
 
 /// Setting that a command replaces as a whole, so that only the newest command counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Slot {
+pub struct CommandSlot {
     peer: ParticipantSid,
-    subject: Subject,
+    subject: SlotSubject,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum SlotSubject {
     Offer,
     Answer,
     Permissions,
@@ -226,24 +231,24 @@ enum Subject {
 }
 
 /// Returns the setting that a command replaces; `None` if it must not be dropped for a newer one.
-pub fn slot_of(command: &Command) -> Option<Slot> {
+pub fn slot_of(command: &Command) -> Option<CommandSlot> {
     let Command::Peer { peer, command } = command else {
         return None;
     };
     let subject = match command {
-        PeerCommand::Offer { .. } => Subject::Offer,
-        PeerCommand::Answer { .. } => Subject::Answer,
-        PeerCommand::SetPermissions(_) => Subject::Permissions,
-        PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
+        PeerCommand::Offer { .. } => SlotSubject::Offer,
+        PeerCommand::Answer { .. } => SlotSubject::Answer,
+        PeerCommand::SetPermissions(_) => SlotSubject::Permissions,
+        PeerCommand::SetMuted { track, .. } => SlotSubject::Muted(track.clone()),
         PeerCommand::Subscribe(track)
         | PeerCommand::Unsubscribe(track)
         | PeerCommand::SubscribeDataTrack { track, .. }
         // Subscribing and unsubscribing share a slot, so that a client that alternates causes one command only.
-        | PeerCommand::UnsubscribeDataTrack { track, .. } => Subject::Subscription(track.clone()),
-        PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
+        | PeerCommand::UnsubscribeDataTrack { track, .. } => SlotSubject::Subscription(track.clone()),
+        PeerCommand::SetTrackSettings { track, .. } => SlotSubject::Settings(track.clone()),
         _ => return None,
     };
-    Some(Slot {
+    Some(CommandSlot {
         peer: peer.clone(),
         subject,
     })
@@ -297,7 +302,7 @@ impl WorkerSender {
     /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
     pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
         // Also after `Refused`: the participant's failure was queued instead.
-        if self.queue.push(room, instruction) != Pushed::Closed {
+        if self.queue.push(room, instruction) != PushOutcome::Closed {
             self.wake();
         }
     }
@@ -390,7 +395,7 @@ mod tests {
 
     /// Whether no room's state is kept.
     fn keeps_nothing(queue: &WorkerQueue) -> bool {
-        let Waiting {
+        let QueueState {
             instructions,
             slots,
             counts,
@@ -410,7 +415,10 @@ mod tests {
     fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
         let (queue, room) = (WorkerQueue::default(), room("a"));
         for id in 1..=100_000 {
-            assert_eq!(queue.push(&room, offer("PA_a", id, 100)), Pushed::Waits);
+            assert_eq!(
+                queue.push(&room, offer("PA_a", id, 100)),
+                PushOutcome::Queued
+            );
         }
         queue.push(&room, offer("PA_b", 1, 100));
         assert_eq!(queue.0.lock().sdp_bytes.total(), 200);
@@ -468,18 +476,18 @@ mod tests {
     fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
         let (queue, room) = (WorkerQueue::default(), room("a"));
         let resume = || PeerCommand::Resume.for_peer(sid("PA_a"));
-        for _ in 0..WAITING_OF_PEER {
-            assert_eq!(queue.push(&room, resume()), Pushed::Waits);
+        for _ in 0..MAX_PEER_COMMANDS {
+            assert_eq!(queue.push(&room, resume()), PushOutcome::Queued);
         }
         for _ in 0..3 {
-            assert_eq!(queue.push(&room, resume()), Pushed::Refused);
-            assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), Pushed::Refused);
+            assert_eq!(queue.push(&room, resume()), PushOutcome::Refused);
+            assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), PushOutcome::Refused);
         }
-        assert_eq!(queue.push(&room, remove("PA_a")), Pushed::Waits);
-        assert_eq!(queue.push(&room, Command::CloseRoom), Pushed::Waits);
+        assert_eq!(queue.push(&room, remove("PA_a")), PushOutcome::Queued);
+        assert_eq!(queue.push(&room, Command::CloseRoom), PushOutcome::Queued);
         let waiting = drain(&queue);
         assert_eq!(
-            waiting[WAITING_OF_PEER..],
+            waiting[MAX_PEER_COMMANDS..],
             ["fail PA_a", "remove PA_a", "close prj_0123456789ab.a"]
         );
         assert!(keeps_nothing(&queue));
@@ -491,22 +499,20 @@ mod tests {
         let large = 512 * 1024;
         let refused: Vec<_> = (0..100)
             .filter(|id| {
-                queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, large)) == Pushed::Refused
+                queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, large))
+                    == PushOutcome::Refused
             })
             .collect();
-        assert_eq!(
-            refused,
-            (WAITING_SDP_BYTES / large..100).collect::<Vec<_>>()
-        );
+        assert_eq!(refused, (MAX_SDP_BYTES / large..100).collect::<Vec<_>>());
         assert_eq!(
             queue.push(&room("other"), offer("PA_x", 1, large)),
-            Pushed::Waits
+            PushOutcome::Queued
         );
         drain(&queue);
         assert_eq!(queue.0.lock().sdp_bytes.total(), 0);
         assert_eq!(
             queue.push(&room("flood"), offer("PA_new", 1, large)),
-            Pushed::Waits
+            PushOutcome::Queued
         );
     }
 
@@ -542,7 +548,7 @@ mod tests {
         let queue = WorkerQueue::default();
         queue.push(&room("a"), remove("PA_a"));
         queue.close();
-        assert_eq!(queue.push(&room("a"), remove("PA_a")), Pushed::Closed);
+        assert_eq!(queue.push(&room("a"), remove("PA_a")), PushOutcome::Closed);
         assert!(queue.pop().is_none());
     }
 }

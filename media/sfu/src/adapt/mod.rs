@@ -114,7 +114,7 @@ impl MediaPacket {
                 Codec::Vp8 => descriptor
                     .as_ref()
                     .is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
-                Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_picture()),
+                Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_unit()),
                 // These codecs mark key frames only inside the payload.
                 Codec::H264 => h26x::starts_h264_key_frame(&payload),
                 Codec::H265 => h26x::starts_h265_key_frame(&payload),

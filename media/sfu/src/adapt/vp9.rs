@@ -88,7 +88,7 @@ impl Vp9Descriptor {
     }
 
     /// Returns whether the packet is the first one of a key temporal unit with all its layers.
-    pub fn starts_key_picture(&self) -> bool {
+    pub fn starts_key_unit(&self) -> bool {
         self.layer.starts_frame && !self.is_predicted && self.layer.spatial == 0
     }
 }
@@ -307,7 +307,7 @@ mod tests {
             0xaa, 0x80, 0x01, 0x00, 0x00, 0x50, 0, 160, 0, 90, 1, 64, 0, 180, 2, 128, 1, 104,
         ];
         let starts = |payload: &[u8]| {
-            Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_picture())
+            Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_unit())
         };
         assert!(!starts(&first), "nothing is behind the descriptor");
         assert!(

@@ -39,7 +39,7 @@ pub struct Estimation {
 
 /// Whether an estimate is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Observation {
+pub enum EstimateUse {
     /// The estimate is valid from now on.
     Counts,
     /// The average includes a rest, so the estimate is ignored.
@@ -79,18 +79,18 @@ impl Estimation {
     }
 
     /// Processes an estimate; `None` if str0m no longer has one.
-    pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> Observation {
+    pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> EstimateUse {
         // Losing the estimate counts during a rest as well.
         if estimate.is_some() {
             if self.is_resting && estimate > Some(Bitrate::ZERO) {
-                return Observation::AtRest;
+                return EstimateUse::AtRest;
             }
             if self.is_resting || self.rested_until.is_some_and(|until| now < until) {
-                return Observation::Ignored;
+                return EstimateUse::Ignored;
             }
         }
         self.estimate = estimate;
-        Observation::Counts
+        EstimateUse::Counts
     }
 
     /// Returns the capacity of the client's network in bits per second, given the bitrate that is sent now; `None`
@@ -290,10 +290,10 @@ mod tests {
     /// Returns the seconds of a two-minute run at which the estimation is reset, with an estimate and a demand per
     /// second.
     fn restarts(at: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
-        let (mut stagnation, begun) = (Stagnation::default(), Instant::now());
+        let (mut stagnation, start) = (Stagnation::default(), Instant::now());
         let is_due = |second: &u64| {
             let (estimate, wanted) = at(*second);
-            stagnation.observe(estimate, wanted, begun + Duration::from_secs(*second))
+            stagnation.observe(estimate, wanted, start + Duration::from_secs(*second))
         };
         (0..120).filter(is_due).collect()
     }
@@ -320,22 +320,22 @@ mod tests {
     fn estimates_of_a_rest_do_not_count_and_the_last_one_before_it_goes_on() {
         let (mut estimation, start) = (Estimation::default(), Instant::now());
         let (before, later) = (Bitrate::kbps(900), start + ESTIMATE_WINDOW);
-        assert_eq!(estimation.observe(Some(before), start), Observation::Counts);
+        assert_eq!(estimation.observe(Some(before), start), EstimateUse::Counts);
         assert_eq!(estimation.rest(true, start), Some(Bitrate::ZERO));
         assert_eq!(estimation.rest(true, start), None, "it rests already");
         let padding = Some(Bitrate::kbps(50));
-        assert_eq!(estimation.observe(padding, start), Observation::AtRest);
+        assert_eq!(estimation.observe(padding, start), EstimateUse::AtRest);
         assert_eq!(
             estimation.observe(Some(Bitrate::ZERO), start),
-            Observation::Ignored
+            EstimateUse::Ignored
         );
         assert_eq!(estimation.rest(false, start), Some(before));
-        assert_eq!(estimation.observe(padding, start), Observation::Ignored);
+        assert_eq!(estimation.observe(padding, start), EstimateUse::Ignored);
         assert_eq!(estimation.estimate(), Some(before));
-        assert_eq!(estimation.observe(padding, later), Observation::Counts);
+        assert_eq!(estimation.observe(padding, later), EstimateUse::Counts);
         assert_eq!(estimation.estimate(), padding);
         assert_eq!(estimation.rest(true, later), Some(Bitrate::ZERO));
-        assert_eq!(estimation.observe(None, later), Observation::Counts);
+        assert_eq!(estimation.observe(None, later), EstimateUse::Counts);
         assert_eq!(
             estimation.rest(false, later),
             Some(INITIAL_BITRATE),

@@ -64,7 +64,7 @@ mod estimation;
 mod overload;
 mod requests;
 
-pub use estimation::{Estimation, INITIAL_BITRATE, Observation};
+pub use estimation::{EstimateUse, Estimation, INITIAL_BITRATE};
 pub use overload::{GROUPS, Overload};
 pub use requests::{KeyFrameRequests, QualityUse};
 

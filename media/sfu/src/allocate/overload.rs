@@ -89,12 +89,12 @@ mod tests {
 
     /// Returns the reduced groups after each interval, for a load that may depend on them.
     fn reduced(intervals: usize, percent: impl Fn(usize, u64) -> u32) -> Vec<u64> {
-        let begun = Instant::now();
-        let mut overload = Overload::new(begun);
+        let start = Instant::now();
+        let mut overload = Overload::new(start);
         let mut after = |interval: usize| {
             let percent = percent(interval, overload.reduced());
             overload.note_work(INTERVAL * percent / 100, INTERVAL * (100 - percent) / 100);
-            overload.decide(begun + INTERVAL * u32::try_from(interval + 1).unwrap());
+            overload.decide(start + INTERVAL * u32::try_from(interval + 1).unwrap());
             overload.reduced()
         };
         (0..intervals).map(&mut after).collect()
@@ -113,17 +113,17 @@ mod tests {
 
     #[test]
     fn it_decides_by_what_was_noted_since_the_last_decision() {
-        let begun = Instant::now();
-        let mut overload = Overload::new(begun);
+        let start = Instant::now();
+        let mut overload = Overload::new(start);
         overload.note_work(INTERVAL / 10, Duration::ZERO);
-        assert!(!overload.decide(begun + INTERVAL / 2), "it is too early");
+        assert!(!overload.decide(start + INTERVAL / 2), "it is too early");
         assert!(
-            overload.decide(begun + INTERVAL),
+            overload.decide(start + INTERVAL),
             "it never waited, but for a processor"
         );
-        assert!(!overload.decide(begun + INTERVAL + INTERVAL / 2));
+        assert!(!overload.decide(start + INTERVAL + INTERVAL / 2));
         assert!(
-            overload.decide(begun + 2 * INTERVAL),
+            overload.decide(start + 2 * INTERVAL),
             "nothing was noted, so there is room"
         );
         assert_eq!(overload.reduced(), 0);

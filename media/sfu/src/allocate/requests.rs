@@ -144,10 +144,10 @@ mod tests {
 
     /// Returns when requests are sent within ten seconds if a key frame is always wanted, in tenths of a second.
     fn sent(is_answered: bool) -> Vec<u32> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut requests = KeyFrameRequests::new(SECOND);
         let due = (0..100).filter(|step| {
-            let now = begun + STEP * *step;
+            let now = start + STEP * *step;
             requests.want();
             let is_due = requests.is_due(now);
             if is_due {

@@ -12,7 +12,7 @@ use str0m::net::{Protocol, TcpType, Transmit};
 
 use super::addresses::{BindError, candidate_addresses};
 use super::neighbours::Neighbours;
-use super::tcp::{Rest, TcpConnections, listen};
+use super::tcp::{ReadOutcome, TcpConnections, listen};
 use super::udp::{UdpPort, bind};
 use super::{WorkerMetrics, add, set};
 use crate::config::{Config, Limits};
@@ -36,7 +36,7 @@ const RECEIVE_BATCH: usize = 16;
 const BATCHES_IN_TURN: usize = 32;
 
 /// Maximum packets on a TCP connection before a participant is bound to it. Clients send a STUN request every 50 ms.
-const STRANGE_PACKETS: usize = 512;
+const MAX_UNBOUND_PACKETS: usize = 512;
 
 /// A worker's sockets. Odd tokens are UDP sockets; each following even token is the listener at the same port.
 pub struct Sockets {
@@ -137,15 +137,15 @@ impl Sockets {
 
     /// Records that a socket is ready. The system reports that once (edge-triggered), so it is remembered until
     /// [`Sockets::receive`] has read everything.
-    pub fn note_ready(&mut self, token: Token) {
+    pub fn mark_ready(&mut self, token: Token) {
         // Inverts the tokens of `open_port`.
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
-            note(&mut self.readable, index);
+            add_once(&mut self.readable, index);
         } else if token.0.is_multiple_of(2) && index < self.listeners.len() {
-            note(&mut self.acceptable, index);
+            add_once(&mut self.acceptable, index);
         } else {
-            self.tcp.note_readable(token);
+            self.tcp.mark_readable(token);
         }
     }
 
@@ -160,7 +160,7 @@ impl Sockets {
         // Taken out of the list, so that a socket with more datagrams waits for the next round.
         for index in std::mem::take(&mut self.readable) {
             if self.receive_datagrams(index, worker, registry, metrics) {
-                note(&mut self.readable, index);
+                add_once(&mut self.readable, index);
             }
         }
         self.accept(registry, metrics);
@@ -185,7 +185,7 @@ impl Sockets {
                 &self.limits,
                 Instant::now(),
             ) {
-                note(&mut self.acceptable, index);
+                add_once(&mut self.acceptable, index);
             }
             set(&metrics.tcp_connections, self.tcp.len());
         }
@@ -278,20 +278,20 @@ impl Sockets {
                 now,
             );
         });
-        connection.strange_packets = connection
-            .strange_packets
+        connection.unbound_packets = connection
+            .unbound_packets
             // `None` from the first bound packet on, for the connection's whole life.
             .filter(|_| !worker.is_bound(source))
             .map(|count| count + packets);
         // A connection is bound by an authenticated STUN request. Until then, its packets cost work for nobody.
         let is_flood = connection
-            .strange_packets
-            .is_some_and(|count| count > STRANGE_PACKETS);
-        if is_flood || rest == Rest::End || !connection.send() {
+            .unbound_packets
+            .is_some_and(|count| count > MAX_UNBOUND_PACKETS);
+        if is_flood || rest == ReadOutcome::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
         // To the end of the line, so that a fast sender does not starve other clients.
-        } else if rest == Rest::More {
-            self.tcp.note_readable(token);
+        } else if rest == ReadOutcome::More {
+            self.tcp.mark_readable(token);
         }
         self.send(worker, registry, metrics);
     }
@@ -416,7 +416,7 @@ impl Sockets {
 }
 
 /// Adds an index to a list, once.
-fn note(list: &mut Vec<usize>, index: usize) {
+fn add_once(list: &mut Vec<usize>, index: usize) {
     if !list.contains(&index) {
         list.push(index);
     }
@@ -506,7 +506,7 @@ mod tests {
                 .poll(&mut events, Some(Duration::from_millis(1)))
                 .unwrap();
             for event in &events {
-                self.sockets.note_ready(event.token());
+                self.sockets.mark_ready(event.token());
             }
             self.sockets
                 .receive(&mut self.worker, self.poll.registry(), &self.metrics);
@@ -584,7 +584,7 @@ mod tests {
             .collect();
         tokens
             .iter()
-            .for_each(|token| world.sockets.note_ready(*token));
+            .for_each(|token| world.sockets.mark_ready(*token));
         for expected in tokens.iter().chain(&tokens) {
             let token = world.sockets.tcp.next_readable().unwrap();
             assert_eq!(token, *expected);

@@ -121,7 +121,7 @@ impl TcpConnections {
     }
 
     /// Records that a connection may have data to read. It is read after those recorded before.
-    pub fn note_readable(&mut self, token: Token) {
+    pub fn mark_readable(&mut self, token: Token) {
         if let Some(connection) = self
             .by_token
             .get_mut(&token)
@@ -191,7 +191,7 @@ const STEPS_IN_TURN: usize = 32;
 
 /// State of a connection after a round of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum ReadOutcome {
     /// Nothing is left to read now.
     Nothing,
     /// There may be more.
@@ -212,7 +212,7 @@ pub struct TcpConnection {
     /// Whether it is queued for reading.
     pub is_readable: bool,
     /// Packets received before a participant was bound to it; `None` after that.
-    pub strange_packets: Option<usize>,
+    pub unbound_packets: Option<usize>,
     reader: PacketReader,
     waiting: VecDeque<u8>,
 }
@@ -231,44 +231,44 @@ impl TcpConnection {
             advertised,
             since,
             is_readable: false,
-            strange_packets: Some(0),
+            unbound_packets: Some(0),
             reader: PacketReader::default(),
             waiting: VecDeque::new(),
         }
     }
 
     /// Reads for one round, and passes each packet to `handle`.
-    pub fn receive(&mut self, buffer: &mut [u8], mut handle: impl FnMut(&[u8])) -> Rest {
+    pub fn receive(&mut self, buffer: &mut [u8], mut handle: impl FnMut(&[u8])) -> ReadOutcome {
         for _ in 0..STEPS_IN_TURN {
             match self.reader.next_packet() {
                 Ok(Some(packet)) => handle(packet),
                 // Complete packets in memory come first, so the buffer stays small.
                 Ok(None) => match self.read(buffer) {
-                    Rest::More => {}
+                    ReadOutcome::More => {}
                     rest => return rest,
                 },
                 // After an invalid length, the position of the next packet is unknown.
-                Err(_) => return Rest::End,
+                Err(_) => return ReadOutcome::End,
             }
         }
-        Rest::More
+        ReadOutcome::More
     }
 
     /// Reads once, if there is data.
-    fn read(&mut self, buffer: &mut [u8]) -> Rest {
+    fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         let limit = buffer.len().min(READ_BYTES);
         let Some(buffer) = buffer.get_mut(..limit) else {
-            return Rest::End;
+            return ReadOutcome::End;
         };
         match self.stream.read(buffer) {
-            Ok(0) => Rest::End,
+            Ok(0) => ReadOutcome::End,
             Ok(length) => {
                 self.reader.push(buffer.get(..length).unwrap_or_default());
-                Rest::More
+                ReadOutcome::More
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Rest::More,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Rest::Nothing,
-            Err(_) => Rest::End,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => ReadOutcome::More,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ReadOutcome::Nothing,
+            Err(_) => ReadOutcome::End,
         }
     }
 

@@ -133,11 +133,11 @@ impl Driver {
                 return;
             }
             let woken = Instant::now();
-            workload.note_begin(woken);
+            workload.end_wait(woken);
             self.handle_instructions();
             self.receive_mirrored();
             for event in &events {
-                self.sockets.note_ready(event.token());
+                self.sockets.mark_ready(event.token());
             }
             self.sockets
                 .receive(&mut self.worker, self.poll.registry(), &self.metrics);
@@ -149,7 +149,7 @@ impl Driver {
                 &self.metrics.busy_microseconds,
                 usize::try_from(busy.as_micros()).unwrap_or(usize::MAX),
             );
-            if let Some((worked, waited)) = workload.note_end(done) {
+            if let Some((worked, waited)) = workload.start_wait(done) {
                 self.worker.note_work(worked, waited);
                 set(&self.metrics.busy_thousandths, workload.busy_thousandths());
             }
@@ -170,14 +170,14 @@ impl Driver {
     }
 
     fn handle_instructions(&mut self) {
-        let begun = Instant::now();
+        let start = Instant::now();
         self.has_more_commands = true;
         // The commands took their time in the last round; now it is the packets' time.
-        if begun < self.packets_until && self.sockets.has_more() {
+        if start < self.packets_until && self.sockets.has_more() {
             return;
         }
         // Commands are timed one by one: a large offer alone can take 50 ms.
-        let mut now = begun;
+        let mut now = start;
         for _ in 0..COMMAND_BATCH {
             let Some(RoomInstruction { room, instruction }) = self.waiting.0.pop() else {
                 self.has_more_commands = false;
@@ -185,12 +185,12 @@ impl Driver {
             };
             self.worker.handle_instruction(&room, instruction, now);
             now = Instant::now();
-            if now.saturating_duration_since(begun) >= COMMAND_TIME {
+            if now.saturating_duration_since(start) >= COMMAND_TIME {
                 break;
             }
         }
         // At least as much time for packets as the commands took.
-        self.packets_until = now + now.saturating_duration_since(begun);
+        self.packets_until = now + now.saturating_duration_since(start);
         // Rooms are placed by this value, so it is updated as soon as participants arrive.
         set(&self.metrics.peers, self.worker.peers());
         self.complete();
@@ -311,12 +311,12 @@ impl Workload {
     }
 
     /// Records the end of a wait.
-    pub fn note_begin(&mut self, now: Instant) {
+    pub fn end_wait(&mut self, now: Instant) {
         self.waited += now.saturating_duration_since(self.waits_since);
     }
 
     /// Records the start of a wait. Returns processor time and idle time since the last return, once per [`INTERVAL`].
-    pub fn note_end(&mut self, now: Instant) -> Option<(Duration, Duration)> {
+    pub fn start_wait(&mut self, now: Instant) -> Option<(Duration, Duration)> {
         self.waits_since = now;
         let (at, before) = self.read;
         if now.saturating_duration_since(at) < INTERVAL {
@@ -349,17 +349,17 @@ mod tests {
 
     #[test]
     fn work_and_waits_are_told_apart() {
-        let begun = Instant::now();
-        let mut workload = Workload::new(begun);
-        workload.note_begin(begun + INTERVAL / 2);
+        let start = Instant::now();
+        let mut workload = Workload::new(start);
+        workload.end_wait(start + INTERVAL / 2);
         while processor_time().saturating_sub(workload.read.1) < Duration::from_millis(20) {}
         assert_eq!(
-            workload.note_end(begun + INTERVAL * 3 / 4),
+            workload.start_wait(start + INTERVAL * 3 / 4),
             None,
             "it is too early"
         );
-        workload.note_begin(begun + INTERVAL);
-        let (worked, waited) = workload.note_end(begun + INTERVAL).unwrap();
+        workload.end_wait(start + INTERVAL);
+        let (worked, waited) = workload.start_wait(start + INTERVAL).unwrap();
         assert!((20..80).contains(&worked.as_millis()), "{worked:?}");
         assert_eq!(waited, INTERVAL * 3 / 4);
         assert_eq!(workload.busy_thousandths(), 25, "a quarter of a tenth");
@@ -367,13 +367,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_waited_for_a_second_is_not_busy() {
-        let begun = Instant::now();
-        let mut workload = Workload::new(begun);
-        workload.note_begin(begun);
-        workload.note_end(begun + SHARE);
+        let start = Instant::now();
+        let mut workload = Workload::new(start);
+        workload.end_wait(start);
+        workload.start_wait(start + SHARE);
         assert_eq!(workload.busy_thousandths(), 1000);
-        workload.note_begin(begun + SHARE * 2);
-        workload.note_end(begun + SHARE * 2);
+        workload.end_wait(start + SHARE * 2);
+        workload.start_wait(start + SHARE * 2);
         assert_eq!(workload.busy_thousandths(), 0);
     }
 }

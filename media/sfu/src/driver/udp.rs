@@ -92,8 +92,8 @@ impl UdpPort {
     }
 
     /// Sends queued packets until the socket is busy. Returns packets and bytes sent, and packets dropped.
-    pub fn send(&mut self) -> Sent {
-        let mut sent = Sent::default();
+    pub fn send(&mut self) -> SendCounts {
+        let mut sent = SendCounts::default();
         while !self.waiting.is_empty() {
             let batch = self.waiting.make_contiguous();
             // One system call per batch; its size bounds the lists that are built for it.
@@ -124,7 +124,7 @@ impl UdpPort {
 
 /// Outcome of [`UdpPort::send`].
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Sent {
+pub struct SendCounts {
     pub packets: usize,
     pub bytes: usize,
     pub dropped: usize,

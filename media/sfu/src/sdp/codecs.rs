@@ -6,7 +6,7 @@ use super::{attributes, encodings, split_sections};
 use crate::codec::Codec;
 
 /// Attributes that concern a payload type.
-const OF_PAYLOAD_TYPES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
+const PAYLOAD_TYPE_ATTRIBUTES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
 
 /// Format parameters of a section's payload types. Collected once, because a section can have thousands of lines.
 pub struct Formats<'a>(HashMap<&'a str, &'a str>);
@@ -107,7 +107,7 @@ pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
 }
 
 fn is_used(line: &str, used: &[&str]) -> bool {
-    let of = OF_PAYLOAD_TYPES
+    let of = PAYLOAD_TYPE_ATTRIBUTES
         .iter()
         .find_map(|prefix| line.strip_prefix(prefix));
     let payload_type = of.and_then(|value| value.split_whitespace().next());

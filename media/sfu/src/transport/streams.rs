@@ -8,7 +8,7 @@ use str0m::rtp::{RtpWrite, Ssrc};
 
 use super::{LayerKey, TrackKey, Transport};
 use crate::adapt::Rewritten;
-use crate::allocate::{Estimation, Observation};
+use crate::allocate::{EstimateUse, Estimation};
 
 /// Packets per sent video that are kept for retransmission: 700 ms of a layer with 1.7 Mbit/s, which is several round
 /// trips. Receivers share the payloads; with 200, each of 500 receivers took 10 % more memory.
@@ -207,10 +207,10 @@ impl Transport {
     pub fn note_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
         let observation = self.estimation.observe(estimate, now);
         // Otherwise str0m would raise its padding up to this estimate.
-        if observation == Observation::AtRest {
+        if observation == EstimateUse::AtRest {
             self.estimate_anew(Some(Bitrate::ZERO));
         }
-        observation == Observation::Counts
+        observation == EstimateUse::Counts
     }
 
     /// Returns the capacity of the client's network in bits per second, given the bitrate that is sent now; `None`

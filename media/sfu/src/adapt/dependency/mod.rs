@@ -124,7 +124,12 @@ pub mod tests {
         place: [bool; 2],
         has_structure: bool,
     ) -> Vec<u8> {
-        placed_descriptor(&Written::of_layers(layers, 5), index, place, has_structure)
+        placed_descriptor(
+            &Written::with_layers(layers, 5),
+            index,
+            place,
+            has_structure,
+        )
     }
 
     /// Like [`descriptor_of`], for a stream whose layers refer to others only in key units, which use the first
@@ -135,7 +140,7 @@ pub mod tests {
         place: [bool; 2],
         has_structure: bool,
     ) -> Vec<u8> {
-        let written = Written::of_layers(layers, 5).with_independent_layers();
+        let written = Written::with_layers(layers, 5).with_independent_layers();
         placed_descriptor(&written, index, place, has_structure)
     }
 
@@ -185,7 +190,7 @@ pub mod tests {
             None,
             "nothing says what it refers to"
         );
-        let written = Written::of_layers(&[(0, 0), (0, 1)], 5);
+        let written = Written::with_layers(&[(0, 0), (0, 1)], 5);
         let key = reader.read(&descriptor(&written, 0, true, None)).unwrap();
         assert!(
             key.has_structure
@@ -216,7 +221,7 @@ pub mod tests {
             (2, 1),
         ];
         for is_independent in [false, true] {
-            let written = Written::of_layers(&layers, 5);
+            let written = Written::with_layers(&layers, 5);
             let written = if is_independent {
                 written.with_independent_layers()
             } else {

@@ -237,7 +237,7 @@ pub mod tests {
     impl Written {
         /// Creates templates for these layers. Each layer has a decode target with itself and all lower layers; each
         /// frame is a switch for it.
-        pub fn of_layers(layers: &[(u8, u8)], offset: u64) -> Self {
+        pub fn with_layers(layers: &[(u8, u8)], offset: u64) -> Self {
             let is_in =
                 |layer: (u8, u8), target: (u8, u8)| layer.0 <= target.0 && layer.1 <= target.1;
             let mut distinct = layers.to_vec();
@@ -372,7 +372,7 @@ pub mod tests {
                         _ => (layer.0 + 1, 0),
                     };
                 }
-                let mut written = Written::of_layers(&layers, offset);
+                let mut written = Written::with_layers(&layers, offset);
                 for (template, (_, random, references)) in written.templates.iter_mut().zip(steps) {
                     template.references = references;
                     // Some other indication than a switch.
