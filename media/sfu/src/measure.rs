@@ -250,6 +250,7 @@ mod tests {
         let start = Instant::now();
         let mut meter = RateMeter::new(start);
         for _ in 0..100 {
+            // 100 packets with 1,250 bytes are a megabit.
             meter.add(1250);
         }
         meter.roll(start + Duration::from_secs(1));
@@ -291,6 +292,7 @@ mod tests {
 
     fn class(loss: f32, round_trip: u64) -> ConnectionQuality {
         let mut quality = LinkQuality::default();
+        // Long enough for the smoothed loss to reach its final value.
         (0..30).for_each(|_| quality.observe(loss, Some(Duration::from_millis(round_trip))));
         LinkQuality::class(quality.score())
     }
@@ -347,9 +349,11 @@ mod tests {
     #[test]
     fn speech_is_loud_for_a_part_of_the_window() {
         for (loud, dbov, is_speech) in [
+            // 40 % of a window's 20 packets are 8.
             (7, -10, false),
             (20, -50, false),
             (8, -10, true),
+            // The threshold is -35 dBov.
             (20, -36, false),
             (20, -30, true),
         ] {
@@ -396,6 +400,7 @@ mod tests {
         microphone.send(20, -127, 20);
         assert!(microphone.level().abs() < f32::EPSILON);
         microphone.send(20, -10, 20);
+        // Silence starts after 800 ms without a packet.
         microphone.milliseconds += 799;
         assert!(microphone.level() > 0.0);
         microphone.milliseconds += 1;
@@ -412,6 +417,7 @@ mod tests {
             (20, 20),
             "the late one is ignored"
         );
+        // A minute after the first packet, which counts as one window at most.
         detector.observe(-10, 48_000 * 60, CLOCK_RATE, now);
         let level = detector.level(now);
         assert!(level > 0.0 && level <= 1.0, "{level}");

@@ -421,6 +421,7 @@ mod tests {
             );
         }
         queue.push(&room, offer("PA_b", 1, 100));
+        // 100 bytes for each participant, however often one of them has sent an offer.
         assert_eq!(queue.0.lock().sdp_bytes.total(), 200);
         assert_eq!(drain(&queue), ["offer 100000 of PA_a", "offer 1 of PA_b"]);
         assert!(keeps_nothing(&queue));
@@ -483,10 +484,12 @@ mod tests {
             assert_eq!(queue.push(&room, resume()), PushOutcome::Refused);
             assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), PushOutcome::Refused);
         }
+        // Commands from the server pass, although the participant's own are refused.
         assert_eq!(queue.push(&room, remove("PA_a")), PushOutcome::Queued);
         assert_eq!(queue.push(&room, Command::CloseRoom), PushOutcome::Queued);
         let waiting = drain(&queue);
         assert_eq!(
+            // The failure is queued once, behind the commands that were accepted.
             waiting[MAX_PEER_COMMANDS..],
             ["fail PA_a", "remove PA_a", "close prj_0123456789ab.a"]
         );
@@ -503,6 +506,7 @@ mod tests {
                     == PushOutcome::Refused
             })
             .collect();
+        // Alone, the flooding room may use the whole limit.
         assert_eq!(refused, (MAX_SDP_BYTES / large..100).collect::<Vec<_>>());
         assert_eq!(
             queue.push(&room("other"), offer("PA_x", 1, large)),

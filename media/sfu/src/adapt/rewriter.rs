@@ -284,6 +284,7 @@ mod tests {
     fn a_picture_id_of_seven_bits_stays_one_of_seven_bits() {
         let mut pictures = PictureIds::default();
         let descriptor = Vp8Descriptor::parse(&[0x90, 0x80, 0x05, 0]).unwrap();
+        // The source before had 15-bit ids.
         pictures.switch(&Vp8Descriptor::parse(&[0x90, 0x80, 0x81, 0x02, 0]).unwrap());
         assert!(
             pictures

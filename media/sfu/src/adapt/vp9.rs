@@ -225,6 +225,7 @@ mod tests {
                         | flag(self.uses_lower_layer, 1),
                 );
                 if !self.is_flexible {
+                    // TL0PICIDX, whose value must not matter.
                     bytes.push(0xab);
                 }
             }
@@ -330,6 +331,7 @@ mod tests {
     fn frames_of_lower_layers_are_needed_while_frames_refer_to_them() {
         let mut layers = Vp9Layers::default();
         let mut needed_by = |is_predicted: bool, spatial: u8, uses_lower_layer: bool| {
+            // Layer indices and the start of a frame.
             let flags = 0x28 | if is_predicted { PREDICTED } else { 0 };
             let payload = [flags, spatial << 1 | u8::from(uses_lower_layer), 0, 1];
             let needed_by = layers

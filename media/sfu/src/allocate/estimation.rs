@@ -300,6 +300,7 @@ mod tests {
 
     #[test]
     fn an_estimate_that_stays_too_low_starts_anew_with_growing_waits() {
+        // Waits of 5, 10, 20 and then 40 seconds.
         assert_eq!(restarts(|_| (400_000, 900_000)), [5, 15, 35, 75, 115]);
     }
 
@@ -313,6 +314,7 @@ mod tests {
     fn an_estimate_that_changes_is_left_alone() {
         assert!(restarts(|second| (400_000 + 30_000 * second, 1_000_000)).is_empty());
         let falls_once = restarts(|second| (if second < 7 { 500_000 } else { 400_000 }, 900_000));
+        // The fall at second 7 starts the waits anew: 7 + 5, then 10 more.
         assert_eq!(falls_once[..3], [5, 12, 22]);
     }
 

@@ -283,13 +283,13 @@ impl Sockets {
             // `None` from the first bound packet on, for the connection's whole life.
             .filter(|_| !worker.is_bound(source))
             .map(|count| count + packets);
-        // A connection is bound by an authenticated STUN request. Until then, its packets cost work for nobody.
+        // A connection is bound by an authenticated STUN request. Until then, its packets are only a cost.
         let is_flood = connection
             .unbound_packets
             .is_some_and(|count| count > MAX_UNBOUND_PACKETS);
         if is_flood || rest == ReadOutcome::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
-        // To the end of the line, so that a fast sender does not starve other clients.
+        // At the end of the queue, so that a fast sender does not starve other clients.
         } else if rest == ReadOutcome::More {
             self.tcp.mark_readable(token);
         }
@@ -352,8 +352,7 @@ impl Sockets {
         let mut has_more = true;
         while has_more {
             self.send_crossings(worker);
-            // In pieces of one outbox, so that the first receivers' packets leave while the others' are still
-            // encrypted.
+            // In pieces of one outbox, so that the first packets leave while later ones are still being encrypted.
             has_more = worker.flush(Instant::now());
             self.send_outbox(worker.outbox(), metrics, &mut broken);
         }
@@ -464,14 +463,14 @@ mod tests {
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     /// A worker's sockets, driven by the test.
-    struct World {
+    struct Fixture {
         poll: Poll,
         sockets: Sockets,
         worker: Worker,
         metrics: WorkerMetrics,
     }
 
-    impl World {
+    impl Fixture {
         fn new(limits: Limits) -> Self {
             let poll = Poll::new().unwrap();
             let config = Config {
@@ -494,13 +493,13 @@ mod tests {
             let stream = TcpStream::connect(self.sockets.listeners[0].1).unwrap();
             let before = self.sockets.tcp.len();
             while self.sockets.tcp.len() == before {
-                self.turn();
+                self.run_round();
             }
             stream
         }
 
         /// Runs one round; returns the packets received so far.
-        fn turn(&mut self) -> u64 {
+        fn run_round(&mut self) -> u64 {
             let mut events = Events::with_capacity(64);
             self.poll
                 .poll(&mut events, Some(Duration::from_millis(1)))
@@ -522,42 +521,44 @@ mod tests {
 
     #[test]
     fn a_flood_is_received_in_turns() {
-        let mut world = World::new(Limits::default());
+        let mut fixture = Fixture::new(Limits::default());
+        // One datagram more than a round handles.
         let stranger = StdSocket::bind((LOOPBACK, 0)).unwrap();
         let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
         for _ in 0..=turn {
             stranger
-                .send_to(&[0], world.sockets.udp[0].advertised)
+                .send_to(&[0], fixture.sockets.udp[0].advertised)
                 .unwrap();
         }
         let turn = u64::try_from(turn).unwrap();
-        assert_eq!(world.turn(), turn);
-        assert!(world.sockets.has_more());
-        assert_eq!(world.turn(), turn + 1);
+        assert_eq!(fixture.run_round(), turn);
+        assert!(fixture.sockets.has_more());
+        assert_eq!(fixture.run_round(), turn + 1);
     }
 
     /// Proves S-28.
     #[test]
     fn a_flood_in_a_connection_is_received_in_turns_with_the_other_connections() {
-        let mut world = World::new(Limits::default());
-        let (mut flood, mut quiet) = (world.connect(), world.connect());
+        let mut fixture = Fixture::new(Limits::default());
+        let (mut flood, mut quiet) = (fixture.connect(), fixture.connect());
         flood.write_all(&framed(&[2; 10], 2000)).unwrap();
         quiet.write_all(&framed(&[2; 10], 1)).unwrap();
-        let mut turns = vec![world.turn()];
-        while world.sockets.has_more() {
-            turns.push(world.turn());
+        let mut rounds = vec![fixture.run_round()];
+        while fixture.sockets.has_more() {
+            rounds.push(fixture.run_round());
         }
-        let most = turns
+        let most = rounds
             .windows(2)
             .map(|pair| pair[1] - pair[0])
-            .chain([turns[0]])
+            .chain([rounds[0]])
             .max()
             .unwrap();
-        assert!(most <= 1024, "a turn has an end: {turns:?}");
+        // At most 32 packets and reads per connection and visit, in 32 visits.
+        assert!(most <= 1024, "a turn has an end: {rounds:?}");
         assert_eq!(
-            world.sockets.tcp.len(),
+            fixture.sockets.tcp.len(),
             1,
-            "a stranger that goes on is closed: {turns:?}"
+            "a stranger that goes on is closed: {rounds:?}"
         );
         flood
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -570,13 +571,14 @@ mod tests {
 
     #[test]
     fn each_connection_has_a_turn_before_the_first_has_another() {
-        let mut world = World::new(Limits::default());
-        let mut streams: Vec<_> = (0..3).map(|_| world.connect()).collect();
+        let mut fixture = Fixture::new(Limits::default());
+        let mut streams: Vec<_> = (0..3).map(|_| fixture.connect()).collect();
         for stream in &mut streams {
             stream.write_all(&framed(&[2; 10], 200)).unwrap();
         }
-        while world.sockets.tcp.next_readable().is_some() {}
-        let tokens: Vec<_> = world
+        // Drops the order in which the connections were accepted; the test sets its own.
+        while fixture.sockets.tcp.next_readable().is_some() {}
+        let tokens: Vec<_> = fixture
             .sockets
             .tcp
             .accepted_before(Instant::now())
@@ -584,15 +586,15 @@ mod tests {
             .collect();
         tokens
             .iter()
-            .for_each(|token| world.sockets.mark_ready(*token));
+            .for_each(|token| fixture.sockets.mark_ready(*token));
         for expected in tokens.iter().chain(&tokens) {
-            let token = world.sockets.tcp.next_readable().unwrap();
+            let token = fixture.sockets.tcp.next_readable().unwrap();
             assert_eq!(token, *expected);
-            world.sockets.receive_stream(
+            fixture.sockets.receive_stream(
                 token,
-                &mut world.worker,
-                world.poll.registry(),
-                &world.metrics,
+                &mut fixture.worker,
+                fixture.poll.registry(),
+                &fixture.metrics,
             );
         }
     }
@@ -600,26 +602,27 @@ mod tests {
     /// Proves S-28.
     #[test]
     fn an_empty_packet_ends_a_connection() {
-        let mut world = World::new(Limits::default());
-        let mut stream = world.connect();
+        let mut fixture = Fixture::new(Limits::default());
+        let mut stream = fixture.connect();
         stream.write_all(&framed(&[], 1000)).unwrap();
-        while world.sockets.tcp.len() > 0 {
-            world.turn();
+        while fixture.sockets.tcp.len() > 0 {
+            fixture.run_round();
         }
-        assert_eq!(world.metrics.received_packets.load(Ordering::Relaxed), 0);
+        assert_eq!(fixture.metrics.received_packets.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn connections_are_accepted_in_turns() {
-        let mut world = World::new(Limits::default());
-        let server = world.sockets.listeners[0].1;
+        let mut fixture = Fixture::new(Limits::default());
+        let server = fixture.sockets.listeners[0].1;
         let _streams: Vec<_> = (0..200)
             .map(|_| TcpStream::connect(server).unwrap())
             .collect();
         let mut accepted = 0;
         while accepted < 200 {
-            world.turn();
-            let now = world.sockets.tcp.len();
+            fixture.run_round();
+            let now = fixture.sockets.tcp.len();
+            // The limit per round, `ACCEPTED_IN_TURN`.
             assert!(now - accepted <= 64, "{accepted}, then {now}");
             accepted = now;
         }

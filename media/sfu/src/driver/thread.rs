@@ -352,6 +352,7 @@ mod tests {
         let start = Instant::now();
         let mut workload = Workload::new(start);
         workload.end_wait(start + INTERVAL / 2);
+        // Busy on purpose: the clock counts processor time, which a sleeping thread does not use.
         while processor_time().saturating_sub(workload.read.1) < Duration::from_millis(20) {}
         assert_eq!(
             workload.start_wait(start + INTERVAL * 3 / 4),
@@ -361,6 +362,7 @@ mod tests {
         workload.end_wait(start + INTERVAL);
         let (worked, waited) = workload.start_wait(start + INTERVAL).unwrap();
         assert!((20..80).contains(&worked.as_millis()), "{worked:?}");
+        // A half before the work and a quarter after it.
         assert_eq!(waited, INTERVAL * 3 / 4);
         assert_eq!(workload.busy_thousandths(), 25, "a quarter of a tenth");
     }

@@ -166,6 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_other_codecs_and_of_their_retransmissions_is_removed() {
+        // The last section has no forwarded codec at all, and must stay as it is.
         let session = "v=0\r\na=group:BUNDLE 0 1 2\r\n";
         let other = "m=video 9 X 98 99\r\na=mid:2\r\na=rtpmap:98 VP9/90000\r\na=fmtp:98 profile-id=2\r\na=rtpmap:99 rtx/90000\r\na=fmtp:99 apt=98\r\n";
         let offered = "m=audio 9 X 111 63 0 8\r\na=mid:0\r\na=rtpmap:111 opus/48000/2\r\na=rtcp-fb:111 transport-cc\r\n\

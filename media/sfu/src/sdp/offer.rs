@@ -293,6 +293,7 @@ mod tests {
             let candidates: String = addresses.iter().map(|address| candidate(address)).collect();
             format!("v=0\r\nm=audio 9 X 0\r\n{candidates}a=end-of-candidates\r\na=mid:0\r\n")
         };
+        // With tabs, a parser that splits at any white space would read another address.
         let hidden = "a=candidate:1\t1\t1\t1\t192.0.2.1\t1 1 udp 1 10.0.0.1 1 typ host\n";
         let offered = text(&["192.0.2.1", "10.0.0.1", "x.local", "2001:db8::1", ""])
             + hidden

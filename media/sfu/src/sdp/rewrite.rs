@@ -208,6 +208,7 @@ fn opus_parameters(receiving: &Receiving) -> String {
 mod tests {
     use super::*;
 
+    // Like str0m's text, but shortened.
     const TEXT: &str = "v=0\r\na=group:BUNDLE 0 1\r\n\
         m=audio 9 UDP/TLS/RTP/SAVPF 63 111\r\na=mid:0\r\na=sendonly\r\na=msid:x y\r\na=rtpmap:63 red/48000/2\r\n\
         a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=fmtp:63 111/111\r\n\
@@ -288,7 +289,9 @@ mod tests {
             text.contains("a=rtpmap:96 VP8/90000\r\na=fmtp:96 x-google-start-bitrate=1190\r\n"),
             "{text}"
         );
+        // A payload type without parameters gets a new line.
         assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
+        // With parameters, the bitrates are appended to them.
         let with_format = TEXT.replace(
             "H264/90000\r\n",
             "H264/90000\r\na=fmtp:102 packetization-mode=1\r\n",
