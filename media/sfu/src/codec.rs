@@ -109,7 +109,7 @@ impl Codec {
     /// Returns whether the payload numbers frames, so that a receiver notices missing ones. With other codecs, a
     /// receiver uses dependency descriptors. Without these, it shows nothing after a gap in the sequence numbers, even
     /// if only padding left it.
-    pub const fn numbers_pictures(self) -> bool {
+    pub const fn numbers_frames(self) -> bool {
         matches!(self, Self::Vp8 | Self::Vp9)
     }
 

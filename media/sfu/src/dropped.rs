@@ -103,7 +103,7 @@ impl Drops {
 
     /// Returns how many packets were not forwarded for a reason.
     #[must_use]
-    pub const fn of(&self, reason: DropReason) -> u64 {
+    pub const fn count_for(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
@@ -111,7 +111,7 @@ impl Drops {
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL
             .into_iter()
-            .map(|reason| (reason, self.of(reason)))
+            .map(|reason| (reason, self.count_for(reason)))
             // Most reasons never occur, so snapshots stay short.
             .filter(|(_, packets)| *packets > 0)
     }

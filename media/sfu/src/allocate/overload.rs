@@ -48,7 +48,7 @@ impl Overload {
 
     /// Records the thread's processor time and idle time. Time in which other threads had the processor is neither: if
     /// this thread has little to do, reducing its work would not help a busy machine.
-    pub fn note_work(&mut self, worked: Duration, waited: Duration) {
+    pub fn record_work(&mut self, worked: Duration, waited: Duration) {
         self.worked += worked;
         self.waited += waited;
     }
@@ -93,7 +93,7 @@ mod tests {
         let mut overload = Overload::new(start);
         let mut after = |interval: usize| {
             let percent = percent(interval, overload.reduced());
-            overload.note_work(INTERVAL * percent / 100, INTERVAL * (100 - percent) / 100);
+            overload.record_work(INTERVAL * percent / 100, INTERVAL * (100 - percent) / 100);
             overload.decide(start + INTERVAL * u32::try_from(interval + 1).unwrap());
             overload.reduced()
         };
@@ -104,6 +104,7 @@ mod tests {
     fn a_busy_worker_reduces_group_after_group_and_takes_them_back_when_it_can() {
         assert_eq!(reduced(4, |_, _| 89), [0; 4]);
         assert_eq!(reduced(4, |_, _| 95), [1, 2, 3, 4]);
+        // Far too much work reduces two groups at a time.
         assert_eq!(reduced(7, |_, _| 100), [2, 4, 6, 8, 10, 10, 10]);
         assert_eq!(
             reduced(8, |at, _| [97, 97, 85, 80, 79, 49, 49, 0][at]),
@@ -115,7 +116,7 @@ mod tests {
     fn it_decides_by_what_was_noted_since_the_last_decision() {
         let start = Instant::now();
         let mut overload = Overload::new(start);
-        overload.note_work(INTERVAL / 10, Duration::ZERO);
+        overload.record_work(INTERVAL / 10, Duration::ZERO);
         assert!(!overload.decide(start + INTERVAL / 2), "it is too early");
         assert!(
             overload.decide(start + INTERVAL),

@@ -64,7 +64,7 @@ impl KeyFrameRequests {
 
     /// Records a request that is sent now. The key frame stays wanted until it arrives, because the request can be
     /// lost.
-    pub fn note_sent(&mut self, now: Instant) {
+    pub fn record_sent(&mut self, now: Instant) {
         self.last = Some((now, false));
         // Idle time earns no credit: a pause of a minute must not permit sixty requests at once.
         self.paid_until = Some(self.paid_until.map_or(now, |until| until.max(now)) + self.interval);
@@ -151,7 +151,7 @@ mod tests {
             requests.want();
             let is_due = requests.is_due(now);
             if is_due {
-                requests.note_sent(now);
+                requests.record_sent(now);
             }
             if is_due && is_answered {
                 requests.satisfy();
@@ -168,6 +168,7 @@ mod tests {
 
     #[test]
     fn a_few_answered_requests_may_come_sooner_than_the_mean() {
+        // A burst of three at the start, then the mean rate.
         assert_eq!(sent(true), [0, 1, 2, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     }
 
@@ -204,6 +205,7 @@ mod tests {
         assert_eq!(quality.update(2, at(11)), Some(2));
         assert_eq!(quality.update(1, at(12)), None);
         assert_eq!(quality.update(2, at(16)), None);
+        // The return to 2 has ended the first wait; this one ends at second 22.
         assert_eq!(quality.update(1, at(17)), None);
         assert_eq!(quality.update(1, at(22)), Some(1));
     }

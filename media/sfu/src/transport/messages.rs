@@ -26,14 +26,14 @@ const ENCRYPTED: std::ops::RangeInclusive<u8> = 32..=63;
 
 /// Receiver that must catch up before further messages from a client are read.
 #[derive(Debug, Clone)]
-pub enum Awaited {
+pub enum AwaitedReceiver {
     /// A receiver's connection.
     Receiver(TransportKey),
     /// Receivers on another worker of the room, by the link to them.
     Neighbour(Arc<DataLink>),
 }
 
-impl PartialEq for Awaited {
+impl PartialEq for AwaitedReceiver {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Receiver(receiver), Self::Receiver(other)) => receiver == other,
@@ -46,7 +46,7 @@ impl PartialEq for Awaited {
 
 /// Packet that waits for processing.
 #[derive(Debug)]
-pub struct HeldPacket {
+pub struct BufferedPacket {
     /// Origin of the packet.
     pub source: Source,
     /// The server's address as known to the client.
@@ -57,25 +57,25 @@ pub struct HeldPacket {
 
 /// A connection's packets with messages, in order, which wait for the receivers of earlier messages.
 #[derive(Debug, Default)]
-pub struct HeldPackets(VecDeque<HeldPacket>);
+pub struct BufferedPackets(VecDeque<BufferedPacket>);
 
-impl HeldPackets {
+impl BufferedPackets {
     /// Returns whether a packet may be buffered at all: it is encrypted by DTLS, and large enough to contain a good
     /// part of a message.
-    pub fn concern(contents: &[u8]) -> bool {
+    pub fn is_bufferable(contents: &[u8]) -> bool {
         let is_data = |byte: &u8| *byte == APPLICATION_DATA || ENCRYPTED.contains(byte);
         contents.len() > SMALL && contents.first().is_some_and(is_data)
     }
 
     /// Adds a packet, or drops it if the buffer is full.
-    pub fn push(&mut self, packet: HeldPacket) {
+    pub fn push(&mut self, packet: BufferedPacket) {
         if self.0.len() < MOST {
             self.0.push_back(packet);
         }
     }
 
     /// Removes the next packet.
-    pub fn pop(&mut self) -> Option<HeldPacket> {
+    pub fn pop(&mut self) -> Option<BufferedPacket> {
         self.0.pop_front()
     }
 
@@ -150,7 +150,7 @@ impl Transport {
         // Lossy messages never wait: when the channel is full, they are dropped.
         let channel = data::channel_of_kind(data::DataKind::Reliable);
         if self.channels.by_label(channel).is_none() {
-            // A client that never opens its channel must keep neither memory nor its senders.
+            // If a client never opens its channel, its messages must not fill the memory.
             self.backlog.limit_before_channel(now);
             return false;
         }
@@ -185,38 +185,38 @@ impl Transport {
     }
 
     /// Makes further messages from this client wait for `receivers`.
-    pub fn await_receivers(&mut self, receivers: Awaited) {
+    pub fn await_receivers(&mut self, receivers: AwaitedReceiver) {
         if !self.awaited.contains(&receivers) {
             self.awaited.push(receivers);
         }
     }
 
-    /// Removes and returns the receivers that the client's messages wait for. The caller sets those again that have not
-    /// caught up.
-    pub fn take_awaited(&mut self) -> Vec<Awaited> {
+    /// Removes and returns the receivers that the client's messages wait for. The caller puts back the receivers that
+    /// have not caught up.
+    pub fn take_awaited(&mut self) -> Vec<AwaitedReceiver> {
         std::mem::take(&mut self.awaited)
     }
 
     /// Sets the receivers that the client's messages wait for.
-    pub fn set_awaited(&mut self, receivers: Vec<Awaited>) {
+    pub fn set_awaited(&mut self, receivers: Vec<AwaitedReceiver>) {
         self.awaited = receivers;
     }
 
     /// Buffers a packet from the client.
-    pub fn hold(&mut self, packet: HeldPacket, now: Instant) {
+    pub fn buffer_packet(&mut self, packet: BufferedPacket, now: Instant) {
         // A buffered packet shows that the client is alive, as a processed packet does.
         self.last_packet = Some(now);
-        self.held.push(packet);
+        self.buffered.push(packet);
     }
 
     /// Returns whether packets from the client are buffered.
-    pub fn holds_packets(&self) -> bool {
-        !self.held.is_empty()
+    pub fn has_buffered_packets(&self) -> bool {
+        !self.buffered.is_empty()
     }
 
     /// Removes the next buffered packet.
-    pub fn release(&mut self) -> Option<HeldPacket> {
-        self.held.pop()
+    pub fn release(&mut self) -> Option<BufferedPacket> {
+        self.buffered.pop()
     }
 }
 
@@ -235,24 +235,24 @@ mod tests {
             (0, 300, false),
         ] {
             assert_eq!(
-                HeldPackets::concern(&[vec![first], vec![0; bytes - 1]].concat()),
+                BufferedPackets::is_bufferable(&[vec![first], vec![0; bytes - 1]].concat()),
                 is_held,
                 "{first}, {bytes}"
             );
         }
-        assert!(!HeldPackets::concern(&[]));
+        assert!(!BufferedPackets::is_bufferable(&[]));
     }
 
     #[test]
     fn packets_beyond_the_most_are_lost() {
         let address = "192.0.2.1:1".parse().unwrap();
-        let mut held = HeldPackets::default();
+        let mut held = BufferedPackets::default();
         for number in 0..100 {
             let source = Source {
                 is_tcp: false,
                 address,
             };
-            held.push(HeldPacket {
+            held.push(BufferedPacket {
                 source,
                 destination: address,
                 contents: vec![number],

@@ -28,7 +28,7 @@ use crate::measure::LinkQuality;
 use crate::sdp;
 pub use channels::ChannelUse;
 use channels::Channels;
-pub use messages::{Awaited, HeldPacket, HeldPackets};
+pub use messages::{AwaitedReceiver, BufferedPacket, BufferedPackets};
 pub use settings::{TransportSettings, dependency_extension};
 
 new_key_type! {
@@ -122,9 +122,9 @@ pub struct Transport {
     /// Reliable messages queued for the client.
     backlog: Backlog,
     /// Receivers that must catch up before further messages from this client are read.
-    awaited: Vec<Awaited>,
+    awaited: Vec<AwaitedReceiver>,
     /// Buffered packets with these messages.
-    held: HeldPackets,
+    buffered: BufferedPackets,
     /// Last statistics.
     stats: Option<PeerStats>,
     /// Bandwidth estimation for the client.
@@ -139,7 +139,7 @@ pub struct Transport {
 
 /// Action when a connection's timer fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Firing {
+pub enum TimerAction {
     /// None: the timer was replaced by an earlier one.
     Replaced,
     /// Arm the timer again, because the connection is due later.
@@ -189,7 +189,7 @@ impl Transport {
             channels: Channels::default(),
             backlog: Backlog::default(),
             awaited: Vec::new(),
-            held: HeldPackets::default(),
+            buffered: BufferedPackets::default(),
             stats: None,
             estimation: Estimation::default(),
             quality: LinkQuality::default(),
@@ -399,20 +399,20 @@ impl Transport {
     }
 
     /// Handles a fired timer.
-    pub fn fire(&mut self, now: Instant) -> Firing {
+    pub fn fire(&mut self, now: Instant) -> TimerAction {
         // Timers cannot be removed from the queue, so replaced ones fire as well.
         if self.timeout.take_if(|armed| *armed <= now).is_none() {
-            return Firing::Replaced;
+            return TimerAction::Replaced;
         }
         if self.due.is_some_and(|due| due > now) {
-            Firing::Early
+            TimerAction::Early
         } else {
-            Firing::Due
+            TimerAction::Due
         }
     }
 
     /// Stores the connection's newest statistics, for snapshots.
-    pub fn note_stats(&mut self, stats: PeerStats) {
+    pub fn record_stats(&mut self, stats: PeerStats) {
         // Loss in either direction degrades the call, so the worse one counts.
         let losses = [stats.egress_loss_fraction, stats.ingress_loss_fraction];
         let loss = losses
@@ -440,7 +440,7 @@ impl Transport {
     }
 
     /// Counts a packet from or for the client that is not forwarded.
-    pub fn note_drop(&mut self, reason: DropReason) {
+    pub fn record_drop(&mut self, reason: DropReason) {
         self.dropped.count(reason);
     }
 

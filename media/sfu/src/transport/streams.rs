@@ -204,7 +204,7 @@ impl Transport {
 
     /// Processes a bandwidth estimate; `None` if there no longer is one. Returns whether it is used: estimates during a
     /// rest measure audio and padding.
-    pub fn note_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
+    pub fn record_estimate(&mut self, estimate: Option<Bitrate>, now: Instant) -> bool {
         let observation = self.estimation.observe(estimate, now);
         // Otherwise str0m would raise its padding up to this estimate.
         if observation == EstimateUse::AtRest {

@@ -43,7 +43,10 @@ impl Worker {
             BweKind::Remb { estimate, .. } => Some(*estimate),
             _ => return,
         };
-        let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer());
+        let (counts, peer) = (
+            transport.record_estimate(bitrate, self.now),
+            transport.peer(),
+        );
         if counts
             && self
                 .roster

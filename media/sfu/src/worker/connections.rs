@@ -17,8 +17,8 @@ use super::demux::Demux;
 use crate::config::Config;
 use crate::data::DataLink;
 use crate::transport::{
-    Awaited, Firing, HeldPacket, HeldPackets, PeerKey, Source, Transport, TransportKey,
-    TransportRole, TransportSettings,
+    AwaitedReceiver, BufferedPacket, BufferedPackets, PeerKey, Source, TimerAction, Transport,
+    TransportKey, TransportRole, TransportSettings,
 };
 
 /// A datagram, or a packet of a TCP connection, as it was received.
@@ -242,9 +242,9 @@ impl Connections {
             return false;
         };
         match transport.fire(now) {
-            Firing::Replaced => false,
-            Firing::Due => true,
-            Firing::Early => {
+            TimerAction::Replaced => false,
+            TimerAction::Due => true,
+            TimerAction::Early => {
                 if let Some(at) = transport.rearm() {
                     self.timers.arm(at, key);
                 }
@@ -275,7 +275,7 @@ impl Connections {
         if self.is_awaited(receiver)
             && let Some(sender) = self.transports.get_mut(sender)
         {
-            sender.await_receivers(Awaited::Receiver(receiver));
+            sender.await_receivers(AwaitedReceiver::Receiver(receiver));
         }
     }
 
@@ -284,7 +284,7 @@ impl Connections {
         if link.is_awaited()
             && let Some(sender) = self.transports.get_mut(sender)
         {
-            sender.await_receivers(Awaited::Neighbour(Arc::clone(link)));
+            sender.await_receivers(AwaitedReceiver::Neighbour(Arc::clone(link)));
         }
     }
 
@@ -305,14 +305,14 @@ impl Connections {
 
     /// Holds a packet if it brings messages of a sender that has to wait. Returns whether it is not to be handled now.
     pub fn hold(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
-        if !HeldPackets::concern(packet.contents) {
+        if !BufferedPackets::is_bufferable(packet.contents) {
             return false;
         }
         let Some(transport) = self.get(key).filter(|transport| transport.is_connected()) else {
             return false;
         };
         // What comes later waits behind what is held.
-        let has_held = transport.holds_packets();
+        let has_held = transport.has_buffered_packets();
         if !has_held && !self.has_to_wait(key) {
             return false;
         }
@@ -327,12 +327,12 @@ impl Connections {
             destination,
             contents,
         } = *packet;
-        let packet = HeldPacket {
+        let packet = BufferedPacket {
             source,
             destination,
             contents: contents.to_vec(),
         };
-        transport.hold(packet, now);
+        transport.buffer_packet(packet, now);
         true
     }
 
@@ -343,8 +343,8 @@ impl Connections {
         };
         let mut awaited = sender.take_awaited();
         awaited.retain(|awaited| match awaited {
-            Awaited::Receiver(receiver) => self.is_awaited(*receiver),
-            Awaited::Neighbour(link) => link.is_awaited(),
+            AwaitedReceiver::Receiver(receiver) => self.is_awaited(*receiver),
+            AwaitedReceiver::Neighbour(link) => link.is_awaited(),
         });
         let has_to_wait = !awaited.is_empty();
         if let Some(sender) = self.transports.get_mut(key) {
@@ -360,7 +360,7 @@ impl Connections {
     }
 
     /// Removes and returns the next packet that is held of a connection, unless its receivers have to catch up still.
-    pub fn release(&mut self, key: TransportKey) -> Option<HeldPacket> {
+    pub fn release(&mut self, key: TransportKey) -> Option<BufferedPacket> {
         if self.has_to_wait(key) {
             self.holding.push(key);
             return None;
@@ -371,7 +371,7 @@ impl Connections {
     /// Goes on to hold the packets that are left of a connection, after one was released and handled.
     pub fn keep_holding(&mut self, key: TransportKey) {
         self.has_backlog_shrunk = true;
-        if self.get(key).is_some_and(Transport::holds_packets) {
+        if self.get(key).is_some_and(Transport::has_buffered_packets) {
             self.holding.push(key);
         }
     }

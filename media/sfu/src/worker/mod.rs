@@ -303,7 +303,7 @@ impl Worker {
 
     /// Notes processor time of the worker's thread, and for how long it had nothing to do.
     pub fn note_work(&mut self, worked: Duration, waited: Duration) {
-        self.overload.note_work(worked, waited);
+        self.overload.record_work(worked, waited);
     }
 
     /// Returns how many percent of the participants get the lowest layers, because the thread has too much to do.

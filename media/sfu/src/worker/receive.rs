@@ -19,7 +19,9 @@ use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::packet::{Incoming, Packet};
 use crate::recorder::SenderReport;
-use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
+use crate::transport::{
+    BufferedPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey,
+};
 
 /// After which time str0m is due again when it has sent a packet. Handling one takes longer, so that the clock of the worker does
 /// not run ahead.
@@ -92,7 +94,7 @@ impl Worker {
             let Some(packet) = self.connections.release(key) else {
                 continue;
             };
-            let HeldPacket {
+            let BufferedPacket {
                 source,
                 destination,
                 contents,
@@ -161,7 +163,7 @@ impl Worker {
             }
             RtcEvent::PeerStats(stats) => {
                 if let Some(transport) = self.connections.get_mut(key) {
-                    transport.note_stats(stats);
+                    transport.record_stats(stats);
                 }
             }
             RtcEvent::EgressBitrateEstimate(estimate) => self.handle_estimate(key, &estimate),
@@ -205,7 +207,7 @@ impl Worker {
         if is_layered {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
         }
-        if is_layered || !track.codec.numbers_pictures() {
+        if is_layered || !track.codec.numbers_frames() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }
         let extensions = Cow::Borrowed(&packet.header.ext_vals);
@@ -252,7 +254,7 @@ impl Worker {
     pub(super) fn note_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
         self.outputs.count_drop(reason);
         if let Some(transport) = of.and_then(|key| self.connections.get_mut(key)) {
-            transport.note_drop(reason);
+            transport.record_drop(reason);
         }
     }
 

@@ -55,7 +55,7 @@ impl Worker {
             let sent = pass_on(subscription, receiver, key.layer, packet);
             if let Err(reason) | Ok(Sent::Empty(reason)) = sent {
                 self.outputs.count_drop(reason);
-                receiver.note_drop(reason);
+                receiver.record_drop(reason);
             }
             if sent.is_ok() {
                 self.connections.touch(subscription.transport);

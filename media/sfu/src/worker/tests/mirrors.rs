@@ -74,7 +74,7 @@ impl Call {
     /// How many packets were lost because a ring was full.
     fn losses(&self) -> u64 {
         let counters = self.world.worker.counters();
-        counters.dropped.of(DropReason::MirrorFull)
+        counters.dropped.count_for(DropReason::MirrorFull)
     }
 
     /// How many key frames alice was asked for since the last call.
@@ -545,7 +545,7 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
             numbers(&mut call.world, bob, "_reliable"),
             Vec::from_iter(1..=COUNT)
         );
-        let lost = |worker: &Worker| worker.counters().dropped.of(DropReason::DataBacklog);
+        let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
         assert_eq!((lost(&call.world.worker), lost(call.second())), (0, 0));
     }
 }
