@@ -57,8 +57,8 @@
 //!
 //! One layer for all receivers would need no allocation, but the slowest network would decide it. Trusting every
 //! estimate makes layers flap: estimates fall with a single late packet, and recover only as far as packets are sent.
-//! An optimal division (a knapsack) would give a large screen share nothing while small videos fit; fairness, one step
-//! for each video per round, is predictable and matches expectations.
+//! An optimal division (a knapsack) would give a large screen share nothing while small videos fit; one step for each
+//! video per round is predictable.
 
 mod estimation;
 mod overload;

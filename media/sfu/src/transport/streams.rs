@@ -236,7 +236,7 @@ impl Transport {
         self.estimation.settle(now);
     }
 
-    /// Raises the estimate to `bits_per_second`, as far as the network has carried as much before.
+    /// Raises the estimate to the capacity, if more is about to be sent than the estimate allows.
     pub fn make_room(&mut self, bits_per_second: u64) {
         let anew = self.estimation.make_room(bits_per_second);
         self.estimate_anew(anew);
