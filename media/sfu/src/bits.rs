@@ -1,10 +1,10 @@
-//! Numbers of some bits in the headers of media, the highest bit first.
+//! Bit fields in media headers, most significant bit first.
 
-/// Reads numbers. Each read returns `None` if there are too few bits.
+/// Reads bit fields. Each read returns `None` if too few bits are left.
 #[derive(Debug)]
 pub struct Bits<'a> {
     bytes: &'a [u8],
-    /// The bits that were read.
+    /// Bits read so far.
     position: usize,
 }
 
@@ -15,7 +15,7 @@ impl<'a> Bits<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// Reads a bit.
+    /// Reads one bit.
     pub fn flag(&mut self) -> Option<bool> {
         let byte = self.bytes.get(self.position / 8)?;
         let bit = byte >> (7 - self.position % 8) & 1;
@@ -23,14 +23,15 @@ impl<'a> Bits<'a> {
         Some(bit == 1)
     }
 
-    /// Reads a number of at most 32 bits.
+    /// Reads a number with at most 32 bits.
     pub fn number(&mut self, bits: u32) -> Option<u32> {
         (0..bits).try_fold(0, |number, _| Some(number << 1 | u32::from(self.flag()?)))
     }
 
-    /// Reads a number below `values`, of which the lower ones may take a bit less.
+    /// Reads a number below `values`; low numbers may take one bit less (AV1's ns(n) code).
     pub fn number_below(&mut self, values: u32) -> Option<u32> {
         let bits = values.checked_ilog2()? + 1;
+        // That many low numbers need one bit less.
         let shorter = (1 << bits) - values;
         let number = self.number(bits - 1)?;
         if number < shorter {
@@ -39,11 +40,12 @@ impl<'a> Bits<'a> {
         Some((number << 1 | u32::from(self.flag()?)) - shorter)
     }
 
-    /// Reads a number in the code of Exp-Golomb (ITU-T H.264, section 9.1), of at most 30 bits besides the first.
+    /// Reads an unsigned Exp-Golomb code (ITU-T H.264, section 9.1) with at most 30 bits after the prefix.
     pub fn exp_golomb(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while !self.flag()? {
             zeros += 1;
+            // Malformed or malicious: the number would not fit.
             if zeros > 30 {
                 return None;
             }
@@ -51,7 +53,7 @@ impl<'a> Bits<'a> {
         Some((1_u32 << zeros) - 1 + self.number(zeros)?)
     }
 
-    /// Reads such a number with a sign.
+    /// Reads a signed Exp-Golomb code.
     pub fn signed_exp_golomb(&mut self) -> Option<i64> {
         let number = i64::from(self.exp_golomb()?);
         Some(if number % 2 == 1 {
@@ -61,15 +63,16 @@ impl<'a> Bits<'a> {
         })
     }
 
-    /// Skips some bits that must be there.
+    /// Skips bits, which must exist.
     pub fn skip(&mut self, bits: usize) -> Option<()> {
         let end = self.position.checked_add(bits)?;
         self.position = end;
+        // The position may pass the end; later reads then return `None`.
         (end <= self.bytes.len() * 8).then_some(())
     }
 }
 
-/// Writes numbers of any width in bits, to make descriptors for tests.
+/// Writes bit fields, for descriptors in tests.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct BitWriter(Vec<bool>);

@@ -1,39 +1,39 @@
-//! The codecs that are forwarded: their names, their payload types, and the profiles of each.
+//! Forwarded codecs: names, payload types, and profiles.
 //!
-//! How the packets of a codec are read and rewritten is in `adapt`.
+//! `adapt` reads and rewrites their packets.
 
 use str0m::RtcConfig;
 use str0m::format::FormatParams;
 use str0m::media::Frequency;
 
-/// The medium of a track. A data track of the model has no media section, so it is not one of these.
+/// Medium of a track. The model's data tracks have no media section, so they are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackMedium {
-    /// The track has audio.
+    /// Audio.
     Audio,
-    /// The track has video.
+    /// Video.
     Video,
 }
 
-/// A codec that this server forwards.
+/// Codec that this server forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Opus, the only audio codec.
     Opus,
-    /// VP8, the default of video.
+    /// VP8, the default video codec.
     Vp8,
     /// H.264, constrained baseline.
     H264,
-    /// VP9, profile 0, with layers in one stream or by simulcast.
+    /// VP9, profile 0, with SVC or simulcast.
     Vp9,
-    /// AV1, main profile, with layers in one stream or by simulcast.
+    /// AV1, main profile, with SVC or simulcast.
     Av1,
     /// H.265, main profile.
     H265,
 }
 
 impl Codec {
-    /// All codecs. Of video, the one that a server prefers first.
+    /// All codecs; video codecs in the server's order of preference.
     pub const ALL: [Self; 6] = [
         Self::Vp8,
         Self::H264,
@@ -43,7 +43,7 @@ impl Codec {
         Self::Opus,
     ];
 
-    /// Returns the name as its standard spells it.
+    /// Returns the name as spelled in its standard.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opus => "Opus",
@@ -55,7 +55,7 @@ impl Codec {
         }
     }
 
-    /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
+    /// Returns the MIME type as spelled in LiveKit's `TrackInfo` and `Codec` messages.
     pub const fn mime_type(self) -> &'static str {
         match self {
             Self::Opus => "audio/opus",
@@ -67,7 +67,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
+    /// Returns the codec for a MIME type or its subtype, in any case; `None` if it is not forwarded.
     pub fn from_mime_type(text: &str) -> Option<Self> {
         let name = text.rsplit('/').next().unwrap_or(text);
         Self::ALL.into_iter().find(|codec| {
@@ -75,11 +75,12 @@ impl Codec {
                 .mime_type()
                 .rsplit('/')
                 .next()
+                // Media type names are case-insensitive (RFC 6838).
                 .is_some_and(|known| known.eq_ignore_ascii_case(name))
         })
     }
 
-    /// Returns the codec that str0m's name stands for; `None` if it is not forwarded.
+    /// Converts str0m's codec; `None` if it is not forwarded.
     pub(crate) const fn from_rtc(codec: str0m::format::Codec) -> Option<Self> {
         match codec {
             str0m::format::Codec::Opus => Some(Self::Opus),
@@ -92,7 +93,7 @@ impl Codec {
         }
     }
 
-    /// Returns the ticks of the RTP timestamp per second.
+    /// Returns the RTP timestamp's ticks per second.
     pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => 48_000,
@@ -100,18 +101,19 @@ impl Codec {
         }
     }
 
-    /// Returns whether one stream of the codec can have several layers.
+    /// Returns whether one stream can have several layers.
     pub const fn has_layers(self) -> bool {
         matches!(self, Self::Vp9 | Self::Av1)
     }
 
-    /// Returns whether the payload numbers the pictures, so that a receiver knows which one is missing. Of other codecs it knows that from the
-    /// dependency descriptors, or else shows nothing behind a gap in the sequence numbers, even one that only padding has left.
-    pub const fn numbers_pictures(self) -> bool {
+    /// Returns whether the payload numbers frames, so that a receiver notices missing ones. With other codecs, a
+    /// receiver uses dependency descriptors. Without these, it shows nothing after a gap in the sequence numbers, even
+    /// if only padding left it.
+    pub const fn numbers_frames(self) -> bool {
         matches!(self, Self::Vp8 | Self::Vp9)
     }
 
-    /// Returns whether the codec carries sound or pictures.
+    /// Returns the codec's medium.
     pub const fn medium(self) -> TrackMedium {
         match self {
             Self::Opus => TrackMedium::Audio,
@@ -119,20 +121,21 @@ impl Codec {
         }
     }
 
-    /// Returns the format parameters of the profile that every receiver of the codec has, with their values.
+    /// Returns the format parameters of the profile that every receiver of the codec supports.
     pub const fn common_profile(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Opus | Self::Vp8 => &[],
             // Constrained baseline.
             Self::H264 => &[("profile-level-id", "42e01f")],
             Self::Vp9 => &[("profile-id", "0")],
-            // Level 5 is 3.1, which is meant if none is named.
+            // Level 5 is 3.1, the default if none is given.
             Self::Av1 => &[("profile", "0"), ("level-idx", "5"), ("tier", "0")],
             Self::H265 => &[("profile-id", "1"), ("tier-flag", "0")],
         }
     }
 
-    /// Returns whether the server forwards the codec with these format parameters: those of the common profile, and of H.264 any baseline.
+    /// Returns whether the server forwards the codec with these format parameters: the common profile's, or any H.264
+    /// baseline.
     pub(crate) fn is_forwarded<'a>(self, parameter: impl Fn(&str) -> Option<&'a str>) -> bool {
         let is = |name: &str, value: &str| parameter(name).is_none_or(|found| found == value);
         let is_common = || {
@@ -141,12 +144,13 @@ impl Codec {
         };
         match self {
             Self::H264 => parameter("profile-level-id").is_none_or(is_baseline),
+            // Single RTP stream on a single transport, the default (RFC 7798, section 7.1).
             Self::H265 => is_common() && is("tx-mode", "SRST"),
             Self::Opus | Self::Vp8 | Self::Vp9 | Self::Av1 => is_common(),
         }
     }
 
-    /// Lets connections negotiate all codecs, each with its payload types.
+    /// Enables all codecs with their payload types.
     pub(crate) fn enable_all(config: RtcConfig) -> RtcConfig {
         let mut config = config.enable_opus(true, true).enable_vp8(true);
         add_h264(&mut config);
@@ -155,15 +159,17 @@ impl Codec {
     }
 }
 
-/// Returns whether a profile of H.264 is baseline, or constrained baseline by another name (RFC 6184, table 5).
+/// Returns whether an H.264 profile is baseline, or constrained baseline under another name (RFC 6184, table 5).
 fn is_baseline(profile_level_id: &str) -> bool {
     const BASELINE: u32 = 66;
     const WITH_CONSTRAINTS: [u32; 2] = [77, 88];
     const FITS_BASELINE: u32 = 0x80;
+    // Without a valid profile, the default applies, which is baseline (RFC 6184, section 8.1).
     let Ok(id) = u32::from_str_radix(profile_level_id, 16) else {
         return true;
     };
     let (profile, constraints) = (id >> 16, id >> 8 & 0xff);
+    // Main and extended profile with `constraint_set0_flag`: the stream obeys baseline's constraints.
     profile == BASELINE || (WITH_CONSTRAINTS.contains(&profile) && constraints & FITS_BASELINE != 0)
 }
 
@@ -185,7 +191,7 @@ fn add_h264(config: &mut RtcConfig) {
     }
 }
 
-/// Adds profile 0 of VP9, the one with 8 bits.
+/// Adds VP9 profile 0, which has 8 bits.
 fn add_vp9(config: &mut RtcConfig) {
     let format = FormatParams {
         profile_id: Some(0),

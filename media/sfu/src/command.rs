@@ -1,26 +1,28 @@
-//! What the control side tells the media workers.
+//! Commands from the control side to the media workers.
 //!
-//! Commands of one room are handled in the order in which they are sent, by each of its workers, and rooms take turns. Of changes of the same thing, such
-//! as two offers of a participant, only the newest is handled: an offer that was replaced gets no answer. A participant whose client
-//! causes more than the worker keeps fails ([`TooManyCommands`](FailureReason::TooManyCommands)). A command that names a peer or a track that the
-//! worker does not know is ignored: the peer may have failed in the meantime, and its [`Failed`](crate::PeerEvent::Failed)
-//! is on its way.
+//! Each of a room's workers handles the room's commands in the order in which they are sent; rooms are served
+//! round-robin. If several queued commands set the same thing, such as two offers from a participant, only the newest
+//! is handled: a replaced offer gets no answer. A participant whose client causes more commands than the worker queues
+//! fails ([`TooManyCommands`](FailureReason::TooManyCommands)). A command for a peer or track that the worker does not
+//! know is ignored: the peer may have failed in the meantime, and its [`Failed`](crate::PeerEvent::Failed) is on its
+//! way.
 //!
 //! # A connection in commands and events
 //!
 //! 1. [`AddPeer`](Command::AddPeer) when the participant is admitted, after `JoinResponse` was sent.
 //! 2. Dual mode: the worker sends [`Offered`](crate::PeerEvent::Offered) at once, and after each change of the peer's
 //!    subscriptions; the client's answers come back as [`Answer`](PeerCommand::Answer). The client's own offers are
-//!    [`Offer`](PeerCommand::Offer)s, answered by [`Answered`](crate::PeerEvent::Answered).
-//!    Single mode: only `Offer` and `Answered`; the worker asks for an offer by
+//!    [`Offer`](PeerCommand::Offer)s, answered by [`Answered`](crate::PeerEvent::Answered). Single mode: only `Offer`
+//!    and `Answered`; the worker requests an offer by
 //!    [`MediaSectionsRequired`](crate::PeerEvent::MediaSectionsRequired).
 //! 3. [`Connected`](crate::PeerEvent::Connected): the participant is ACTIVE.
-//! 4. For each `AddTrackRequest` that is granted: [`PublishTrack`](PeerCommand::PublishTrack) before `TrackPublishedResponse` is
-//!    sent, so that the worker knows the track when the offer with its media section arrives. In single mode a join
-//!    request can hold tracks and an offer: publish first, then offer. [`TrackPublished`](crate::PeerEvent::TrackPublished)
-//!    follows when the section is negotiated; only then is the track announced to others.
-//! 5. [`Subscribe`](PeerCommand::Subscribe) after the subscriber was sent the `ParticipantUpdate` that names the track, since
-//!    clients drop media of a participant they do not know.
+//! 4. For each granted `AddTrackRequest`: [`PublishTrack`](PeerCommand::PublishTrack) before `TrackPublishedResponse`
+//!    is sent, so that the worker knows the track when the offer with its media section arrives. In single mode, a join
+//!    request can contain both tracks and an offer: publish first, then offer.
+//!    [`TrackPublished`](crate::PeerEvent::TrackPublished) follows when the section is negotiated; only then is the
+//!    track announced to others.
+//! 5. [`Subscribe`](PeerCommand::Subscribe) after the subscriber was sent the `ParticipantUpdate` with the track:
+//!    clients drop media from unknown participants.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,163 +37,163 @@ use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
 use crate::track::{NewTrack, Quality};
 
-/// An instruction for the workers of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
+/// Command for a room's workers. [`RoomHandle::send`](crate::RoomHandle::send) selects the room.
 #[derive(Debug)]
 pub enum Command {
-    /// It concerns one participant.
+    /// Concerns one participant.
     Peer {
-        /// The sid of the participant.
+        /// The participant's sid.
         peer: ParticipantSid,
-        /// What the worker has to do.
+        /// Command for the participant.
         command: PeerCommand,
     },
-    /// Creates the transports of a participant.
+    /// Creates a participant's transports.
     AddPeer(NewPeer),
-    /// Removes all peers and forgets the room. Dropping a [`RoomHandle`](crate::RoomHandle) sends it.
+    /// Removes all peers and the room. Sent when a [`RoomHandle`](crate::RoomHandle) is dropped.
     CloseRoom,
-    /// Sets whether user messages of participants are reported by [`MessageSent`](crate::PeerEvent::MessageSent), for
-    /// receivers without transports. They are not at first.
+    /// Sets whether participants' user messages are reported by [`MessageSent`](crate::PeerEvent::MessageSent), for
+    /// receivers without transports. Initially they are not.
     ReportMessages {
-        /// Whether they are.
+        /// Whether they are reported.
         enabled: bool,
     },
-    /// Sends a message of the server, without a sender, to participants that are connected.
+    /// Sends a message from the server, without a sender, to connected participants.
     SendData(ServerMessage),
-    /// Reports the state of participants' transports and tracks, without those that are not in the room. Packets wait
-    /// meanwhile, so a caller asks about a few participants at a time.
+    /// Reports participants' transports and tracks; unknown participants are omitted. Packets wait meanwhile, so
+    /// callers request few participants at a time.
     Snapshot {
-        /// The sids of the participants.
+        /// The participants' sids.
         peers: Vec<ParticipantSid>,
-        /// Where the state goes.
+        /// Receives the snapshots.
         reply: Reply<Vec<PeerSnapshot>>,
     },
 }
 
-/// An instruction that concerns one participant.
+/// Command that concerns one participant.
 #[derive(Debug)]
 pub enum PeerCommand {
-    /// Closes the participant's transports; its tracks end. No event of the peer follows.
+    /// Closes the participant's transports and ends its tracks. No event of the peer follows.
     Remove,
-    /// Closes the participant's transports because its client sends more than it may; its tracks end. Reported by
+    /// Closes the participant's transports and ends its tracks, because its client exceeded a limit. Reported by
     /// [`Failed`](crate::PeerEvent::Failed) with this reason.
     Fail(FailureReason),
-    /// Handles an offer of the client: of the publisher connection in dual mode, of the only one in single mode.
-    /// Answered by [`Answered`](crate::PeerEvent::Answered), or by [`Failed`](crate::PeerEvent::Failed) if the offer
-    /// cannot be understood. An offer with new ICE credentials restarts ICE.
+    /// Handles an offer from the client: for the publisher connection in dual mode, for the only connection in single
+    /// mode. Answered by [`Answered`](crate::PeerEvent::Answered), or by [`Failed`](crate::PeerEvent::Failed) if the
+    /// offer is invalid. An offer with new ICE credentials restarts ICE.
     Offer {
-        /// The `id` of the `SessionDescription`; the answer repeats it.
+        /// `id` of the `SessionDescription`; the answer repeats it.
         offer_id: u32,
-        /// The SDP text.
+        /// SDP text.
         sdp: String,
     },
-    /// Handles the client's answer to the last [`Offered`](crate::PeerEvent::Offered). Dual mode only; ignored otherwise.
+    /// Handles the client's answer to the last [`Offered`](crate::PeerEvent::Offered). Ignored outside dual mode.
     Answer {
-        /// The `id` of the `SessionDescription`. Some clients do not repeat that of the offer and send 0.
+        /// `id` of the `SessionDescription`. Some clients do not repeat the offer's id, and send 0.
         offer_id: u32,
-        /// The SDP text.
+        /// SDP text.
         sdp: String,
     },
-    /// Prepares a participant that resumes: answered by [`Resumed`](crate::PeerEvent::Resumed), which comes before the
-    /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE of the subscriber connection in dual mode.
+    /// Prepares a participant that resumes. Answered by [`Resumed`](crate::PeerEvent::Resumed), before the
+    /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE on the subscriber connection in dual mode.
     Resume,
-    /// Sends a resumed participant again the reliable messages that it has missed (`datachannel_receive_states`).
+    /// Repeats the reliable messages that a resumed participant has missed (`datachannel_receive_states`).
     ReplayData {
-        /// For each sender, the last sequence number that the participant has received.
+        /// Last sequence number that the participant has received, per sender.
         received: Vec<(ParticipantSid, u32)>,
     },
-    /// Admits media of the publisher: a track, or a backup codec of one. Media that no admitted track claims is dropped.
+    /// Admits the publisher's media: a track, or a track's backup codec. Media without an admitted track is dropped.
     PublishTrack(NewTrack),
-    /// Stops a track of the publisher at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded)
+    /// Stops a publisher's track at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded)
     /// follows.
     UnpublishTrack(TrackSid),
-    /// Stops a track of the publisher in one of its backup codecs, which it may not use any more. No
+    /// Stops a publisher's track in a backup codec that it may no longer use. No
     /// [`BackupEnded`](crate::PeerEvent::BackupEnded) follows.
     UnpublishBackup {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// One of its backup codecs.
+        /// Backup codec of the track.
         codec: Codec,
     },
-    /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
+    /// Stops or resumes forwarding a track. A track is muted while its publisher or a moderator mutes it.
     SetMuted {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// Whether nothing of the track is forwarded.
+        /// Whether forwarding stops.
         muted: bool,
     },
-    /// Forwards a published track to the participant. The control side has decided that it may receive the track and wants it.
+    /// Forwards a published track to the participant. The control side has checked the permission and the subscription.
     Subscribe(TrackSid),
-    /// Ends the forwarding of a track to the participant, from the next packet on.
+    /// Stops forwarding a track to the participant, from the next packet on.
     Unsubscribe(TrackSid),
-    /// Applies what the subscriber asks of a track (`UpdateTrackSettings`).
+    /// Applies the subscriber's settings for a track (`UpdateTrackSettings`).
     SetTrackSettings {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The request; it replaces the earlier one.
+        /// Settings; they replace earlier ones.
         settings: TrackSettings,
     },
-    /// Forwards packets of a publisher in the mode [`ConnectionMode::Source`], in the order of the stream. Packets of a track
-    /// that is not published are dropped.
+    /// Forwards packets of a publisher with [`ConnectionMode::Source`], in stream order. Packets of an unpublished
+    /// track are dropped.
     Packets {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The packets, oldest first.
+        /// Packets, oldest first.
         packets: Vec<SourcePacket>,
     },
-    /// Gives a track of the publisher a recorder, which receives packets as long as the track is not muted, or changes the
-    /// layer that its recorder wants. The track must be published.
+    /// Attaches a recorder to the publisher's track, or changes the layer that the recorder gets. The recorder receives
+    /// packets while the track is not muted. The track must be published.
     AttachRecorder {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The recorder, or what it wants from now on.
+        /// Recorder with its settings.
         recorder: NewRecorder,
     },
-    /// Takes a recorder from a track of the publisher, from the next packet on.
+    /// Detaches a recorder from the publisher's track, from the next packet on.
     DetachRecorder {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The egress that recorded the track.
+        /// Egress that recorded the track.
         egress: EgressId,
     },
     /// Requests a key frame of the layer that a recorder receives.
     RequestKeyFrame {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The egress that records the track.
+        /// Egress that records the track.
         egress: EgressId,
     },
-    /// Changes what the participant may do, from the next packet on.
+    /// Changes the participant's permissions, from the next packet on.
     SetPermissions(PeerPermissions),
-    /// Admits packets of a data track of the participant. Packets that name no admitted track are dropped.
+    /// Admits packets of the participant's data track. Packets without an admitted track are dropped.
     PublishDataTrack {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// How the participant names it in packets.
+        /// Number by which the participant names it in packets.
         handle: u16,
     },
-    /// Ends a data track of the participant.
+    /// Ends the participant's data track.
     UnpublishDataTrack(TrackSid),
-    /// Forwards a published data track to the participant. As for [`Subscribe`](Self::Subscribe), the control side has decided that
-    /// it may receive the track and wants it.
+    /// Forwards a published data track to the participant. As for [`Subscribe`](Self::Subscribe), the control side has
+    /// checked the permission and the subscription.
     SubscribeDataTrack {
-        /// The sid of the publisher.
+        /// The publisher's sid.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// How the participant knows it in packets.
+        /// Number by which packets to the participant name it.
         handle: u16,
     },
-    /// Ends the forwarding of a data track to the participant, from the next packet on.
+    /// Stops forwarding a data track to the participant, from the next packet on.
     UnsubscribeDataTrack {
-        /// The sid of the publisher.
+        /// The publisher's sid.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
     },
 }
 
 impl PeerCommand {
-    /// Names the participant that the command is for.
+    /// Addresses the command to a participant.
     pub const fn for_peer(self, peer: ParticipantSid) -> Command {
         Command::Peer {
             peer,
@@ -200,81 +202,81 @@ impl PeerCommand {
     }
 }
 
-/// A participant whose media is to be connected.
+/// Participant whose media will be connected.
 #[derive(Debug, Clone)]
 pub struct NewPeer {
-    /// The sid of this join.
+    /// Sid of this join.
     pub sid: ParticipantSid,
-    /// The identity, by which data messages are addressed.
+    /// Identity, by which data messages are addressed.
     pub identity: Identity,
-    /// One or two peer connections.
+    /// Number and direction of its peer connections.
     pub mode: ConnectionMode,
-    /// Whether the client answers [`Connected`](crate::PeerEvent::Connected) by its subscriber connection
+    /// Whether the subscriber connection determines [`Connected`](crate::PeerEvent::Connected)
     /// (`JoinResponse.subscriber_primary`). Ignored in single mode.
     pub is_subscriber_primary: bool,
-    /// Whether the client asked for a full ICE agent (`disable_ice_lite`).
+    /// Whether the client requested a full ICE agent (`disable_ice_lite`).
     pub needs_full_ice: bool,
-    /// Whether the client lets the server pause videos when bandwidth is short (`subscriber_allow_pause`). If not, the
-    /// lowest layer of each video is sent in any case.
+    /// Whether the server may pause videos when bandwidth is short (`subscriber_allow_pause`). Otherwise each video's
+    /// lowest layer is always sent.
     pub allows_pause: bool,
-    /// What the participant may do.
+    /// The participant's permissions.
     pub permissions: PeerPermissions,
 }
 
-/// How many peer connections a client uses.
+/// A client's peer connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionMode {
-    /// `/rtc`: one that the client offers for publishing, one that the server offers for subscribing.
+    /// `/rtc`: one for publishing, offered by the client, and one for subscribing, offered by the server.
     Dual,
-    /// `/rtc/v1`: one in both directions, always offered by the client.
+    /// `/rtc/v1`: one for both directions, always offered by the client.
     Single,
     /// None: the control side has the media, and sends it by [`PeerCommand::Packets`]. The participant is
-    /// [`Connected`](crate::PeerEvent::Connected) at once, its tracks are published when they are admitted, and it receives
-    /// nothing. Requests for key frames are ignored: receivers wait for the next one.
+    /// [`Connected`](crate::PeerEvent::Connected) at once, its tracks are published when they are admitted, and it
+    /// receives nothing. Requests for key frames are ignored: receivers wait for the next one.
     Source,
 }
 
-/// A packet of a participant without a connection.
+/// Packet of a participant without a connection.
 #[derive(Debug, Clone)]
 pub struct SourcePacket {
-    /// The RTP timestamp, in ticks of the codec's clock.
+    /// RTP timestamp in ticks of the codec's clock.
     pub timestamp: u32,
-    /// When it was captured, by which receivers keep sound and pictures together.
+    /// Capture time, with which receivers synchronise audio and video.
     pub captured: Instant,
-    /// The RTP payload, at most 1,400 bytes.
+    /// RTP payload, at most 1,400 bytes.
     pub payload: Arc<[u8]>,
-    /// Whether it is the last packet of a frame of video.
+    /// Whether it is the last packet of a video frame.
     pub is_last: bool,
 }
 
-/// What a participant may do on its transports. Which tracks it publishes and receives is a matter of
-/// [`PeerCommand::PublishTrack`] and [`PeerCommand::Subscribe`].
+/// A participant's permissions on its transports. [`PeerCommand::PublishTrack`] and [`PeerCommand::Subscribe`] select
+/// its tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerPermissions {
-    /// Whether its transcriptions of what others say are forwarded.
+    /// Whether its transcriptions of other participants' speech are forwarded.
     pub can_transcribe_others: bool,
     /// Whether its data messages are forwarded.
     pub can_publish_data: bool,
-    /// Whether it receives data messages of other participants.
+    /// Whether it receives other participants' data messages.
     pub can_subscribe: bool,
     /// Whether it is hidden: its messages carry no sender.
     pub is_hidden: bool,
-    /// The most video and audio that is sent to it, in kilobits a second; `None` for no limit.
+    /// Maximum bitrate of video and audio sent to it, in kilobits per second; `None` for no limit.
     pub subscribe_max_kbps: Option<u32>,
 }
 
-/// What a subscriber asks of a track. The default asks for the best.
+/// A subscriber's settings for a track. The default requests the best quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrackSettings {
-    /// Whether nothing of the track is sent.
+    /// Whether sending is disabled.
     pub is_disabled: bool,
-    /// The best quality that is sent, if the dimensions are 0.
+    /// Highest quality to send, if the dimensions are 0.
     pub quality: Quality,
-    /// The width at which the video is shown, in pixels. With `height` it takes precedence over `quality`; 0 if not given.
+    /// Width at which the video is shown, in pixels. With `height` it takes precedence over `quality`; 0 if not given.
     pub width: u32,
-    /// The height at which the video is shown, in pixels; 0 if not given.
+    /// Height at which the video is shown, in pixels; 0 if not given.
     pub height: u32,
-    /// The frame rate that is shown; 0 if not given. Reserved: layers have one frame rate.
+    /// Frame rate that is shown; 0 if not given. Reserved: layers have one frame rate.
     pub fps: u32,
     /// The client's priority, 1 highest; 0 if not given.
     pub priority: u32,
@@ -293,14 +295,14 @@ impl Default for TrackSettings {
     }
 }
 
-/// What receives a track. There is at most one entry for each egress and track.
+/// Recorder of a track. There is at most one per egress and track.
 #[derive(Clone)]
 pub struct NewRecorder {
-    /// The egress that records the track.
+    /// Egress that records the track.
     pub egress: EgressId,
-    /// The layer that is wanted, as a subscriber asks for it.
+    /// Layer to record, in the form of a subscriber's settings.
     pub settings: TrackSettings,
-    /// Where the packets go.
+    /// Receives the packets.
     pub sink: Arc<dyn PacketSink>,
 }
 
@@ -313,29 +315,29 @@ impl fmt::Debug for NewRecorder {
     }
 }
 
-/// A message that the server sends on the data channels.
+/// Message that the server sends on the data channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMessage {
-    /// The receivers; empty for every participant that may receive data.
+    /// Receivers; empty for every participant that may receive data.
     pub to: Vec<Identity>,
     /// Reliable or lossy.
     pub kind: DataKind,
-    /// The topic, if any.
+    /// Topic, if any.
     pub topic: Option<String>,
-    /// The content of the user packet.
+    /// Payload of the user packet.
     pub payload: Vec<u8>,
 }
 
-/// Where the answer to a command goes. The function is called once on the worker's thread, so it must not block.
+/// Receiver of a command's result. The function is called once on the worker's thread, so it must not block.
 pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
 
 impl<T> Reply<T> {
-    /// Wraps the function that takes the answer, for example the sending half of a oneshot channel.
+    /// Wraps the function that receives the result, for example a oneshot channel's sender.
     pub fn new(send: impl FnOnce(T) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
 
-    /// Gives the answer.
+    /// Sends the result.
     pub fn send(self, answer: T) {
         (self.0)(answer);
     }

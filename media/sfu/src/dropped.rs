@@ -1,17 +1,17 @@
-//! Why packets are not forwarded.
+//! Reasons for not forwarding packets.
 
-/// Why a packet is not forwarded, or not to one of the receivers of its track.
+/// Reason why a packet is not forwarded, or not to one of its track's receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// It came from an address that belongs to no participant.
+    /// It came from an address without a participant.
     Stranger,
-    /// It is no packet of WebRTC.
+    /// It is not a WebRTC packet.
     Malformed,
-    /// Its payload is larger than what is forwarded.
+    /// Its payload exceeds the maximum size for forwarding.
     TooLarge,
-    /// No published track claims its source.
+    /// Its SSRC belongs to no published track.
     Unclaimed,
-    /// Its codec is not that of its track.
+    /// Its codec differs from its track's codec.
     OtherCodec,
     /// Its track is muted.
     Muted,
@@ -19,30 +19,31 @@ pub enum DropReason {
     NotConnected,
     /// The receiver has not negotiated its codec.
     NotNegotiated,
-    /// The receiver gets no layer of its track: it has disabled it, or its bandwidth does not suffice.
+    /// The receiver gets no layer of its track, because it disabled the track or lacks bandwidth.
     NotWanted,
     /// The receiver gets another layer of its track.
     OtherLayer,
-    /// The receiver begins with the next key frame.
+    /// The receiver waits for the next key frame.
     AwaitsKeyFrame,
-    /// It is padding, which has no payload.
+    /// It is padding without a payload.
     Padding,
-    /// It is from before the packet with which the receiver began.
+    /// It is older than the packet with which the receiver started.
     Late,
-    /// It has redundancy that the receiver does not take, and that cannot be taken out.
+    /// It has redundancy that the receiver does not support, and that cannot be removed.
     MalformedRedundancy,
-    /// The receiver's section has no source.
+    /// The receiver's section has no SSRC.
     NoSource,
-    /// The queue of a recorder is full.
+    /// A recorder's queue is full.
     RecorderFull,
-    /// It is a reliable message, and too many bytes of them wait for the receiver already.
+    /// It is a reliable message, and the receiver's queue is full.
     DataBacklog,
-    /// It is for receivers on another worker, and too many packets wait for that already.
+    /// Its receivers are on another worker, and too many packets are queued for that.
     MirrorFull,
 }
 
 impl DropReason {
-    /// All of them, in their order.
+    /// All reasons, in their order.
+    // `reason as usize` is an index into this list, so it has the order of the declaration.
     pub const ALL: [Self; 18] = [
         Self::Stranger,
         Self::Malformed,
@@ -64,7 +65,7 @@ impl DropReason {
         Self::MirrorFull,
     ];
 
-    /// Its value of the label `reason` in the metrics.
+    /// Returns its value for the metrics label `reason`.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -90,7 +91,7 @@ impl DropReason {
     }
 }
 
-/// Numbers of packets that were not forwarded, by reason.
+/// Number of packets that were not forwarded, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drops([u64; DropReason::ALL.len()]);
 
@@ -100,17 +101,18 @@ impl Drops {
         self.0[reason as usize] += 1;
     }
 
-    /// Returns the number of packets that were not forwarded for a reason.
+    /// Returns how many packets were not forwarded for a reason.
     #[must_use]
-    pub const fn of(&self, reason: DropReason) -> u64 {
+    pub const fn count_for(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// Returns the reasons for which packets were not forwarded, each with their number.
+    /// Returns the reasons with at least one packet, each with its count.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL
             .into_iter()
-            .map(|reason| (reason, self.of(reason)))
+            .map(|reason| (reason, self.count_for(reason)))
+            // Most reasons never occur, so snapshots stay short.
             .filter(|(_, packets)| *packets > 0)
     }
 }

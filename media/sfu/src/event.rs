@@ -1,6 +1,6 @@
-//! What a media worker reports to the control side.
+//! Events that a media worker reports to the control side.
 //!
-//! Events of one participant arrive in the order in which they happened, on its worker's thread.
+//! A participant's events arrive in the order in which they happened, on its worker's thread.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use crate::codec::Codec;
 use crate::track::Quality;
 
-/// Receives the events of all workers. Called on the workers' threads between packets: it must not block, so it normally
-/// puts the event into a channel.
+/// Receives all workers' events. Called on the workers' threads between packets, so it must not block: normally it puts
+/// the event into a channel.
 pub trait EventSink: Send + Sync + 'static {
-    /// Takes an event.
+    /// Receives an event.
     fn handle(&self, event: Event);
 }
 
@@ -23,165 +23,170 @@ impl<F: Fn(Event) + Send + Sync + 'static> EventSink for F {
     }
 }
 
-/// Something that happened in a room.
+/// Event in a room.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// It concerns one participant.
+    /// Concerns one participant.
     Peer {
-        /// The name of the room.
+        /// The room's name.
         room: NamespacedRoom,
-        /// The sid of the participant.
+        /// The participant's sid.
         peer: ParticipantSid,
-        /// What happened to the participant.
+        /// Event of the participant.
         event: PeerEvent,
     },
-    /// It concerns the room.
+    /// Concerns the room.
     Room {
-        /// The name of the room.
+        /// The room's name.
         room: NamespacedRoom,
-        /// What happened in the room.
+        /// Event of the room.
         event: RoomEvent,
     },
 }
 
-/// Something that happened to one participant.
+/// Event that concerns one participant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerEvent {
-    /// The answer to a client's offer, to be sent as `SignalResponse.answer`. Participants whose tracks it brings for the
-    /// first time have been announced before [`PeerCommand::Subscribe`](crate::PeerCommand::Subscribe) was sent.
+    /// Answer to a client's offer, to be sent as `SignalResponse.answer`. Participants whose tracks it contains for the
+    /// first time were announced before [`PeerCommand::Subscribe`](crate::PeerCommand::Subscribe) was sent.
     Answered {
-        /// The `id` of the offer.
+        /// `id` of the offer.
         offer_id: u32,
-        /// The SDP text.
+        /// SDP text.
         sdp: String,
-        /// For every section that the server sends on: its mid and the track's sid. Empty in dual mode.
+        /// Mid and track sid for every section that the server sends on. Empty in dual mode.
         mid_to_track_id: Vec<(String, TrackSid)>,
     },
-    /// An offer of the subscriber connection in dual mode, to be sent as `SignalResponse.offer`. At most one is unanswered.
+    /// Offer for the subscriber connection in dual mode, to be sent as `SignalResponse.offer`. At most one is
+    /// unanswered.
     Offered {
-        /// The `id` of the offer: 1 and up for each peer.
+        /// `id` of the offer: counts from 1 for each peer.
         offer_id: u32,
-        /// The SDP text.
+        /// SDP text.
         sdp: String,
-        /// For every section that the server sends on: its mid and the track's sid.
+        /// Mid and track sid for every section that the server sends on.
         mid_to_track_id: Vec<(String, TrackSid)>,
     },
-    /// Single mode: the client is to make an offer with this many more receiving sections; 0 and 0 asks for any offer. To be
-    /// sent as `SignalResponse.media_sections_requirement`.
+    /// Single mode: the client should make an offer with this many more receiving sections; 0 and 0 requests any offer.
+    /// To be sent as `SignalResponse.media_sections_requirement`.
     MediaSectionsRequired {
         /// Missing audio sections.
         num_audios: u32,
         /// Missing video sections.
         num_videos: u32,
     },
-    /// ICE and DTLS of the primary connection are up for the first time: the participant is ACTIVE.
+    /// ICE and DTLS of the primary connection are established for the first time: the participant is ACTIVE.
     Connected,
-    /// Nothing has arrived on a connection for 10 seconds.
+    /// No packet has arrived on a connection for 10 seconds.
     Interrupted,
     /// Packets arrive again after [`PeerEvent::Interrupted`].
     Recovered,
-    /// The participant's media cannot continue. Its transports are closed, except after [`FailureReason::Silent`], where a
-    /// resume can still save them. The peer stays known until [`PeerCommand::Remove`](crate::PeerCommand::Remove).
+    /// The participant's media cannot continue. Its transports are closed, except after [`FailureReason::Silent`], from
+    /// which a resume can still recover. The peer stays known until
+    /// [`PeerCommand::Remove`](crate::PeerCommand::Remove).
     Failed(FailureReason),
-    /// The answer to [`PeerCommand::Resume`](crate::PeerCommand::Resume).
+    /// Answer to [`PeerCommand::Resume`](crate::PeerCommand::Resume).
     Resumed {
-        /// The last sequence number of a reliable message that arrived from this client, for
-        /// `ReconnectResponse.last_message_seq`; 0 if none did.
+        /// Sequence number of the last reliable message from this client, for `ReconnectResponse.last_message_seq`; 0
+        /// if none arrived.
         last_message_seq: u32,
     },
-    /// A track of this participant has a negotiated media section. It may not have sent anything yet.
+    /// This participant's track has a negotiated media section. It may not have sent anything yet.
     TrackPublished {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The mid of its section, for `TrackInfo.mid`.
+        /// Mid of its section, for `TrackInfo.mid`.
         mid: String,
-        /// The codec that the answer asks for.
+        /// Codec that the answer requests.
         codec: Codec,
-        /// The layers that the section announces, worst first; only `Low` without simulcast.
+        /// Layers that the section announces, worst first; only `Low` without simulcast.
         layers: Vec<Quality>,
     },
-    /// A track of this participant has a negotiated media section in a backup codec, besides that in its first codec.
+    /// This participant's track has a negotiated media section in a backup codec, in addition to its first codec.
     BackupPublished {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The mid of the section.
+        /// Mid of the section.
         mid: String,
-        /// The codec that the answer asks for.
+        /// Codec that the answer requests.
         codec: Codec,
-        /// The layers that the section announces, worst first; only `Low` without simulcast.
+        /// Layers that the section announces, worst first; only `Low` without simulcast.
         layers: Vec<Quality>,
     },
     /// A backup codec of this participant's track was ended by the client's offer, or cannot be published. It can be announced again.
     BackupEnded {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The backup codec that is not sent any more.
+        /// Backup codec that is no longer sent.
         codec: Codec,
     },
-    /// A track of this participant was ended by the client's offer: its section sends no more, that of its first codec if it has several.
+    /// The client's offer ended this participant's track: its section, or its first codec's section if it has several,
+    /// no longer sends.
     TrackEnded(TrackSid),
-    /// An announced track of this participant cannot be published: its client offers it only with codecs that are not forwarded.
+    /// This participant's announced track cannot be published: its client offers it only with codecs that are not
+    /// forwarded.
     TrackRefused(TrackSid),
-    /// A participant subscribed to this participant's track, for the first time (`track_subscribed`).
+    /// This participant's track got its first subscriber (`track_subscribed`).
     TrackSubscribed(TrackSid),
-    /// The first frame of a video is sent to this participant. Reported once for each time that a track is subscribed, unless
-    /// the track was muted in between.
+    /// A video's first frame is sent to this participant. Reported once per subscription, unless the track was muted in
+    /// between.
     FirstFrame {
         /// Time since the track was published and subscribed.
         after: Duration,
     },
-    /// This participant sent a user message, and [`Command::ReportMessages`](crate::Command::ReportMessages) asks for it.
+    /// This participant sent a user message, and [`Command::ReportMessages`](crate::Command::ReportMessages) is
+    /// enabled.
     MessageSent(SentMessage),
-    /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`), or the publisher
-    /// does not send the one that it could have. That may still come.
+    /// This participant's subscription cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`), or
+    /// the publisher does not send a codec that it could receive. That may change later.
     CodecUnsupported(TrackSid),
-    /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). Publishers with dynacast follow
-    /// that, and announce a backup codec that is used for the first time.
+    /// Qualities of this participant's track that subscribers use (`subscribed_quality_update`). Publishers with
+    /// dynacast follow it, and announce a backup codec that is used for the first time.
     SubscribedQuality {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// The first codec of the track, and its backup codecs.
+        /// The track's first codec, and its backup codecs.
         codecs: Vec<CodecUse>,
     },
-    /// A video that this participant receives was paused or resumed for want of bandwidth (`stream_state_update`).
+    /// A video that this participant receives was paused or resumed because of its bandwidth (`stream_state_update`).
     StreamStateChanged {
-        /// The sid of the publisher.
+        /// The publisher's sid.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// Whether nothing is sent.
+        /// Whether sending is paused.
         is_paused: bool,
     },
 }
 
-/// Which qualities of a track subscribers use in one of its codecs.
+/// Use of a track's qualities in one of its codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecUse {
-    /// One of the codecs that the publisher has offered.
+    /// Codec that the publisher has offered.
     pub codec: Codec,
-    /// For each quality from the lowest, whether it is used.
+    /// Whether each quality is used, from the lowest.
     pub enabled: [bool; 3],
 }
 
-/// A user message of a participant, which was forwarded to the others.
+/// A participant's user message that was forwarded to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
     /// Reliable or lossy.
     pub kind: DataKind,
-    /// The topic, if any.
+    /// Topic, if any.
     pub topic: Option<String>,
-    /// The content of the user packet.
+    /// Payload of the user packet.
     pub payload: Vec<u8>,
-    /// Who receives it.
+    /// Its receivers.
     pub to: Receivers,
 }
 
-/// The participants that a message is for; all of the room if none is named.
+/// Receivers of a message; the whole room if none is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Receivers {
-    /// The identities of the participants.
+    /// The participants' identities.
     pub identities: Vec<String>,
-    /// Their sids, by which old clients name them.
+    /// Their sids, by which old clients address them.
     pub sids: Vec<String>,
 }
 
@@ -196,41 +201,41 @@ impl Receivers {
     }
 }
 
-/// Why a participant's media cannot continue.
+/// Reason why a participant's media cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureReason {
-    /// An offer or answer could not be used.
+    /// An offer or answer was invalid.
     Negotiation,
     /// The client did not answer an offer within 15 seconds.
     AnswerTimeout,
-    /// Nothing has arrived for 15 seconds. The transports are kept for a resume.
+    /// No packet has arrived for 15 seconds. The transports are kept for a resume.
     Silent,
     /// The client closed the connection, or DTLS failed.
     Closed,
     /// The worker has no capacity for the peer.
     Capacity,
-    /// The client caused more commands than wait for a worker.
+    /// The client caused more commands than a worker queues.
     TooManyCommands,
-    /// The client opened more data channels than it may, or one with a name that is too long.
+    /// The client opened too many data channels, or used too long a name.
     Channels,
 }
 
-/// Something that happened in a room.
+/// Event that concerns a room.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RoomEvent {
-    /// Participants whose speaking changed; nothing is said of the others. Every 400 ms at most.
+    /// Participants whose speaking changed; all others are unchanged. At most every 400 ms.
     SpeakersChanged(Vec<Speaker>),
-    /// Connection qualities that changed. Every 5 seconds at most.
+    /// Connection qualities that changed. At most every 5 seconds.
     ConnectionQuality(Vec<PeerQuality>),
-    /// What the participants' publications sent in the last second, measured from the packets. Participants that sent
+    /// Bitrates of the participants' publications in the last second, measured from the packets. Participants that sent
     /// nothing in this and in the previous second are left out.
     PublishRates(Vec<PublishRate>),
 }
 
-/// A participant that began or ceased to speak, or speaks at another level.
+/// Participant that started or stopped speaking, or speaks at another level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speaker {
-    /// The sid of the participant.
+    /// The participant's sid.
     pub peer: ParticipantSid,
     /// Loudness from 0 to 1, in steps of 1/8.
     pub level: f32,
@@ -238,35 +243,35 @@ pub struct Speaker {
     pub is_active: bool,
 }
 
-/// The quality of a participant's connection.
+/// A participant's connection quality.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerQuality {
-    /// The sid of the participant.
+    /// The participant's sid.
     pub peer: ParticipantSid,
-    /// The class of its quality.
+    /// Quality class.
     pub quality: ConnectionQuality,
-    /// An estimate of the mean opinion score, 1 to 4.5.
+    /// Estimated mean opinion score, 1 to 4.5.
     pub score: f32,
 }
 
-/// Classes of connection quality, as LiveKit has them.
+/// Classes of connection quality, as in LiveKit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConnectionQuality {
-    /// Media that should arrive does not.
+    /// Expected media does not arrive.
     Lost,
     /// Loss or delay disturb the call.
     Poor,
     /// Loss or delay are noticeable.
     Good,
-    /// Nothing is noticeable.
+    /// Neither is noticeable.
     Excellent,
 }
 
-/// What a participant's publications sent in one second.
+/// Bitrate of a participant's publications in one second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishRate {
-    /// The sid of the publisher.
+    /// The publisher's sid.
     pub peer: ParticipantSid,
-    /// Received RTP bytes of all its published tracks and layers, in kilobits a second.
+    /// Received RTP bitrate of all its published tracks and layers, in kilobits per second.
     pub kbps: u32,
 }

@@ -1,34 +1,38 @@
-//! The packet side of the embedded media plane: WebRTC transports and selective forwarding.
+//! Selective forwarding unit (SFU) of the embedded media plane: WebRTC transports, and packet forwarding between them.
 //!
-//! Media workers are threads, each with a UDP port of its own. A participant lives on one worker, with its transports and all
-//! that is sent to it, and a room on as many workers as it needs. A packet crosses to each other worker of the room once; it
-//! waits for no lock. The control side (signalling, admission, permissions) decides; it sends [`Command`]s to the workers of a
-//! room and receives [`Event`]s. No packet waits for it.
+//! Media workers are threads, each with a UDP port. A participant lives on one worker, with its transports and
+//! subscriptions; a room spans as many workers as it needs. A packet crosses to each other worker in the room once,
+//! without waiting for a lock.
 //!
-//! # Reading order
+//! The control side (signalling, admission, permissions) makes the decisions. It sends [`Command`]s to a room's workers
+//! and receives [`Event`]s. No packet waits for it.
 //!
-//! The interface comes first:
+//! # Map
 //!
-//! 1. [`Command`] and [`Event`]: what the control side sends and receives, with the order of commands in the life of a connection;
-//!    [`config`] (ports, addresses, limits), [`track`] and [`codec`]; [`recorder`]: receivers of tracks in this process;
-//!    [`snapshot`]: the state of participants, for inspection.
-//! 2. `workers`, `room`, `placement` and `queue`: the media workers of a process, which of them a room is on, and the way of commands
-//!    to them. `notice` and `mirror`: what workers of a room tell each other, and how packets cross.
-//! 3. `driver`: the threads, sockets and clocks around the workers.
+//! The interface:
+//!
+//! 1. [`Command`] and [`Event`]: everything that passes between the control side and the workers, with the order of
+//!    commands in a connection's life. [`config`]: ports, addresses, limits. [`track`] and [`codec`]: published media.
+//!    [`recorder`]: receivers of tracks in this process. [`snapshot`]: participants' state, for inspection.
+//! 2. `workers`, `room`, `placement`, `queue`: a process's media workers, their assignment to rooms, and the queues of
+//!    commands to them. `notice` and `mirror`: messages and packets between a room's workers.
+//! 3. `driver`: threads, sockets and clocks around the workers.
 //!
 //! A worker without its driver is a state machine without I/O:
 //!
-//! 4. `worker`: rooms, participants and tracks, and the path of a packet through them (`worker/receive.rs`, `worker/send.rs`).
-//! 5. `transport`: one peer connection, around str0m, which is a state machine without I/O as well.
+//! 4. `worker`: rooms, participants and tracks, and a packet's way through them. Its head describes that way.
+//! 5. `transport`: one peer connection, around str0m, which has no I/O either.
 //!
-//! Both are built on values that know no connection:
+//! Both use values that know no connection:
 //!
-//! 6. `adapt`: reading and rewriting packets, per codec.
-//! 7. `allocate`: which layers fit into a receiver's bandwidth, and what is requested of publishers. `measure`: bitrates, loss, speech.
-//! 8. `sdp`: session descriptions as text. `data`: messages between participants. [`packetize`] and [`bits`]: RTP payloads for sources
-//!    without WebRTC, and their fields.
+//! 6. `adapt`: reading and rewriting packets, per codec. `packet` and `dropped`: a packet with its track, and the
+//!    reasons for not forwarding it.
+//! 7. `allocate`: the layers that a receiver gets, and requests to publishers; its head describes an allocation.
+//!    `measure`: bitrates, loss, speech.
+//! 8. `sdp`: session descriptions as text. `data`: messages between participants. [`packetize`] and [`bits`]: RTP
+//!    payloads for sources without WebRTC, and their bit fields.
 
-// The support of the tests in `tests/` is also that of the unit tests.
+// The fixtures of `tests/` also serve the unit tests, and name the crate as an outside user would.
 #[cfg(test)]
 extern crate self as conclave_sfu;
 
@@ -58,7 +62,7 @@ mod transport;
 mod worker;
 mod workers;
 
-/// The state machine of a worker, without threads and sockets: for tests and fuzzing.
+/// A worker's state machine without threads and sockets, for tests and fuzzing.
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod machine {
     pub use crate::mirror::{RingReader, WorkerId};

@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use crate::event::ConnectionQuality;
 
-/// Measures the bitrate of a stream over periods of about a second.
+/// Measures a stream's bitrate over periods of about a second.
 #[derive(Debug, Clone)]
 pub struct RateMeter {
     since: Instant,
     bytes: u64,
-    /// The bitrate of the last full period, in bits per second.
+    /// Bitrate of the last full period, in bits per second.
     pub bits_per_second: u64,
-    /// The mean bitrate, in which each period counts a third and all before it the rest: a key frame alone, which can double a
-    /// period, hardly changes it. After a pause it begins anew.
+    /// Moving average, in which each period counts one third: a single key frame, which can double a period's bitrate,
+    /// changes it little. Starts anew after a pause. In bits per second.
     pub mean_bits_per_second: u64,
-    /// The highest bitrate of the last periods: each one after it takes an eighth of the difference off. After a pause it begins anew.
+    /// Peak bitrate, which falls by an eighth of the difference per period. Starts anew after a pause. In bits per
+    /// second.
     pub peak_bits_per_second: u64,
     /// Packets since the start.
     pub packets: u64,
@@ -39,19 +40,21 @@ impl RateMeter {
         self.packets += 1;
     }
 
-    /// Returns the bitrate of the last full period in kilobits a second.
+    /// Returns the last full period's bitrate in kilobits per second.
     pub fn kbps(&self) -> u32 {
         kilobits(self.bits_per_second)
     }
 
-    /// Ends the period now and starts the next one. Does nothing in the first tenth of a second of a period.
+    /// Ends the period now and starts the next one. Does nothing in a period's first 100 ms.
     pub fn roll(&mut self, now: Instant) {
         const SHORTEST: Duration = Duration::from_millis(100);
         let elapsed = now.saturating_duration_since(self.since);
+        // Over a shorter time, a single packet would look like a high bitrate.
         if elapsed < SHORTEST {
             return;
         }
         let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        // An average with the zeros of a pause would underestimate the stream for several seconds.
         let was_paused = self.bits_per_second == 0;
         self.bits_per_second = self.bytes.saturating_mul(8000) / milliseconds;
         let mean = (self
@@ -79,7 +82,7 @@ impl RateMeter {
     }
 }
 
-/// Returns a bitrate in kilobits a second.
+/// Converts a bitrate to kilobits per second.
 pub fn kilobits(bits_per_second: u64) -> u32 {
     u32::try_from(bits_per_second / 1000).unwrap_or(u32::MAX)
 }
@@ -87,20 +90,20 @@ pub fn kilobits(bits_per_second: u64) -> u32 {
 /// Loss and delay of a connection, smoothed over some seconds.
 #[derive(Debug, Clone, Default)]
 pub struct LinkQuality {
-    /// The share of lost packets in the worse direction, 0 to 1.
+    /// Share of lost packets in the worse direction, 0 to 1.
     loss: f32,
-    /// The last round-trip time.
+    /// Last round-trip time.
     pub round_trip: Option<Duration>,
 }
 
-/// How much of the smoothed loss the last second is.
+/// Weight of the last second in the smoothed loss.
 const WEIGHT: f32 = 0.3;
 
-/// The best score of an Opus call: E-model's R of 93.2.
+/// Best score of an Opus call: the E-model's default R of 93.2.
 const BEST_R: f32 = 93.2;
 
 impl LinkQuality {
-    /// Adds what a second of the connection was like.
+    /// Adds the measurements of one second.
     pub fn observe(&mut self, loss: f32, round_trip: Option<Duration>) {
         self.loss += (loss - self.loss) * WEIGHT;
         self.round_trip = round_trip.or(self.round_trip);
@@ -109,8 +112,10 @@ impl LinkQuality {
     /// Returns the estimated mean opinion score, 1 to 4.5, by a simplified E-model (ITU-T G.107).
     pub fn score(&self) -> f32 {
         let one_way = self.round_trip.unwrap_or_default().as_secs_f32() * 1000.0 / 2.0;
+        // The E-model's threshold in milliseconds, above which delay disturbs a conversation.
         let late = (one_way - 177.3).max(0.0);
         let r = (BEST_R - 0.024 * one_way - 0.11 * late - 30.0 * (1.0 + 15.0 * self.loss).ln())
+            // R without loss, minus the impairments by delay and by loss; the scale of R ends at 100.
             .clamp(0.0, 100.0);
         1.0 + 0.035 * r + 7e-6 * r * (r - 60.0) * (100.0 - r)
     }
@@ -118,6 +123,7 @@ impl LinkQuality {
     /// Returns the class of a score.
     pub fn class(score: f32) -> ConnectionQuality {
         match score {
+            // Near the highest possible score, 4.4.
             score if score >= 4.2 => ConnectionQuality::Excellent,
             score if score >= 3.6 => ConnectionQuality::Good,
             _ => ConnectionQuality::Poor,
@@ -125,28 +131,29 @@ impl LinkQuality {
     }
 }
 
-/// How much sound makes a window of the detection, in milliseconds.
+/// Length of audio in a detection window, in milliseconds.
 pub const WINDOW_MILLISECONDS: u32 = 400;
 
-/// Packets at least this loud count as speech, in dBov.
+/// Minimum level of a packet with speech, in dBov.
 const ACTIVE_DBOV: i8 = -35;
 
-/// How much of a window must be speech, in percent.
+/// Minimum share of speech in a window, in percent.
 const ACTIVE_PERCENT: u32 = 40;
 
-/// How long the sound in the first packet is assumed to be, in milliseconds: that of WebRTC's audio packets.
+/// Assumed length of the first packet in milliseconds: the usual length of WebRTC's audio packets.
 const PACKET_MILLISECONDS: u32 = 20;
 
-/// After what time without a packet nothing is heard any more: two windows.
+/// Time without packets after which a track counts as silent: two windows.
 const SILENCE: Duration = Duration::from_millis(2 * WINDOW_MILLISECONDS as u64);
 
-/// The levels that are reported are multiples of one over this.
+/// Reported levels are multiples of one divided by this.
 const LEVEL_STEPS: f32 = 8.0;
 
-/// Detects whether one audio track is speech.
+/// Detects speech in an audio track.
 ///
-/// A window is full when the packets in it span 400 ms by their timestamps, as with LiveKit's server: a packet counts for the time since
-/// the one before it. Clients send next to nothing in silence (DTX), so that a short sound after it still fills a window.
+/// A window is full when its packets span 400 ms by their timestamps, as in LiveKit's server: a packet counts for the
+/// time since the previous one. Clients send almost nothing during silence (DTX), so a short noise after it still fills
+/// a window.
 #[derive(Debug, Clone, Default)]
 pub struct SpeechDetector {
     last: Option<(u32, Instant)>,
@@ -157,13 +164,14 @@ pub struct SpeechDetector {
 }
 
 impl SpeechDetector {
-    /// Adds the level of a packet, in dBov: 0 is the loudest, -127 silence.
+    /// Adds a packet's level in dBov: 0 is the loudest, -127 silence.
     pub fn observe(&mut self, dbov: i8, timestamp: u32, clock_rate: u32, now: Instant) {
         let Some(milliseconds) = self.milliseconds_until(timestamp, clock_rate) else {
             return;
         };
         self.last = Some((timestamp, now));
         self.heard_milliseconds += milliseconds;
+        // Quieter packets count as time in the window, so they lower the share of speech.
         if dbov >= ACTIVE_DBOV {
             self.loud_milliseconds += milliseconds;
             self.loudest_dbov = Some(self.loudest_dbov.map_or(dbov, |loudest| loudest.max(dbov)));
@@ -173,7 +181,7 @@ impl SpeechDetector {
         }
     }
 
-    /// Returns the level from 0 to 1 in steps, 0 if the track is not speech.
+    /// Returns the level from 0 to 1 in steps; 0 without speech.
     pub fn level(&mut self, now: Instant) -> f32 {
         if self
             .last
@@ -184,6 +192,7 @@ impl SpeechDetector {
                 self.loud_milliseconds,
                 self.loudest_dbov,
             ) = (0, 0, None);
+            // With DTX, a client may send nothing at all in silence, so no window would ever end.
             self.smoothed = 0.0;
         }
         if self.smoothed < linear(ACTIVE_DBOV) {
@@ -192,13 +201,14 @@ impl SpeechDetector {
         (self.smoothed * LEVEL_STEPS).ceil() / LEVEL_STEPS
     }
 
-    /// Returns the time from the last packet to this one, at most a window; `None` for one that is late.
+    /// Returns the time from the last packet to this one, at most a window; `None` for a late packet.
     fn milliseconds_until(&self, timestamp: u32, clock_rate: u32) -> Option<u32> {
         let Some((last, _)) = self.last else {
             return Some(PACKET_MILLISECONDS);
         };
         let ticks = timestamp.wrapping_sub(last);
         let milliseconds = u64::from(ticks) * 1_000 / u64::from(clock_rate.max(1));
+        // Timestamps wrap: a difference in the upper half is a packet from the past.
         let is_later = (1..=u32::MAX / 2).contains(&ticks);
         is_later.then(|| {
             u32::try_from(milliseconds)
@@ -209,12 +219,13 @@ impl SpeechDetector {
 
     fn end_window(&mut self) {
         let is_speech = self.loud_milliseconds * 100 >= WINDOW_MILLISECONDS * ACTIVE_PERCENT;
+        // Loudness counts in proportion to its length, so that a click is not as loud as a sentence.
         let share = f32::min(
             self.loud_milliseconds as f32 / WINDOW_MILLISECONDS as f32,
             1.0,
         );
         self.smoothed = match self.loudest_dbov.filter(|_| is_speech) {
-            // An average over two windows.
+            // A moving average over two windows.
             Some(loudest) => self.smoothed + (linear(loudest) * share - self.smoothed) * 2.0 / 3.0,
             None => 0.0,
         };
@@ -239,6 +250,7 @@ mod tests {
         let start = Instant::now();
         let mut meter = RateMeter::new(start);
         for _ in 0..100 {
+            // 100 packets with 1,250 bytes are a megabit.
             meter.add(1250);
         }
         meter.roll(start + Duration::from_secs(1));
@@ -280,6 +292,7 @@ mod tests {
 
     fn class(loss: f32, round_trip: u64) -> ConnectionQuality {
         let mut quality = LinkQuality::default();
+        // Long enough for the smoothed loss to reach its final value.
         (0..30).for_each(|_| quality.observe(loss, Some(Duration::from_millis(round_trip))));
         LinkQuality::class(quality.score())
     }
@@ -295,10 +308,10 @@ mod tests {
 
     const CLOCK_RATE: u32 = 48_000;
 
-    /// A microphone whose packets follow each other in the time of a test.
+    /// A microphone whose packets follow each other on the test's clock.
     struct Microphone {
         detector: SpeechDetector,
-        begun: Instant,
+        start: Instant,
         milliseconds: u32,
     }
 
@@ -306,20 +319,20 @@ mod tests {
         fn new() -> Self {
             Self {
                 detector: SpeechDetector::default(),
-                begun: Instant::now(),
+                start: Instant::now(),
                 milliseconds: 0,
             }
         }
 
         fn now(&self) -> Instant {
-            self.begun + Duration::from_millis(self.milliseconds.into())
+            self.start + Duration::from_millis(self.milliseconds.into())
         }
 
-        /// Sends so many packets of this level, each so long after the one before it.
+        /// Sends packets with this level, one every `milliseconds`.
         fn send(&mut self, packets: usize, dbov: i8, milliseconds: u32) {
             for _ in 0..packets {
                 self.milliseconds += milliseconds;
-                // Timestamps begin anywhere, and wrap.
+                // Timestamps start anywhere, and wrap.
                 let timestamp =
                     (u32::MAX - 48_000).wrapping_add(self.milliseconds * CLOCK_RATE / 1_000);
                 self.detector
@@ -336,9 +349,11 @@ mod tests {
     #[test]
     fn speech_is_loud_for_a_part_of_the_window() {
         for (loud, dbov, is_speech) in [
+            // 40 % of a window's 20 packets are 8.
             (7, -10, false),
             (20, -50, false),
             (8, -10, true),
+            // The threshold is -35 dBov.
             (20, -36, false),
             (20, -30, true),
         ] {
@@ -385,6 +400,7 @@ mod tests {
         microphone.send(20, -127, 20);
         assert!(microphone.level().abs() < f32::EPSILON);
         microphone.send(20, -10, 20);
+        // Silence starts after 800 ms without a packet.
         microphone.milliseconds += 799;
         assert!(microphone.level() > 0.0);
         microphone.milliseconds += 1;
@@ -401,6 +417,7 @@ mod tests {
             (20, 20),
             "the late one is ignored"
         );
+        // A minute after the first packet, which counts as one window at most.
         detector.observe(-10, 48_000 * 60, CLOCK_RATE, now);
         let level = detector.level(now);
         assert!(level > 0.0 && level <= 1.0, "{level}");

@@ -1,4 +1,4 @@
-//! A media packet between its track and the receivers of that.
+//! A media packet between its track and the track's receivers.
 
 use std::borrow::Cow;
 
@@ -9,37 +9,38 @@ use str0m::rtp::ExtensionValues;
 use crate::adapt::MediaPacket;
 use crate::recorder::SenderReport;
 
-/// What a payload type of the publisher stands for.
+/// Meaning of a publisher's payload type.
 #[derive(Debug, Clone, Copy)]
 pub struct Incoming {
-    /// The codec and its parameters.
+    /// Codec with its parameters.
     pub params: PayloadParams,
-    /// Whether the packets hold earlier sound as well.
+    /// Whether packets also contain earlier audio (RED).
     pub is_red: bool,
 }
 
-/// A packet on its way to the receivers of a layer.
+/// A packet on its way to a layer's receivers.
 pub struct Packet<'a> {
-    /// The payload, and what the forwarding has read from it.
+    /// The payload, and the properties that forwarding depends on.
     pub media: MediaPacket,
-    /// What its payload type stands for.
+    /// Meaning of its payload type.
     pub incoming: Incoming,
-    /// The payload type of the publisher.
+    /// The publisher's payload type.
     pub payload_type: Pt,
-    /// Whether it is the last one of a picture of video.
+    /// Whether it is the last packet of a video frame.
     pub is_last: bool,
-    /// Whether its source has several layers.
+    /// Whether its SSRC carries several layers.
     pub is_layered: bool,
-    /// The header extensions.
+    /// Header extensions.
     pub extensions: Cow<'a, ExtensionValues>,
-    /// The last sender report of the layer.
+    /// The layer's last sender report.
     pub report: Option<SenderReport>,
 }
 
 impl Packet<'_> {
-    /// Returns a copy for other threads. It shares the payload, and has only those header extensions that receivers get.
+    /// Returns a copy for other threads. It shares the payload, and contains only header extensions that receivers get.
     pub fn detached(&self) -> Packet<'static> {
         let extensions = ExtensionValues {
+            // Extensions such as transport-wide sequence numbers belong to the publisher's connection.
             audio_level: self.extensions.audio_level,
             voice_activity: self.extensions.voice_activity,
             user_values: self.extensions.user_values.clone(),

@@ -1,8 +1,8 @@
-//! RTP payloads of H.264 (RFC 6184) from NAL units.
+//! RTP payloads for H.264 (RFC 6184) from NAL units.
 
 use std::sync::Arc;
 
-/// The largest payload that is made, in bytes: with RTP, SRTP, UDP and IP headers it fits into the packets of every network.
+/// Maximum payload size in bytes: with RTP, SRTP, UDP and IP headers, packets fit into every network.
 const MAX_PAYLOAD: usize = 1_180;
 
 const TYPE_MASK: u8 = 0x1f;
@@ -15,18 +15,20 @@ const FU_A: u8 = 28;
 const FU_START: u8 = 0x80;
 const FU_END: u8 = 0x40;
 
-/// Returns the payloads of one frame. Small units that follow each other share a packet, large ones are split; delimiters and
-/// filler are left out.
+/// Returns a frame's payloads. Consecutive small units share a packet, large ones are fragmented; access unit
+/// delimiters and filler are left out.
 pub fn h264<'a>(units: impl IntoIterator<Item = &'a [u8]>) -> Vec<Arc<[u8]>> {
     let mut payloads = Vec::new();
     let mut small: Vec<&[u8]> = Vec::new();
     let mut bytes = 1;
     for unit in units.into_iter().filter(|unit| is_sent(unit)) {
+        // Each aggregated unit follows its size in two bytes.
         let fits = bytes + 2 + unit.len() <= MAX_PAYLOAD;
         if !fits {
             payloads.extend(aggregate(&small));
             (small, bytes) = (Vec::new(), 1);
         }
+        // The units before it have been flushed, so the order is kept.
         if unit.len() > MAX_PAYLOAD {
             payloads.extend(fragment(unit));
         } else {
@@ -41,11 +43,12 @@ pub fn h264<'a>(units: impl IntoIterator<Item = &'a [u8]>) -> Vec<Arc<[u8]>> {
 fn is_sent(unit: &[u8]) -> bool {
     unit.first().is_some_and(|header| {
         let kind = header & TYPE_MASK;
+        // Types from 24 on exist only in RTP.
         (1..STAP_A).contains(&kind) && kind != ACCESS_UNIT_DELIMITER && kind != FILLER
     })
 }
 
-/// Puts units into one packet. A single unit is its own payload.
+/// Aggregates units into one packet (STAP-A). A single unit is its own payload.
 fn aggregate(units: &[&[u8]]) -> Option<Arc<[u8]>> {
     let [first, rest @ ..] = units else {
         return None;
@@ -57,17 +60,18 @@ fn aggregate(units: &[&[u8]]) -> Option<Arc<[u8]>> {
         .iter()
         .filter_map(|unit| unit.first())
         .map(|header| header & IMPORTANCE_MASK)
+        // The aggregate has its most important unit's priority (RFC 6184, section 5.7).
         .max();
     let mut payload = vec![importance.unwrap_or_default() | STAP_A];
     for unit in units {
-        // Units in a packet are shorter than it.
+        // Cannot fail: units in a packet are shorter than the packet.
         payload.extend(u16::try_from(unit.len()).unwrap_or_default().to_be_bytes());
         payload.extend(*unit);
     }
     Some(payload.into())
 }
 
-/// Splits a unit into packets.
+/// Splits a unit into fragments (FU-A).
 fn fragment(unit: &[u8]) -> Vec<Arc<[u8]>> {
     let Some((header, body)) = unit.split_first() else {
         return Vec::new();
@@ -91,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Puts the units together again, as a receiver does.
+    /// Reassembles the units, as a receiver does.
     fn receive(payloads: &[Arc<[u8]>]) -> Vec<Vec<u8>> {
         let mut units: Vec<Vec<u8>> = Vec::new();
         for payload in payloads {

@@ -1,8 +1,8 @@
-//! The way of instructions to a worker: commands of the control side, and what other workers of a room tell.
+//! Queue of instructions to a worker: commands from the control side, and notices from a room's other workers.
 //!
-//! Instructions of one room keep their order, and rooms take turns. What clients cause is bounded: a change of the same thing replaces
-//! the one that waits (the newest offer of a participant, say), and a participant with too many others fails. Commands of the server
-//! are never lost.
+//! A room's instructions keep their order; rooms are served round-robin. The work that clients can cause is limited: a
+//! command replaces a queued command for the same thing (such as a participant's offer), and a participant with too
+//! many other commands fails. The server's own commands are never lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,56 +16,56 @@ use crate::event::FailureReason;
 use crate::notice::Instruction;
 use crate::transport::TrackKey;
 
-/// How many commands wait that one participant has caused, beside those that replace each other.
-const WAITING_OF_PEER: usize = 1024;
+/// Maximum queued commands per participant. Commands that replace each other do not count.
+const MAX_PEER_COMMANDS: usize = 1024;
 
-/// How many bytes of session descriptions wait. Beyond it no room has more than its share.
-const WAITING_SDP_BYTES: usize = 32 * 1024 * 1024;
+/// Total bytes of queued session descriptions, beyond which each room is limited to its fair share.
+const MAX_SDP_BYTES: usize = 32 * 1024 * 1024;
 
-/// An instruction and the room that it is for.
+/// Instruction, with the room that it is for.
 pub struct RoomInstruction {
     pub room: NamespacedRoom,
     pub instruction: Instruction,
 }
 
-/// What waits for a worker.
+/// A worker's queue.
 #[derive(Default)]
-pub struct WorkerQueue(Mutex<Waiting>);
+pub struct WorkerQueue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     instructions: RoundRobin<NamespacedRoom, Instruction>,
-    /// The mirrors for which packets of other workers wait.
+    /// Mirrors for which packets from other workers wait.
     ready: Vec<TrackKey>,
-    /// Where the commands are that a newer one replaces.
-    slots: HashMap<Slot, u64>,
-    /// How many of the others there are of each participant.
+    /// Positions of commands that a newer one would replace.
+    slots: HashMap<CommandSlot, u64>,
+    /// Number of other commands per participant.
     counts: Counts<ParticipantSid>,
-    /// The participants that fail because they had too many, with their rooms.
+    /// Participants that fail because they had too many commands, with their rooms.
     refused: HashMap<ParticipantSid, NamespacedRoom>,
-    /// The bytes of session descriptions of each room.
+    /// Bytes of session descriptions per room.
     sdp_bytes: Counts<NamespacedRoom>,
     is_closed: bool,
 }
 
-/// What became of a command.
+/// Outcome of adding a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pushed {
-    /// The command waits in the queue.
-    Waits,
-    /// It is dropped, as its participant has caused too many.
+pub enum PushOutcome {
+    /// The command is queued.
+    Queued,
+    /// It is dropped, because its participant has caused too many.
     Refused,
-    /// It is dropped, as there is no worker any more.
+    /// It is dropped, because the worker has ended.
     Closed,
 }
 
 impl WorkerQueue {
     /// Adds an instruction.
-    pub fn push(&self, room: &NamespacedRoom, instruction: impl Into<Instruction>) -> Pushed {
+    pub fn push(&self, room: &NamespacedRoom, instruction: impl Into<Instruction>) -> PushOutcome {
         self.0.lock().push(room, instruction.into())
     }
 
-    /// Adds what another worker tells, in order, and the mirrors for which it has packets.
+    /// Adds notices from another worker, in order, and the mirrors for which it has packets.
     pub fn extend(
         &self,
         told: impl Iterator<Item = RoomInstruction>,
@@ -73,6 +73,7 @@ impl WorkerQueue {
     ) {
         let mut waiting = self.0.lock();
         for RoomInstruction { room, instruction } in told {
+            // If the worker has ended, notices are dropped silently: the room's other workers continue.
             waiting.push(&room, instruction);
         }
         if !waiting.is_closed {
@@ -80,40 +81,43 @@ impl WorkerQueue {
         }
     }
 
-    /// Takes the next instruction: of the room whose turn it is.
+    /// Removes and returns the next instruction, from the room that is next in round-robin order.
     pub fn pop(&self) -> Option<RoomInstruction> {
+        // The lock is held only to take the instruction, so senders never wait while it is handled.
         self.0.lock().pop()
     }
 
-    /// Adds the mirrors for which packets have come to `ready`.
+    /// Moves the mirrors for which packets have arrived to `ready`.
     pub fn take_ready(&self, ready: &mut VecDeque<TrackKey>) {
         ready.extend(self.0.lock().ready.drain(..));
     }
 
-    /// Drops all that waits, and what is to come.
+    /// Drops everything queued, and all later instructions.
     pub fn close(&self) {
-        *self.0.lock() = Waiting {
+        // Replacing the state also frees its memory.
+        *self.0.lock() = QueueState {
             is_closed: true,
-            ..Waiting::default()
+            ..QueueState::default()
         };
     }
 }
 
-impl Waiting {
-    fn push(&mut self, room: &NamespacedRoom, instruction: Instruction) -> Pushed {
+impl QueueState {
+    fn push(&mut self, room: &NamespacedRoom, instruction: Instruction) -> PushOutcome {
         if self.is_closed {
-            return Pushed::Closed;
+            return PushOutcome::Closed;
         }
         match instruction {
             Instruction::Command(command) => self.push_command(room, command),
             told => {
                 self.instructions.push(room, told);
-                Pushed::Waits
+                PushOutcome::Queued
             }
         }
     }
 
-    fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> Pushed {
+    fn push_command(&mut self, room: &NamespacedRoom, command: Command) -> PushOutcome {
+        // A participant that is removed, or whose room is closed, can no longer send commands.
         match &command {
             Command::Peer {
                 peer,
@@ -126,17 +130,19 @@ impl Waiting {
         let replaced = slot.as_ref().and_then(|slot| self.slots.get(slot)).copied();
         if let Some(client) = client {
             if self.refused.contains_key(client) {
-                return Pushed::Refused;
+                return PushOutcome::Refused;
             }
-            if (slot.is_none() && self.counts.get(client) >= WAITING_OF_PEER)
+            if (slot.is_none() && self.counts.get(client) >= MAX_PEER_COMMANDS)
                 || !self.fits(room, &command, replaced)
             {
                 return self.refuse(room, client.clone(), &command);
             }
+            // Replaceable commands need no limit: there is at most one per slot.
             if slot.is_none() {
                 self.counts.add(client.clone());
             }
         }
+        // Added before the replaced command is removed: the room then never leaves the round, and keeps its position.
         self.sdp_bytes.add_many(room.clone(), sdp_bytes(&command));
         let number = self.instructions.push(room, command.into());
         if let Some(slot) = slot {
@@ -147,11 +153,11 @@ impl Waiting {
         {
             self.sdp_bytes.subtract_many(room, sdp_bytes(&replaced));
         }
-        Pushed::Waits
+        PushOutcome::Queued
     }
 
-    /// Returns whether the session description of a command, in place of that of the one which it replaces, leaves the total or the
-    /// room within its bound.
+    /// Returns whether a command's session description, after `replaced` is removed, keeps the total or the room within
+    /// its limit.
     fn fits(&self, room: &NamespacedRoom, command: &Command, replaced: Option<u64>) -> bool {
         let replaced = replaced
             .and_then(|number| self.instructions.get(room, number))
@@ -160,14 +166,23 @@ impl Waiting {
                 _ => 0,
             });
         let added = sdp_bytes(command).saturating_sub(replaced);
+        // The limit for a room shrinks with the number of waiting rooms, so a flooding room cannot take it from the
+        // others.
         let rooms = self.instructions.keys() + usize::from(!self.instructions.has(room));
+        // A description that is not larger than the replaced one is always accepted.
         added == 0
-            || self.sdp_bytes.total() + added <= WAITING_SDP_BYTES
-            || self.sdp_bytes.get(room) + added <= WAITING_SDP_BYTES / rooms
+            || self.sdp_bytes.total() + added <= MAX_SDP_BYTES
+            || self.sdp_bytes.get(room) + added <= MAX_SDP_BYTES / rooms
     }
 
-    /// Drops a command of a client that has caused too many, and lets the client fail. Packets are lost as in a network.
-    fn refuse(&mut self, room: &NamespacedRoom, peer: ParticipantSid, command: &Command) -> Pushed {
+    /// Drops a command whose client has caused too many, and fails the client. Media packets are dropped as in a
+    /// network.
+    fn refuse(
+        &mut self,
+        room: &NamespacedRoom,
+        peer: ParticipantSid,
+        command: &Command,
+    ) -> PushOutcome {
         if !matches!(
             command,
             Command::Peer {
@@ -175,11 +190,12 @@ impl Waiting {
                 ..
             }
         ) {
+            // Remembered, so that the many commands that follow cause one failure only.
             self.refused.insert(peer.clone(), room.clone());
             let failed = PeerCommand::Fail(FailureReason::TooManyCommands).for_peer(peer);
             self.instructions.push(room, failed.into());
         }
-        Pushed::Refused
+        PushOutcome::Refused
     }
 
     fn pop(&mut self) -> Option<RoomInstruction> {
@@ -187,6 +203,7 @@ impl Waiting {
         if let Instruction::Command(command) = &instruction {
             self.sdp_bytes.subtract_many(&room, sdp_bytes(command));
             if let Some(slot) = slot_of(command) {
+                // The next such command is queued anew, behind the others.
                 self.slots.remove(&slot);
             } else if let Some(client) = client_of(command) {
                 self.counts.subtract(client);
@@ -196,15 +213,15 @@ impl Waiting {
     }
 }
 
-/// What a command changes as a whole, so that only the newest one counts.
+/// Setting that a command replaces as a whole, so that only the newest command counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Slot {
+pub struct CommandSlot {
     peer: ParticipantSid,
-    subject: Subject,
+    subject: SlotSubject,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum SlotSubject {
     Offer,
     Answer,
     Permissions,
@@ -213,24 +230,25 @@ enum Subject {
     Settings(TrackSid),
 }
 
-/// Returns what a command changes as a whole; `None` if none replaces another.
-pub fn slot_of(command: &Command) -> Option<Slot> {
+/// Returns the setting that a command replaces; `None` if it must not be dropped for a newer one.
+pub fn slot_of(command: &Command) -> Option<CommandSlot> {
     let Command::Peer { peer, command } = command else {
         return None;
     };
     let subject = match command {
-        PeerCommand::Offer { .. } => Subject::Offer,
-        PeerCommand::Answer { .. } => Subject::Answer,
-        PeerCommand::SetPermissions(_) => Subject::Permissions,
-        PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
+        PeerCommand::Offer { .. } => SlotSubject::Offer,
+        PeerCommand::Answer { .. } => SlotSubject::Answer,
+        PeerCommand::SetPermissions(_) => SlotSubject::Permissions,
+        PeerCommand::SetMuted { track, .. } => SlotSubject::Muted(track.clone()),
         PeerCommand::Subscribe(track)
         | PeerCommand::Unsubscribe(track)
         | PeerCommand::SubscribeDataTrack { track, .. }
-        | PeerCommand::UnsubscribeDataTrack { track, .. } => Subject::Subscription(track.clone()),
-        PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
+        // Subscribing and unsubscribing share a slot, so that a client that alternates causes one command only.
+        | PeerCommand::UnsubscribeDataTrack { track, .. } => SlotSubject::Subscription(track.clone()),
+        PeerCommand::SetTrackSettings { track, .. } => SlotSubject::Settings(track.clone()),
         _ => return None,
     };
-    Some(Slot {
+    Some(CommandSlot {
         peer: peer.clone(),
         subject,
     })
@@ -258,7 +276,7 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
     is_of_client.then_some(peer)
 }
 
-/// Returns the length of a command's session description.
+/// Returns the length of a command's session description in bytes.
 pub fn sdp_bytes(command: &Command) -> usize {
     match command {
         Command::Peer {
@@ -283,12 +301,13 @@ impl WorkerSender {
 
     /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
     pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
-        if self.queue.push(room, instruction) != Pushed::Closed {
+        // Also after `Refused`: the participant's failure was queued instead.
+        if self.queue.push(room, instruction) != PushOutcome::Closed {
             self.wake();
         }
     }
 
-    /// Sends what another worker tells, and the mirrors for which it has packets.
+    /// Sends another worker's notices, and the mirrors for which it has packets.
     pub fn send_all(
         &self,
         told: impl Iterator<Item = RoomInstruction>,
@@ -298,14 +317,14 @@ impl WorkerSender {
         self.wake();
     }
 
-    /// Returns how many such ends there are: one for each room, and always as many more.
+    /// Returns the number of senders: one per room, plus a constant.
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.waker)
     }
 
-    /// Wakes the worker without a command.
+    /// Wakes the worker without an instruction.
     pub fn wake(&self) {
-        // The worker may have ended; there is nothing left to wake then.
+        // If the worker has ended, nothing is left to wake.
         let _ = self.waker.wake();
     }
 }
@@ -336,7 +355,7 @@ mod tests {
         PeerCommand::Remove.for_peer(sid(peer))
     }
 
-    /// What waits, in a short form, in its order.
+    /// The queued instructions in a short form, in order.
     fn drain(queue: &WorkerQueue) -> Vec<String> {
         let instructions = std::iter::from_fn(|| queue.pop());
         let command = |RoomInstruction { room, instruction }| match instruction {
@@ -374,9 +393,9 @@ mod tests {
         instructions.map(command).map(text).collect()
     }
 
-    /// Whether nothing is kept of any room.
+    /// Whether no room's state is kept.
     fn keeps_nothing(queue: &WorkerQueue) -> bool {
-        let Waiting {
+        let QueueState {
             instructions,
             slots,
             counts,
@@ -396,9 +415,13 @@ mod tests {
     fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
         let (queue, room) = (WorkerQueue::default(), room("a"));
         for id in 1..=100_000 {
-            assert_eq!(queue.push(&room, offer("PA_a", id, 100)), Pushed::Waits);
+            assert_eq!(
+                queue.push(&room, offer("PA_a", id, 100)),
+                PushOutcome::Queued
+            );
         }
         queue.push(&room, offer("PA_b", 1, 100));
+        // 100 bytes for each participant, however often one of them has sent an offer.
         assert_eq!(queue.0.lock().sdp_bytes.total(), 200);
         assert_eq!(drain(&queue), ["offer 100000 of PA_a", "offer 1 of PA_b"]);
         assert!(keeps_nothing(&queue));
@@ -454,18 +477,20 @@ mod tests {
     fn a_participant_with_too_many_commands_fails_and_commands_of_the_server_are_kept() {
         let (queue, room) = (WorkerQueue::default(), room("a"));
         let resume = || PeerCommand::Resume.for_peer(sid("PA_a"));
-        for _ in 0..WAITING_OF_PEER {
-            assert_eq!(queue.push(&room, resume()), Pushed::Waits);
+        for _ in 0..MAX_PEER_COMMANDS {
+            assert_eq!(queue.push(&room, resume()), PushOutcome::Queued);
         }
         for _ in 0..3 {
-            assert_eq!(queue.push(&room, resume()), Pushed::Refused);
-            assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), Pushed::Refused);
+            assert_eq!(queue.push(&room, resume()), PushOutcome::Refused);
+            assert_eq!(queue.push(&room, offer("PA_a", 1, 1)), PushOutcome::Refused);
         }
-        assert_eq!(queue.push(&room, remove("PA_a")), Pushed::Waits);
-        assert_eq!(queue.push(&room, Command::CloseRoom), Pushed::Waits);
+        // Commands from the server pass, although the participant's own are refused.
+        assert_eq!(queue.push(&room, remove("PA_a")), PushOutcome::Queued);
+        assert_eq!(queue.push(&room, Command::CloseRoom), PushOutcome::Queued);
         let waiting = drain(&queue);
         assert_eq!(
-            waiting[WAITING_OF_PEER..],
+            // The failure is queued once, behind the commands that were accepted.
+            waiting[MAX_PEER_COMMANDS..],
             ["fail PA_a", "remove PA_a", "close prj_0123456789ab.a"]
         );
         assert!(keeps_nothing(&queue));
@@ -477,22 +502,21 @@ mod tests {
         let large = 512 * 1024;
         let refused: Vec<_> = (0..100)
             .filter(|id| {
-                queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, large)) == Pushed::Refused
+                queue.push(&room("flood"), offer(&format!("PA_{id}"), 1, large))
+                    == PushOutcome::Refused
             })
             .collect();
-        assert_eq!(
-            refused,
-            (WAITING_SDP_BYTES / large..100).collect::<Vec<_>>()
-        );
+        // Alone, the flooding room may use the whole limit.
+        assert_eq!(refused, (MAX_SDP_BYTES / large..100).collect::<Vec<_>>());
         assert_eq!(
             queue.push(&room("other"), offer("PA_x", 1, large)),
-            Pushed::Waits
+            PushOutcome::Queued
         );
         drain(&queue);
         assert_eq!(queue.0.lock().sdp_bytes.total(), 0);
         assert_eq!(
             queue.push(&room("flood"), offer("PA_new", 1, large)),
-            Pushed::Waits
+            PushOutcome::Queued
         );
     }
 
@@ -528,7 +552,7 @@ mod tests {
         let queue = WorkerQueue::default();
         queue.push(&room("a"), remove("PA_a"));
         queue.close();
-        assert_eq!(queue.push(&room("a"), remove("PA_a")), Pushed::Closed);
+        assert_eq!(queue.push(&room("a"), remove("PA_a")), PushOutcome::Closed);
         assert!(queue.pop().is_none());
     }
 }

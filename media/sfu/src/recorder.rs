@@ -8,51 +8,51 @@ use str0m::rtp::rtcp::SenderInfo;
 
 use crate::codec::Codec;
 
-/// Takes the packets of recorded tracks. Called on a worker's thread between packets, so it must not block: it normally
+/// Receives recorded tracks' packets. Called on a worker's thread between packets, so it must not block: normally it
 /// puts the packet into a bounded queue.
 pub trait PacketSink: Send + Sync + 'static {
-    /// Takes a packet. Returns whether there was room for it. If not, the packet is lost, and a video goes on with its next key
-    /// frame, which is requested.
+    /// Offers a packet. Returns false if there was no room. Then the packet is lost, and a video continues at its next
+    /// key frame, which is requested.
     fn try_send(&self, packet: RecordedPacket) -> bool;
 }
 
-/// A packet of a recorded track, as the publisher sent it. Packets arrive in the order in which they came from the network.
+/// A recorded track's packet as the publisher sent it. Packets are in the order of their arrival from the network.
 #[derive(Debug, Clone)]
 pub struct RecordedPacket {
-    /// The track that is recorded.
+    /// Recorded track.
     pub track: TrackSid,
-    /// The layer, 0 for the worst. Sequence numbers and timestamps are those of the layer.
+    /// Layer; 0 for the worst. Each layer has its own sequence numbers and timestamps.
     pub layer: usize,
-    /// The codec of its packets.
+    /// Codec.
     pub codec: Codec,
-    /// The sequence number, extended so that it never wraps.
+    /// Extended sequence number, which never wraps.
     pub sequence: u64,
-    /// The RTP timestamp.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// The marker bit of the RTP header: the last packet of a frame of video.
+    /// RTP marker bit: the last packet of a video frame.
     pub is_marked: bool,
-    /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
+    /// Whether a receiver can start with this packet: it starts a key frame, or contains audio.
     pub is_entry_point: bool,
-    /// The payload without redundancy and without RTP header.
+    /// Payload without redundancy and RTP header.
     pub payload: Arc<[u8]>,
-    /// When the packet arrived.
+    /// Arrival time.
     pub arrived: Instant,
-    /// The last sender report of the layer, if one has arrived.
+    /// The layer's last sender report, if one has arrived.
     pub report: Option<SenderReport>,
 }
 
-/// Which moment of the publisher's clock an RTP timestamp stands for (RFC 3550, section 6.4.1).
+/// RTP timestamp with the matching time of the publisher's clock (RFC 3550, section 6.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderReport {
-    /// The RTP timestamp.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// The moment by the publisher's clock, which all its tracks share.
+    /// Time of the publisher's clock, which all its tracks share.
     pub at: SystemTime,
 }
 
 impl From<&SenderInfo> for SenderReport {
     fn from(info: &SenderInfo) -> Self {
-        // The lowest 32 bits are those of the report.
+        // str0m extends the timestamp; the report has the lowest 32 bits.
         let timestamp =
             u32::try_from(info.rtp_time.numer() & u64::from(u32::MAX)).unwrap_or_default();
         Self {

@@ -1,4 +1,4 @@
-//! The media workers of a process.
+//! A process's media workers.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use crate::event::EventSink;
 use crate::mirror::WorkerId;
 use crate::room::{RoomHandle, WorkerHandle};
 
-/// The media workers of a process. Dropping it stops them; connections are not closed cleanly then.
+/// A process's media workers. Dropping this stops them; their connections are then not closed cleanly.
 pub struct Workers {
     threads: Vec<WorkerThread>,
     /// The workers as rooms know them.
@@ -25,7 +25,7 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// If a socket cannot be bound, or there is no address to bind one to.
+    /// If a socket cannot be bound, or no address is available.
     pub fn start(config: &Config, sink: Arc<dyn EventSink>) -> Result<Self, BindError> {
         let neighbours = Neighbours::default();
         let threads = ports(config)
@@ -35,6 +35,7 @@ impl Workers {
         if threads.is_empty() {
             return Err(BindError::NoPort);
         }
+        // After all have started: a worker cannot have a room with others before that.
         neighbours.introduce(threads.iter().map(|thread| thread.sender.clone()));
         let end = |thread: &WorkerThread| WorkerHandle {
             sender: thread.sender.clone(),
@@ -45,24 +46,26 @@ impl Workers {
         Ok(Self { threads, ends })
     }
 
-    /// Opens a room. Its first participants come to the worker that has the fewest participants now; among several to the one with
-    /// the fewest rooms. Once that is half busy, others come to the least busy worker. The caller opens a room again only after
-    /// it has dropped the handle.
+    /// Opens a room. Its first participants are placed on the worker with the fewest participants, then the fewest
+    /// rooms. Once that worker is half busy, others are placed on the least busy one. The caller must drop the handle
+    /// before it opens the same room again.
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
         let load = |(_, worker): &(usize, &WorkerThread)| {
             (
+                // The counts may be a moment old. That only makes the choice less even.
                 worker.metrics.peers.load(Ordering::Relaxed),
                 worker.sender.handles(),
             )
         };
-        // There is at least one.
+        // There is at least one worker: `start` checks that.
         let workers = self.threads.iter().enumerate();
         let (index, worker) = workers.min_by_key(load).unwrap_or((0, &self.threads[0]));
         let preferred = (WorkerId(index), worker.sender.clone());
         RoomHandle::new(name.clone(), Arc::clone(&self.ends), preferred)
     }
 
-    /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.
+    /// Returns the addresses that are advertised to clients, with whether they are TCP: for each worker, UDP comes
+    /// first.
     pub fn addresses(&self) -> Vec<(bool, SocketAddr)> {
         let candidates = self.threads.iter().flat_map(|thread| &thread.candidates);
         candidates
@@ -70,7 +73,7 @@ impl Workers {
             .collect()
     }
 
-    /// Returns the UDP sockets of all workers.
+    /// Returns all workers' UDP sockets.
     pub fn udp_addresses(&self) -> Vec<MediaAddress> {
         self.threads
             .iter()
@@ -78,7 +81,7 @@ impl Workers {
             .collect()
     }
 
-    /// Returns what each worker has done.
+    /// Returns each worker's counters.
     pub fn metrics(&self) -> Vec<Arc<WorkerMetrics>> {
         self.threads
             .iter()
@@ -87,7 +90,7 @@ impl Workers {
     }
 }
 
-/// Returns the port of each worker.
+/// Returns each worker's port.
 fn ports(config: &Config) -> Vec<u16> {
     let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let wanted = if config.workers == 0 {
@@ -95,6 +98,7 @@ fn ports(config: &Config) -> Vec<u16> {
     } else {
         config.workers
     };
+    // For tests: the system chooses the ports.
     if *config.udp_ports.start() == 0 {
         return vec![0; wanted];
     }

@@ -1,4 +1,4 @@
-//! Media workers with real threads and sockets, and clients over the loopback interface.
+//! Media workers with real threads and sockets, and clients on the loopback interface.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ use commands::{new_peer, new_track};
 use connection::{NewSection, Outgoing};
 use socket::SocketClient;
 
-/// A machine under load may be slow; a test that passes takes a fraction of it.
+/// Generous, for machines under load; a passing test takes a fraction of it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Call {
@@ -158,7 +158,7 @@ impl Call {
         }
     }
 
-    /// Publishes sound from one client, and checks that the other one hears it.
+    /// Publishes audio from one client, and checks that the other one receives it.
     fn assert_audible(&mut self, from: usize, to: usize) {
         let (publisher, subscriber) = (
             self.clients[from].0.parse().unwrap(),
@@ -215,7 +215,7 @@ impl Call {
                 .map(|metrics| counter(metrics).load(Ordering::Relaxed));
             counts.sum::<u64>()
         };
-        // The counters follow within one turn of the thread.
+        // Counters are updated once per loop iteration, so they may be behind by some packets.
         assert!(
             count(|metrics| &metrics.forwarded_packets) >= 10
                 && count(|metrics| &metrics.sent_packets) >= 10,
@@ -236,7 +236,7 @@ fn participants_hear_each_other_over_udp() {
 
 #[test]
 fn participants_on_two_workers_hear_each_other() {
-    // A worker that is full takes no others, so each participant comes to one of its own.
+    // A full worker accepts no further participants, so each one gets its own worker.
     let limits = Limits {
         peers: 1,
         ..Limits::default()

@@ -1,14 +1,15 @@
-//! Key frames in RTP payloads of H.264 (RFC 6184) and H.265 (RFC 7798).
+//! Key frame detection in RTP payloads: H.264 (RFC 6184), H.265 (RFC 7798).
 
 const SLICE_IDR: u8 = 5;
 const SEQUENCE_PARAMETERS: u8 = 7;
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
-/// In the second byte of a fragment: this is the first one of its NAL unit.
+/// In a fragment's second byte: the NAL unit's first fragment.
 const FU_START: u8 = 0x80;
 
-/// Returns whether a payload begins a key frame: it holds sequence parameters, or the start of an IDR slice.
+/// Returns whether a payload starts a key frame: it contains a sequence parameter set, or an IDR slice's start.
 pub fn starts_h264_key_frame(payload: &[u8]) -> bool {
+    // Only the first fragment counts: a receiver cannot start inside a NAL unit.
     match payload.first().map(h264_type) {
         Some(STAP_A) => aggregated(payload.get(1..).unwrap_or_default())
             .any(|header| is_h264_key(h264_type(&header))),
@@ -25,31 +26,34 @@ const fn h264_type(header: &u8) -> u8 {
 }
 
 const fn is_h264_key(unit: u8) -> bool {
+    // Encoders send parameter sets right before an IDR slice, often in separate packets.
     matches!(unit, SLICE_IDR | SEQUENCE_PARAMETERS)
 }
 
-/// Iterates over the first bytes of the NAL units of an aggregation packet, also of H.265, each unit behind its size in two bytes.
+/// Iterates over the first bytes of the NAL units in an aggregation packet of either codec. Each unit follows its size
+/// in two bytes.
 fn aggregated(mut units: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let [high, low, header, ..] = units else {
             return None;
         };
+        // A size beyond the payload ends the iteration, so a forged one cannot read outside it.
         let size = usize::from(u16::from_be_bytes([*high, *low]));
         units = units.get(2 + size..).unwrap_or_default();
         Some(*header)
     })
 }
 
-/// The first and the last type of pictures with which a decoder can start.
+/// First and last type for intra random access points, with which a decoder can start.
 const RANDOM_ACCESS: std::ops::RangeInclusive<u8> = 16..=23;
-/// Parameter sets of the video and of the sequence, which come before such a picture.
+/// Video and sequence parameter sets, which precede such a frame.
 const PARAMETERS: std::ops::RangeInclusive<u8> = 32..=33;
 const AGGREGATION: u8 = 48;
 const FRAGMENT: u8 = 49;
-/// In the third byte of a fragment: this is the first one of its NAL unit.
+/// In a fragment's third byte: the NAL unit's first fragment.
 const FRAGMENT_START: u8 = 0x80;
 
-/// Returns whether a payload begins a key frame: it holds parameter sets, or the start of a picture for random access.
+/// Returns whether a payload starts a key frame: it contains a parameter set, or a random access point's start.
 pub fn starts_h265_key_frame(payload: &[u8]) -> bool {
     let [header, _, units @ ..] = payload else {
         return false;

@@ -1,13 +1,14 @@
-//! Reading and rewriting packets, per codec: what a receiver sees of several sources is one unbroken stream.
+//! Reading and rewriting packets, per codec, so that a receiver sees one unbroken stream whatever its sources are.
 //!
 //! Everything here is a value without I/O. In reading order:
 //!
-//! 1. [`MediaPacket`], below: what the forwarding needs to know of a packet, read once for all receivers. Each codec has a file for its
-//!    payloads: `vp8`, `vp9`, and `h26x` for H.264 and H.265. AV1 says it in a header extension, the dependency descriptor
-//!    (`dependency`), which other codecs can have as well.
-//! 2. [`LayerFilter`] (`layers`): which packets of a stream with layers a receiver gets.
-//! 3. [`Rewriter`]: the numbers of the packets that it gets. One belongs to a source (SSRC) that the server sends: SRTP's replay
-//!    protection discards packets whose numbers restart. It is made of the series in `numbers`, and of the picture ids of VP8.
+//! 1. [`MediaPacket`], below: a packet's properties that forwarding depends on, read once for all receivers. Each codec
+//!    has a file for its payloads: `vp8`, `vp9`, and `h26x` for H.264 and H.265. AV1 has them in a header extension,
+//!    the dependency descriptor (`dependency`), which other codecs may use as well.
+//! 2. [`LayerFilter`] (`layers`): the packets that an SVC stream's receiver gets.
+//! 3. [`Rewriter`]: the numbers of these packets. Each SSRC that the server sends has one, and never starts again:
+//!    SRTP's replay protection discards packets with numbers that restart. It consists of the series in `numbers`, and
+//!    of VP8's `PictureID`.
 
 mod dependency;
 mod h26x;
@@ -35,37 +36,37 @@ pub use rewriter::{Rewriter, Rewritten};
 pub use vp9::Vp9Descriptor;
 use vp9::Vp9Layers;
 
-/// A received packet with what the forwarding needs to know of it, computed once for all receivers.
+/// Received packet with the properties that forwarding depends on, read once for all receivers.
 #[derive(Debug, Clone)]
 pub struct MediaPacket {
-    /// The sequence number, extended so that it never wraps.
+    /// Extended sequence number, which never wraps.
     pub sequence: u64,
-    /// The RTP timestamp.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// The payload, without RTP header.
+    /// Payload without RTP header.
     pub payload: Arc<[u8]>,
-    /// The sound without the redundancy around it (RFC 2198), if the packet has any.
+    /// Audio without redundancy (RFC 2198), if the packet has any.
     pub primary: Option<Arc<[u8]>>,
-    /// When the packet arrived.
+    /// Arrival time.
     pub arrived: Instant,
-    /// Whether it is sound.
+    /// Whether it contains audio.
     pub is_audio: bool,
-    /// Ticks of the timestamp per second.
+    /// Timestamp ticks per second.
     pub clock_rate: u32,
-    /// The payload descriptor, if the codec is VP8.
+    /// VP8 payload descriptor.
     pub vp8: Option<Vp8Descriptor>,
-    /// The payload descriptor, if the codec is VP9.
+    /// VP9 payload descriptor.
     pub vp9: Option<Vp9Descriptor>,
-    /// The layer of its frame in the stream, if the packet names it.
+    /// The frame's layer in the stream, if the packet names it.
     pub layer: Option<FrameLayer>,
-    /// The number of its frame, if receivers get its dependency descriptor.
+    /// Frame number, if receivers get the packet's dependency descriptor.
     pub frame_number: Option<u16>,
-    /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
+    /// Whether a receiver can start with this packet: it starts a key frame, or contains audio.
     pub is_entry_point: bool,
 }
 
 impl MediaPacket {
-    /// Reads what the forwarding needs from a packet of this codec.
+    /// Reads a packet with this codec.
     pub fn new(packet: &RtpPacket, codec: Codec, is_red: bool) -> Self {
         let payload = packet.payload.clone();
         let primary = if is_red {
@@ -73,6 +74,7 @@ impl MediaPacket {
         } else {
             None
         };
+        // str0m extends the sequence number by the rollovers that it has seen.
         let read = Self::from_payload(
             codec,
             payload,
@@ -83,7 +85,7 @@ impl MediaPacket {
         Self { primary, ..read }
     }
 
-    /// Reads what the forwarding needs from a payload of this codec without redundancy.
+    /// Reads a payload with this codec and without redundancy.
     pub fn from_payload(
         codec: Codec,
         payload: Arc<[u8]>,
@@ -112,7 +114,8 @@ impl MediaPacket {
                 Codec::Vp8 => descriptor
                     .as_ref()
                     .is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
-                Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_picture()),
+                Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_unit()),
+                // These codecs mark key frames only inside the payload.
                 Codec::H264 => h26x::starts_h264_key_frame(&payload),
                 Codec::H265 => h26x::starts_h265_key_frame(&payload),
                 Codec::Av1 => detect_av1_keyframe(&payload),
@@ -121,6 +124,7 @@ impl MediaPacket {
             vp9,
             layer: match codec {
                 Codec::Vp8 => vp8::frame_layer(&payload),
+                // Replaced by `LayerReader` if the packet has a dependency descriptor.
                 _ => vp9.map(|descriptor| descriptor.layer),
             },
             frame_number: None,
@@ -129,19 +133,20 @@ impl MediaPacket {
         }
     }
 
-    /// Returns whether it only tries what the network carries.
+    /// Returns whether it is padding, which only probes for bandwidth.
     pub fn is_padding(&self) -> bool {
         self.payload.is_empty()
     }
 
-    /// Adds what a dependency descriptor says: `None` for one that cannot be read.
+    /// Adds a dependency descriptor's contents; `None` for an unreadable one.
     pub fn add_dependencies(&mut self, dependencies: Option<Dependencies>) {
         self.layer = dependencies.map(|dependencies| dependencies.layer);
+        // A higher spatial layer's key frame refers to the lower ones, so a receiver cannot start with it.
         self.is_entry_point &=
             dependencies.is_none_or(|dependencies| dependencies.layer.spatial == 0);
     }
 
-    /// Returns the packet as one of a stream with layers; `None` if it names no layer.
+    /// Returns the packet for [`LayerFilter`]; `None` if it names no layer.
     pub fn layered(&self) -> Option<LayeredPacket> {
         let Self {
             sequence,
@@ -158,16 +163,18 @@ impl MediaPacket {
     }
 }
 
-/// Returns the newest block of a packet with redundancy; `None` if the packet is malformed.
+/// Returns the newest block in a packet with redundancy; `None` if the packet is malformed.
 fn primary_block(payload: &[u8]) -> Option<Arc<[u8]>> {
     let blocks = RedDecoder::decode(payload).ok()?;
     blocks
         .into_iter()
+        // The redundant blocks repeat earlier packets.
         .find(|block| block.is_primary)
         .map(|block| block.payload.into())
 }
 
-/// Reads the layers of the packets of a stream: from their dependency descriptors, or of VP9 without them from its payload descriptors.
+/// Reads the layers of a stream's packets from their dependency descriptors, or from VP9's payload descriptors without
+/// them.
 #[derive(Debug, Default)]
 pub struct LayerReader {
     dependencies: DependencyReader,
@@ -175,15 +182,16 @@ pub struct LayerReader {
 }
 
 impl LayerReader {
-    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
+    /// Returns whether, as far as known, a spatial layer's receivers need lower layers only in key temporal units.
     pub fn has_independent_layers(&self) -> bool {
         self.dependencies.has_independent_layers() || self.vp9.has_independent_layers()
     }
 
-    /// Adds the layer to a packet, which came with this dependency descriptor. A packet with one that cannot be read has none.
+    /// Adds the layer to a packet with this dependency descriptor. An unreadable descriptor adds none.
     pub fn read(&mut self, media: &mut MediaPacket, descriptor: Option<&DependencyDescriptor>) {
         if let Some(descriptor) = descriptor {
             media.add_dependencies(self.dependencies.read(&descriptor.0));
+        // The dependency descriptor comes first: it names each frame's receivers.
         } else if let Some(descriptor) = &media.vp9 {
             media.layer = Some(self.vp9.read(descriptor));
         }

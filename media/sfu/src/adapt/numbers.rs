@@ -1,33 +1,32 @@
-//! Numbers that go on across changes of the source: sequence numbers, timestamps, and counters of some bits.
+//! Numbers that continue when the source changes: sequence numbers, timestamps, and counters with a few bits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Maps the sequence numbers of changing sources to one series without gaps at the changes, and at packets of a source that are not
-/// sent on purpose.
+/// Maps changing sources' sequence numbers to one series without gaps, neither at a change nor at skipped packets.
 #[derive(Debug, Clone)]
 pub struct SequenceNumbers {
     /// One above the highest number handed out.
     next: u64,
     /// The source's first accepted number, and the number it was mapped to.
     anchor: Option<(u64, u64)>,
-    /// One above the highest number of the source that was rewritten or skipped.
+    /// One above the source's highest number that was rewritten or skipped.
     source_next: u64,
     skipped: Skipped,
 }
 
-/// Numbers of a source that are not in the series.
+/// A source's numbers that are not in the series.
 #[derive(Debug, Clone, Default)]
 struct Skipped {
-    /// The last ones, ascending.
+    /// Most recent ones, ascending.
     recent: VecDeque<u64>,
-    /// How many there were before these.
+    /// How many older ones there were.
     forgotten: u64,
-    /// The last one of those.
+    /// Last older one.
     last_forgotten: u64,
 }
 
-/// How many skipped numbers are remembered. Packets that come later than all of them are dropped.
+/// Skipped numbers that are remembered. Packets that arrive later than all these are dropped.
 const REMEMBERED: usize = 512;
 
 impl Skipped {
@@ -41,11 +40,12 @@ impl Skipped {
         self.recent.push_back(number);
     }
 
-    /// Returns how many there are before a number; `None` if it is one of them, or if that is forgotten.
+    /// Returns how many come before `number`; `None` if it was skipped itself, or is too old to know.
     fn before(&self, number: u64) -> Option<u64> {
         if self.forgotten > 0 && number <= self.last_forgotten {
             return None;
         }
+        // `Ok` is a skipped number itself, which has no place in the series.
         let position = self.recent.binary_search(&number).err()?;
         Some(self.forgotten + u64::try_from(position).ok()?)
     }
@@ -71,21 +71,24 @@ impl SequenceNumbers {
     pub fn switch(&mut self, first: u64) {
         self.anchor = Some((first, self.next));
         self.source_next = first;
+        // Numbers skipped before the switch belong to another source.
         self.skipped = Skipped::default();
     }
 
-    /// Returns the number of a packet that is of no source. After it, the series goes on with the next change of the source.
+    /// Numbers a packet without a source. After it, the series continues when the source changes.
     pub const fn insert(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
+        // The source's next packet would map to the number that was just handed out.
         self.anchor = None;
         number
     }
 
-    /// Notes that a packet of the source is not sent, so that the series has no gap for it. One that comes late has left a gap: returns its
-    /// number in the series, which nothing else gets if each packet comes once.
+    /// Skips a source's packet, so that the series has no gap for it. A late packet has left a gap already: returns its
+    /// number in the series, which no other packet gets if each arrives once.
     pub fn skip(&mut self, sequence: u64) -> Option<u64> {
         let (first, mapped) = self.anchor?;
+        // A later packet was forwarded with a number that left room for this one, which was missing then.
         if sequence < self.source_next {
             return Some(mapped + sequence.checked_sub(first)? - self.skipped.before(sequence)?);
         }
@@ -94,10 +97,10 @@ impl SequenceNumbers {
         None
     }
 
-    /// Returns the number of a packet of the source in the series; `None` for one from before the source was chosen, and for one
-    /// that was skipped.
+    /// Numbers a packet from the source; `None` if it is older than the source's choice, or was skipped.
     pub fn rewrite(&mut self, sequence: u64) -> Option<u64> {
         let (first, mapped) = self.anchor?;
+        // Reordered packets keep their distance to the anchor, so they fill the gap that they left.
         let number = mapped + sequence.checked_sub(first)? - self.skipped.before(sequence)?;
         self.source_next = self.source_next.max(sequence + 1);
         self.next = self.next.max(number + 1);
@@ -105,17 +108,17 @@ impl SequenceNumbers {
     }
 }
 
-/// Maps the values of changing sources to one series.
+/// Maps changing sources' values to one series.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counter {
-    /// What is added to the source's values.
+    /// Added to the source's values.
     offset: u16,
-    /// The newest value handed out.
+    /// Newest value handed out.
     last: u16,
 }
 
 impl Counter {
-    /// Starts with the values of a source as they are, of which this is the first.
+    /// Starts with a source's values unchanged; `value` is the first one.
     pub const fn at(value: u16) -> Self {
         Self {
             offset: 0,
@@ -123,13 +126,15 @@ impl Counter {
         }
     }
 
-    /// Continues behind the last value with a source whose first value this is.
+    /// Continues after the last value with a source whose first value this is.
     pub const fn switch(&mut self, value: u16) {
         self.offset = self.last.wrapping_add(1).wrapping_sub(value);
     }
 
-    /// Returns whether a value of the source comes behind all that were handed out, within `mask`, which is one less than a power of two.
+    /// Returns whether a source's value is newer than all that were handed out, modulo `mask` + 1, which is a power of
+    /// two.
     pub const fn is_newest(self, value: u16, mask: u16) -> bool {
+        // Serial number arithmetic: values up to half the range ahead are newer (RFC 1982).
         let ahead = value.wrapping_add(self.offset).wrapping_sub(self.last) & mask;
         ahead != 0 && ahead <= mask / 2
     }
@@ -137,6 +142,7 @@ impl Counter {
     /// Returns the value in the series, within `mask`.
     pub const fn rewrite(&mut self, value: u16, mask: u16) -> u16 {
         let mapped = value.wrapping_add(self.offset) & mask;
+        // A reordered packet must not move the series back, or the next switch would repeat values.
         if self.is_newest(value, mask) {
             self.last = mapped;
         }
@@ -144,14 +150,14 @@ impl Counter {
     }
 }
 
-/// Maps the RTP timestamps of changing sources to one time line, which follows the wall clock at each change.
+/// Maps changing sources' RTP timestamps to one time line, which follows the clock at each change.
 #[derive(Debug, Clone)]
 pub struct Timestamps {
-    /// What is added to the source's timestamps.
+    /// Added to the source's timestamps.
     offset: u32,
-    /// The newest timestamp handed out, and when its first packet arrived.
+    /// Newest timestamp handed out, and when its first packet arrived.
     last: Option<(u32, Instant)>,
-    /// The timestamp that the time line starts with.
+    /// Timestamp at which the time line starts.
     first: u32,
 }
 
@@ -170,7 +176,7 @@ impl Timestamps {
         self.offset = self.continued(now, clock_rate).wrapping_sub(timestamp);
     }
 
-    /// Returns the timestamp of a packet that is of no source, and is sent now.
+    /// Returns the timestamp for a packet without a source that is sent now.
     pub fn insert(&mut self, now: Instant, clock_rate: u32) -> u32 {
         let timestamp = self.continued(now, clock_rate);
         self.last = Some((timestamp, now));
@@ -186,9 +192,10 @@ impl Timestamps {
         }
     }
 
-    /// Returns the timestamp of a packet of the source on the time line.
+    /// Maps a timestamp from the source.
     pub fn rewrite(&mut self, timestamp: u32, now: Instant) -> u32 {
         let mapped = timestamp.wrapping_add(self.offset);
+        // A frame's packets share a timestamp; its first arrival counts. Late packets must not move the time line back.
         if self.last.is_none_or(|(last, _)| is_newer(mapped, last)) {
             self.last = Some((mapped, now));
         }
@@ -196,8 +203,8 @@ impl Timestamps {
     }
 }
 
-/// Returns the time in ticks, at least one: two sources never share a timestamp, which would join their frames. Gaps of
-/// hours wrap, as the timestamp does.
+/// Converts to ticks, at least one: two sources never share a timestamp, which would merge their frames. Gaps longer
+/// than hours wrap, as the timestamp does.
 fn elapsed_ticks(elapsed: Duration, clock_rate: u32) -> u32 {
     let ticks = elapsed.as_micros().wrapping_mul(u128::from(clock_rate)) / 1_000_000;
     u32::try_from(ticks & u128::from(u32::MAX))
@@ -210,8 +217,8 @@ fn is_newer(timestamp: u32, than: u32) -> bool {
     ahead != 0 && ahead < 1 << 31
 }
 
-/// Maps the frame numbers of changing sources to one series. libwebrtc counts the frames of all streams of simulcast together, so that most
-/// numbers stay as they are.
+/// Maps changing sources' frame numbers to one series. libwebrtc numbers the frames of all simulcast streams together,
+/// so most numbers stay unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrameNumbers {
     /// `None` before the first number.
@@ -219,8 +226,9 @@ pub struct FrameNumbers {
 }
 
 impl FrameNumbers {
-    /// Continues with a source whose first frame has this number: behind the newest one.
+    /// Continues with a source whose first frame has this number, after the newest one.
     pub const fn switch(&mut self, first: u16) {
+        // A number ahead is kept as it is: a gap in frame numbers only looks like skipped frames.
         if let Some(counter) = &mut self.counter
             && !counter.is_newest(first, u16::MAX)
         {
@@ -228,7 +236,7 @@ impl FrameNumbers {
         }
     }
 
-    /// Returns the number of a frame in the series.
+    /// Returns the frame's number in the series.
     pub fn rewrite(&mut self, number: u16) -> u16 {
         self.counter
             .get_or_insert(Counter::at(number))
@@ -244,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// Packets of a source as they arrive: shuffled within some packets, some twice, some never.
+    /// A source's packets as they arrive: shuffled within a few packets, some twice, some never.
     fn arrivals() -> impl Strategy<Value = Vec<u64>> {
         prop::collection::vec((0..5_u64, 0..8_u8), 1..1_500).prop_map(|packets| {
             let mut arrivals = Vec::new();
@@ -323,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Whether a number comes behind another one. They wrap.
+    /// Whether a number is behind another one, given that they wrap.
     const fn is_behind(number: u16, other: u16) -> bool {
         let ahead = number.wrapping_sub(other);
         ahead != 0 && ahead <= u16::MAX / 2

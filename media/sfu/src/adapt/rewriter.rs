@@ -1,4 +1,4 @@
-//! All numbers of a stream to one receiver.
+//! A stream's numbers, as one receiver gets them.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::MediaPacket;
 use super::numbers::{FrameNumbers, SequenceNumbers, Timestamps};
 use super::vp8::{PictureIds, picture_id_mask};
 
-/// Rewrites the packets of changing sources into one stream.
+/// Rewrites packets from changing sources into one stream.
 #[derive(Debug, Clone)]
 pub struct Rewriter {
     sequence: SequenceNumbers,
@@ -17,24 +17,25 @@ pub struct Rewriter {
     frames: FrameNumbers,
 }
 
-/// The numbers of a packet in the stream to one receiver.
+/// A packet's numbers in the stream to one receiver.
 #[derive(Debug)]
 pub struct Rewritten {
-    /// The extended sequence number.
+    /// Extended sequence number.
     pub sequence: u64,
-    /// The RTP timestamp.
+    /// RTP timestamp.
     pub timestamp: u32,
-    /// The change of the VP8 payload descriptor, if any.
+    /// Change in the VP8 payload descriptor, if any.
     pub vp8_patch: Option<Vp8Patch>,
-    /// The number of the frame for the dependency descriptor, if the packet has one.
+    /// Frame number for the dependency descriptor, if the packet has one.
     pub frame_number: Option<u16>,
 }
 
 impl Rewriter {
-    /// Starts a stream at random numbers. The first sequence number is low, so that a receiver that misses the first packets
-    /// still counts the rollovers correctly.
+    /// Starts a stream at random numbers. The first sequence number is low, so that a receiver that misses the first
+    /// packets still counts rollovers correctly.
     pub fn new() -> Self {
         Self {
+            // Random, against known-plaintext attacks on the encryption (RFC 3550, section 5.1).
             sequence: SequenceNumbers::new(fastrand::u16(1..1 << 14)),
             timestamps: Timestamps::new(fastrand::u32(..)),
             pictures: PictureIds::default(),
@@ -42,7 +43,7 @@ impl Rewriter {
         }
     }
 
-    /// Continues the stream with another source, or with the same one after a pause, beginning with this packet.
+    /// Continues the stream at this packet with another source, or with the same one after a pause.
     pub fn switch(&mut self, packet: &MediaPacket) {
         self.sequence.switch(packet.sequence);
         self.timestamps
@@ -55,7 +56,7 @@ impl Rewriter {
         }
     }
 
-    /// Returns the numbers of a packet that is of no source, and is sent now.
+    /// Numbers a packet without a source that is sent now.
     pub fn insert(&mut self, now: Instant, clock_rate: u32) -> Rewritten {
         Rewritten {
             sequence: self.sequence.insert(),
@@ -65,13 +66,14 @@ impl Rewriter {
         }
     }
 
-    /// Notes that a packet of the source is not sent, of which the receiver is not to notice anything. Returns the numbers of an empty packet
-    /// that it has to get if that is too late, so that it does not wait for this one.
+    /// Skips a source's packet, without a gap for the receiver. Returns numbers if a gap exists already, because the
+    /// packet is late: the receiver must get an empty packet with them, so that it does not wait for this one.
     pub fn skip(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
         if let Some(descriptor) = &packet.vp8 {
             self.pictures
                 .skip(descriptor, picture_id_mask(&packet.payload));
         }
+        // Firefox and LiveKit's library show no AV1 after a gap until the next key frame.
         let sequence = self.sequence.skip(packet.sequence)?;
         let timestamp = self.timestamps.rewrite(packet.timestamp, packet.arrived);
         Some(Rewritten {
@@ -82,7 +84,7 @@ impl Rewriter {
         })
     }
 
-    /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.
+    /// Numbers a packet from the source; `None` for a late packet from before the last switch.
     pub fn rewrite(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
         Some(Rewritten {
             sequence: self.sequence.rewrite(packet.sequence)?,
@@ -109,7 +111,7 @@ mod tests {
     use super::super::vp8::{LONG_IDS, SHORT_IDS};
     use super::*;
 
-    /// A source: where its counters start, and which packets of it arrive in which order.
+    /// A source: initial counters, and the order in which its packets arrive.
     #[derive(Debug, Clone)]
     struct Source {
         sequence: u64,
@@ -155,7 +157,7 @@ mod tests {
     }
 
     impl Source {
-        /// The packet at this position: one frame each, of VP8 with all counters.
+        /// The packet at this position: one VP8 frame with all counters.
         fn packet(&self, position: u64, arrived: Instant) -> MediaPacket {
             let step = u16::try_from(position).unwrap();
             let picture_id = self.picture_id.wrapping_add(step) & 0x7fff;
@@ -180,7 +182,7 @@ mod tests {
         }
     }
 
-    /// How far `to` is ahead of `from` in a counter of so many bits; negative if it is behind.
+    /// How far `to` is ahead of `from` in a counter with this number of bits; negative if it is behind.
     fn ahead(from: u64, to: u64, bits: u32) -> i64 {
         let size = 1_i64 << bits;
         let distance = i64::try_from(to.wrapping_sub(from) & ((1 << bits) - 1)).unwrap();
@@ -282,6 +284,7 @@ mod tests {
     fn a_picture_id_of_seven_bits_stays_one_of_seven_bits() {
         let mut pictures = PictureIds::default();
         let descriptor = Vp8Descriptor::parse(&[0x90, 0x80, 0x05, 0]).unwrap();
+        // The source before had 15-bit ids.
         pictures.switch(&Vp8Descriptor::parse(&[0x90, 0x80, 0x81, 0x02, 0]).unwrap());
         assert!(
             pictures
@@ -292,7 +295,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pictures that are skipped leave no gap, whatever the width of the ids is; TL0PICIDX and KEYIDX stay those of the source.
+        /// Skipped frames leave no gap, whatever the width of the ids; TL0PICIDX and KEYIDX keep the source's values.
         #[test]
         fn skipped_pictures_leave_no_gap_in_picture_ids(
             first in 0..0x8000_u16, is_long in any::<bool>(), is_skipped in prop::collection::vec(any::<bool>(), 1..300),
@@ -313,7 +316,7 @@ mod tests {
                     pictures.skip(&descriptor(id), mask);
                     continue;
                 }
-                // The packets of a picture have one id.
+                // All packets of a frame have one id.
                 for _ in 0..2 {
                     let sent = pictures.rewrite(&descriptor(id), mask).picture_id.unwrap();
                     prop_assert_eq!(sent & mask, (last + 1) & mask);

@@ -1,5 +1,5 @@
-//! The payload descriptor of VP8 (RFC 7741, section 4.2): what it says of the picture, and its counters, which go on across changes of the
-//! source.
+//! VP8's payload descriptor (RFC 7741, section 4.2): the frame's layer, and counters that continue across changes of
+//! the source.
 
 use str0m::rtp::{Vp8Descriptor, Vp8Patch};
 
@@ -15,14 +15,16 @@ const TL0_PIC_IDX: u8 = 0x40;
 const TEMPORAL_LAYER: u8 = 0x20;
 const SYNC: u8 = 0x20;
 
-/// Returns the temporal layer of a packet; `None` if it names none.
+/// Returns a packet's temporal layer; `None` if it names none.
 pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
     let [first, extensions, ..] = payload else {
         return None;
     };
+    // The extension byte is optional, and so is each of its fields.
     if first & EXTENDED == 0 || extensions & TEMPORAL_LAYER == 0 {
         return None;
     }
+    // Optional fields come before the layer: a PictureID with one or two bytes, then TL0PICIDX.
     let mut at = 2;
     if extensions & PICTURE_ID != 0 {
         at += if payload.get(at)? & LONG_PICTURE_ID != 0 {
@@ -39,13 +41,14 @@ pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
         needed_by: SpatialLayers::from(0),
         switches_up: false,
         syncs: layer & SYNC != 0,
+        // A frame starts with its first partition.
         starts_frame: first & START_OF_PARTITION != 0 && first & PARTITION == 0,
-        // The marker of the packet says it.
+        // The RTP marker bit has this information.
         ends_frame: false,
     })
 }
 
-/// Returns one less than the number of picture ids that the descriptor has room for.
+/// Returns how many `PictureID` values the descriptor has room for, minus one.
 pub fn picture_id_mask(payload: &[u8]) -> u16 {
     match payload {
         [first, extensions, id, ..] if first & EXTENDED != 0 && extensions & PICTURE_ID != 0 => {
@@ -55,26 +58,28 @@ pub fn picture_id_mask(payload: &[u8]) -> u16 {
                 SHORT_IDS
             }
         }
+        // Without an id, the mask is never used.
         _ => LONG_IDS,
     }
 }
 
-/// Picture ids, extended so that they never wrap.
+/// `PictureID` values, extended so that they never wrap.
 #[derive(Debug, Clone, Default)]
 struct ExtendedIds {
     newest: u64,
 }
 
 impl ExtendedIds {
-    /// Starts with the id of a picture, and room for those before it.
+    /// Starts with a frame's id, and leaves room for earlier ones.
     fn start(&mut self, id: u16) -> u64 {
+        // A whole round below, so that late frames do not underflow.
         self.newest = u64::from(LONG_IDS) + 1 + u64::from(id);
         self.newest
     }
 
-    /// Returns the number for an id of so many values: the nearest one to the newest.
+    /// Returns the extended number for an id with `mask` + 1 values: the one nearest to the newest.
     fn extend(&mut self, id: u16, mask: u16) -> u64 {
-        // The lowest bits are those of an id.
+        // The newest number's lowest bits are its id.
         let newest = u16::try_from(self.newest & u64::from(mask)).unwrap_or_default();
         let ahead = id.wrapping_sub(newest) & mask;
         if ahead <= mask / 2 {
@@ -85,7 +90,7 @@ impl ExtendedIds {
     }
 }
 
-/// `PictureID`, `TL0PICIDX` and `KEYIDX` of VP8 (RFC 7741), continued across changes of the source.
+/// VP8's `PictureID`, `TL0PICIDX` and `KEYIDX` (RFC 7741), continued across changes of the source.
 #[derive(Debug, Clone)]
 pub struct PictureIds {
     extended: ExtendedIds,
@@ -94,7 +99,7 @@ pub struct PictureIds {
     key_idx: Counter,
 }
 
-/// One less than the number of picture ids, of 15 and of 7 bits.
+/// `PictureID` values with 15 and with 7 bits, minus one.
 pub const LONG_IDS: u16 = 0x7fff;
 pub const SHORT_IDS: u16 = 0x7f;
 const TL0_PIC_IDX_MASK: u16 = 0xff;
@@ -121,15 +126,16 @@ impl PictureIds {
         self.key_idx.switch(first.key_idx().map_or(0, u16::from));
     }
 
-    /// Notes that the picture of a packet is not sent, so that the series has no gap for it. `mask` is one less than the number of its
-    /// picture ids.
+    /// Skips a packet's frame, so that the series has no gap for it. `mask`: see [`picture_id_mask`].
     pub fn skip(&mut self, descriptor: &Vp8Descriptor, mask: u16) {
         if let Some(id) = descriptor.picture_id() {
             self.picture_id.skip(self.extended.extend(id, mask));
         }
     }
 
-    /// Returns the counters of a packet of the source as they continue the series. `mask` is one less than the number of its picture ids.
+    /// Returns the counters for the source's packet in the series. `mask`: see [`picture_id_mask`].
+    // Skipped frames leave no gap in TL0PICIDX: they belong to higher temporal layers, which share the base layer's
+    // value.
     pub fn rewrite(&mut self, descriptor: &Vp8Descriptor, mask: u16) -> Counters {
         let tl0 = descriptor
             .tl0_pic_idx()
@@ -154,7 +160,7 @@ impl PictureIds {
     }
 }
 
-/// The counters of a payload descriptor; `None` where it has none.
+/// A payload descriptor's counters; `None` if it lacks one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
     pub picture_id: Option<u16>,
@@ -163,13 +169,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the change that writes the counters into the descriptor that they are of.
+    /// Returns the patch that writes the counters into their descriptor.
     pub fn patch(self, descriptor: &Vp8Descriptor) -> Option<Vp8Patch> {
         let short = Self {
             picture_id: self.picture_id.map(|id| id & SHORT_IDS),
             ..self
         };
-        // The first fails if the descriptor has a picture id of seven bits.
+        // The first attempt fails if the descriptor has a 7-bit id.
         self.build(descriptor).or_else(|| short.build(descriptor))
     }
 

@@ -1,21 +1,21 @@
-//! The payload descriptor of VP9 (RFC 9628, section 4.2).
+//! VP9's payload descriptor (RFC 9628, section 4.2).
 
 use super::layers::{FrameLayer, SpatialLayers};
 
-/// The payload descriptor of a packet of VP9.
+/// VP9 payload descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vp9Descriptor {
-    /// The number of the picture in 7 or 15 bits.
+    /// `PictureID` with 7 or 15 bits.
     pub picture_id: Option<u16>,
-    /// Whether the frame refers to earlier pictures.
+    /// Whether the frame refers to earlier frames.
     pub is_predicted: bool,
-    /// Whether the frame refers to the one of the layer below it in its picture.
+    /// Whether the frame refers to the next lower layer's frame in its temporal unit.
     pub uses_lower_layer: bool,
-    /// The layer of the frame, and the packet's place in that.
+    /// The frame's layer, and the packet's position in it.
     pub layer: FrameLayer,
-    /// How many spatial layers the stream has, which the first packet of a key picture says.
+    /// Spatial layers in the stream; only in the first packet of a key temporal unit.
     pub spatial_layers: Option<u8>,
-    /// The number of bytes of the descriptor.
+    /// The descriptor's length in bytes.
     pub length: usize,
 }
 
@@ -27,11 +27,11 @@ const START: u8 = 0x08;
 const END: u8 = 0x04;
 const STRUCTURE: u8 = 0x02;
 
-/// The most pictures that a frame refers to.
+/// Maximum references per frame.
 const REFERENCES: usize = 3;
 
 impl Vp9Descriptor {
-    /// Reads the descriptor at the beginning of a payload; `None` if it is malformed, or if nothing is behind it.
+    /// Reads the descriptor at the start of a payload; `None` if it is malformed, or if there are no bytes after it.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(payload);
         let flags = bytes.next()?;
@@ -49,10 +49,11 @@ impl Vp9Descriptor {
                 (indices >> 5, indices & 0x10 != 0, (indices >> 1) & 0x07);
             uses_lower_layer = indices & 0x01 != 0;
             if !has(FLEXIBLE) {
-                // TL0PICIDX
+                // TL0PICIDX, which exists only in non-flexible mode.
                 bytes.next()?;
             }
         }
+        // Only flexible mode lists references; otherwise the structure implies them.
         if has(FLEXIBLE) && has(PREDICTED) {
             bytes.skip_references()?;
         }
@@ -63,6 +64,7 @@ impl Vp9Descriptor {
         };
         let (starts_frame, ends_frame) = (has(START), has(END));
         let needed_by = SpatialLayers::from(spatial);
+        // VP9's descriptor does not name a frame's receivers: assume all higher layers, until `Vp9Layers` knows better.
         let layer = FrameLayer {
             spatial,
             temporal,
@@ -74,6 +76,7 @@ impl Vp9Descriptor {
         };
         let length = payload.len() - bytes.0.len();
         let is_predicted = has(PREDICTED);
+        // A descriptor without a frame would be an empty packet for decoders.
         (length < payload.len()).then_some(Self {
             picture_id,
             is_predicted,
@@ -84,27 +87,30 @@ impl Vp9Descriptor {
         })
     }
 
-    /// Returns whether the packet is the first one of a key picture, with all its layers.
-    pub fn starts_key_picture(&self) -> bool {
+    /// Returns whether the packet is the first one of a key temporal unit with all its layers.
+    pub fn starts_key_unit(&self) -> bool {
         self.layer.starts_frame && !self.is_predicted && self.layer.spatial == 0
     }
 }
 
-/// Reads which frames of a stream receivers need, from descriptors that say it of their own frame only.
+/// Derives which receivers need a stream's frames, from descriptors that describe only their own frame. The Python
+/// SDK's encoder sends no dependency descriptor, but uses modes such as L3T3_KEY as well.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Vp9Layers {
     has_independent_layers: bool,
 }
 
 impl Vp9Layers {
-    /// Whether frames refer to lower layers in key pictures only, as far as is known.
+    /// Returns whether, as far as known, frames refer to lower layers only in key temporal units.
     pub const fn has_independent_layers(self) -> bool {
         self.has_independent_layers
     }
 
-    /// Returns the layer of a packet's frame. Before the first frame of a higher layer that is not of a key picture, all are needed.
+    /// Returns the layer for a packet's frame. Until a higher layer's first frame outside a key temporal unit, all
+    /// frames are needed.
     pub const fn read(&mut self, descriptor: &Vp9Descriptor) -> FrameLayer {
         let mut layer = descriptor.layer;
+        // In key units, higher layers always refer to lower ones; only later frames show the mode.
         if descriptor.is_predicted && layer.spatial > 0 {
             self.has_independent_layers = !descriptor.uses_lower_layer;
         }
@@ -115,7 +121,7 @@ impl Vp9Layers {
     }
 }
 
-/// What is left of a payload.
+/// Unread rest.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -134,6 +140,7 @@ impl Bytes<'_> {
         let first = self.next()?;
         let is_long = first & 0x80 != 0;
         let low = if is_long { self.next()? } else { 0 };
+        // The highest bit is the flag for 15 bits.
         let high = first & 0x7f;
         Some(if is_long {
             u16::from_be_bytes([high, low])
@@ -149,17 +156,19 @@ impl Bytes<'_> {
                 return Some(());
             }
         }
-        // The last one says that another one follows, which cannot be.
+        // The last allowed reference announces another one: the descriptor is malformed.
         None
     }
 
-    /// Returns the number of layers. Skips their sizes, and which pictures of a group refer to which.
+    /// Returns the number of layers. Skips their sizes, and the references within a group.
     fn structure(&mut self) -> Option<u8> {
         let flags = self.next()?;
         let layers = (flags >> 5) + 1;
+        // Width and height per layer, two bytes each.
         if flags & 0x10 != 0 {
             self.skip(usize::from(layers) * 4)?;
         }
+        // The group's frames: a byte with flags and the reference count, then a byte per reference.
         if flags & 0x08 != 0 {
             for _ in 0..self.next()? {
                 let references = (self.next()? >> 2) & 0x03;
@@ -176,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// A descriptor as an encoder makes it.
+    /// A descriptor as an encoder creates it.
     #[derive(Debug, Clone)]
     struct Written {
         picture_id: Option<(u16, bool)>,
@@ -186,7 +195,7 @@ mod tests {
         has_layers: bool,
         layer: FrameLayer,
         references: Vec<u8>,
-        /// The number of layers, whether their sizes follow, and the references of the pictures of a group.
+        /// Number of layers, whether their sizes follow, and the references of a group's frames.
         structure: Option<(u8, bool, Vec<u8>)>,
     }
 
@@ -216,6 +225,7 @@ mod tests {
                         | flag(self.uses_lower_layer, 1),
                 );
                 if !self.is_flexible {
+                    // TL0PICIDX, whose value must not matter.
                     bytes.push(0xab);
                 }
             }
@@ -293,12 +303,12 @@ mod tests {
 
     #[test]
     fn the_first_packet_of_a_key_picture_is_recognised() {
-        // The first one of Chromium's, with the sizes of three layers.
+        // Chromium's first descriptor, with the sizes of three layers.
         let first = [
             0xaa, 0x80, 0x01, 0x00, 0x00, 0x50, 0, 160, 0, 90, 1, 64, 0, 180, 2, 128, 1, 104,
         ];
         let starts = |payload: &[u8]| {
-            Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_picture())
+            Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_unit())
         };
         assert!(!starts(&first), "nothing is behind the descriptor");
         assert!(
@@ -321,6 +331,7 @@ mod tests {
     fn frames_of_lower_layers_are_needed_while_frames_refer_to_them() {
         let mut layers = Vp9Layers::default();
         let mut needed_by = |is_predicted: bool, spatial: u8, uses_lower_layer: bool| {
+            // Layer indices and the start of a frame.
             let flags = 0x28 | if is_predicted { PREDICTED } else { 0 };
             let payload = [flags, spatial << 1 | u8::from(uses_lower_layer), 0, 1];
             let needed_by = layers

@@ -1,102 +1,111 @@
-//! The estimation of the bandwidth to a receiver: what its network carries.
+//! Bandwidth estimation for a receiver's network.
 
 use std::time::{Duration, Instant};
 
 use str0m::bwe::Bitrate;
 
-/// How fast sending to a client starts before its bandwidth is known.
+/// Assumed bandwidth before the first estimate.
 pub const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
 
-/// Over which time str0m takes the mean of estimates before it reports them.
+/// Period over which str0m averages estimates before it reports them.
 const ESTIMATE_WINDOW: Duration = Duration::from_secs(3);
 
-/// How long no more bandwidth is tried after a source of video was added. A client answers an offer before it reads the sources of it, and
-/// str0m tries bandwidth with packets that it repeats. Pion (4.2) gives up a source, without a word to the application, if the first
-/// packet that it reads of it is a repeated one, of which it does not know the codec.
+/// Time without probes after a video source was added.
+///
+/// A client answers an offer before it reads the SSRCs in it, and str0m probes with repeated packets. If the first
+/// packet of an SSRC is such a repeated one, Pion (4.2) cannot determine its codec, and drops the source without
+/// reporting that to the application.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// The estimation of the bandwidth to one client: the estimates of str0m, the conclusions from them, and the values that str0m has to
-/// be told. The methods return the latter; the connection passes them on.
+/// Bandwidth estimation for one client: interprets str0m's estimates. Methods return the values that the connection has
+/// to set in str0m.
 #[derive(Debug, Default)]
 pub struct Estimation {
-    /// The estimated bandwidth to the client.
+    /// Estimated bandwidth to the client.
     estimate: Option<Bitrate>,
-    /// What the network to the client carries, by the estimates so far.
+    /// Capacity of the client's network, derived from the estimates so far.
     capacity: Capacity,
-    /// Whether the estimate stays too low.
+    /// Detects estimates that stay too low.
     stagnation: Stagnation,
-    /// Whether no video is to be sent, so that the estimation rests.
+    /// Whether the estimation rests because no video is sent.
     is_resting: bool,
-    /// Until when estimates are means that count its rest.
+    /// Until when str0m's averages include the rest.
     rested_until: Option<Instant>,
-    /// Until when no more bandwidth is tried, since a source of video is new.
+    /// When probing resumes after a video source was added.
     settled_at: Option<Instant>,
-    /// The bitrates that str0m was told to try: the next step and the best, in bits per second.
+    /// Bitrates last set in str0m: the next step and the best, in bits per second.
     bitrates: (u64, u64),
 }
 
-/// The use of an estimate.
+/// Whether an estimate is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Observation {
-    /// It holds from now on.
+pub enum EstimateUse {
+    /// The estimate is valid from now on.
     Counts,
-    /// It counts the time of a rest, and changes nothing.
+    /// The average includes a rest, so the estimate is ignored.
     Ignored,
-    /// It came during a rest, and is about sound and padding. It raises the padding, so str0m has to start anew at zero.
+    /// It measures audio and padding during a rest, and would raise the padding, so str0m must be reset to zero.
     AtRest,
 }
 
 impl Estimation {
-    /// Returns the estimated bandwidth to the client; `None` before the first estimate.
+    /// Returns the estimated bandwidth; `None` before the first estimate.
     pub const fn estimate(&self) -> Option<Bitrate> {
         self.estimate
     }
 
-    /// Returns the bitrate of the next step that str0m was told to try, in bits per second; 0 for none.
+    /// Returns the next step that str0m probes for, in bits per second; 0 for none.
     pub const fn next_step(&self) -> u64 {
         self.bitrates.0
     }
 
-    /// Starts or ends a rest, in which no video is to be sent. On a connection with a source of video, str0m sends padding up to
-    /// 50 kbit/s, whatever is wanted, but never more than the estimate; so that is 0 while it rests. Returns the bitrate at which the
-    /// estimation has to start anew; `None` if nothing has changed.
+    /// Starts or ends a rest, during which no video is sent. Returns the bitrate to which str0m must be reset; `None`
+    /// if nothing changed.
+    ///
+    /// On a connection with a video source, str0m sends padding of up to 50 kbit/s even if no bitrate is requested, but
+    /// never more than the estimate. So the estimate is zero during a rest.
     pub fn rest(&mut self, is_resting: bool, now: Instant) -> Option<Bitrate> {
         if std::mem::replace(&mut self.is_resting, is_resting) == is_resting {
             return None;
         }
+        // After the rest, str0m's averages still include zeros for a whole window.
         self.rested_until = (!is_resting).then(|| now + ESTIMATE_WINDOW);
         Some(if is_resting {
             Bitrate::ZERO
         } else {
+            // A rest reveals nothing about the network, so continue where it started.
             self.estimate.unwrap_or(INITIAL_BITRATE)
         })
     }
 
-    /// Takes an estimate of the bandwidth, `None` if there is none any more.
-    pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> Observation {
+    /// Processes an estimate; `None` if str0m no longer has one.
+    pub fn observe(&mut self, estimate: Option<Bitrate>, now: Instant) -> EstimateUse {
+        // Losing the estimate counts during a rest as well.
         if estimate.is_some() {
             if self.is_resting && estimate > Some(Bitrate::ZERO) {
-                return Observation::AtRest;
+                return EstimateUse::AtRest;
             }
             if self.is_resting || self.rested_until.is_some_and(|until| now < until) {
-                return Observation::Ignored;
+                return EstimateUse::Ignored;
             }
         }
         self.estimate = estimate;
-        Observation::Counts
+        EstimateUse::Counts
     }
 
-    /// Returns what the network to the client carries while so much is sent, in bits per second; `None` without an estimate.
+    /// Returns the capacity of the client's network in bits per second, given the bitrate that is sent now; `None`
+    /// without an estimate.
     pub fn update_capacity(&mut self, sent: u64, now: Instant) -> Option<u64> {
         match self.estimate {
             Some(estimate) => self.capacity.observe(estimate.as_u64(), sent, now),
+            // A client that cannot probe, or stopped reporting, must not be limited by an old estimate.
             None => self.capacity = Capacity::default(),
         }
         self.capacity.bits_per_second()
     }
 
-    /// Sets which bitrates are to be tried: the next step and the best, in bits per second. None are while a new source of video settles.
-    /// Returns those that str0m has to be told, if they are others than before.
+    /// Sets the bitrates to probe for: the next step and the best, in bits per second; zero while a new video source
+    /// settles. Returns the bitrates to set in str0m, if they changed.
     pub fn set_bitrates(&mut self, next: u64, best: u64, now: Instant) -> Option<(u64, u64)> {
         let is_settling = self.settled_at.is_some_and(|at| now < at);
         let bitrates = if is_settling { (0, 0) } else { (next, best) };
@@ -104,18 +113,19 @@ impl Estimation {
         (before != bitrates).then_some(bitrates)
     }
 
-    /// Tries no more bandwidth until a new source of video has settled, from when the bitrates are set next: by the allocation, in which
-    /// the source counts.
+    /// Stops probing until a new video source has settled. That takes effect at the next call of
+    /// [`Self::set_bitrates`], made by the allocation that includes the source.
     pub fn settle(&mut self, now: Instant) {
         self.settled_at = Some(now + SETTLING);
     }
 
-    /// Returns the capacity, at which the estimation has to start anew, if more is to be sent than it allows: else it would feel its way
-    /// up to what the network has carried already.
+    /// Returns the capacity if more is about to be sent than the estimate allows; str0m must be reset to it. Otherwise
+    /// it would probe its way up to a bitrate that the network has already carried.
     pub fn make_room(&mut self, bits_per_second: u64) -> Option<Bitrate> {
         let capacity = self.capacity.bits_per_second().map(Bitrate::from)?;
         let is_lower =
             |estimate: Bitrate| estimate.as_u64() < bits_per_second && estimate < capacity;
+        // During a rest, str0m must stay at zero.
         if self.is_resting || !self.estimate.is_some_and(is_lower) {
             return None;
         }
@@ -123,8 +133,8 @@ impl Estimation {
         Some(capacity)
     }
 
-    /// Returns the present estimate, at which the estimation has to start anew, if that has not changed for some time although more is
-    /// wanted.
+    /// Returns the current estimate if it has not changed for some time although `wanted` exceeds it; str0m must be
+    /// reset to it, which makes it probe again.
     pub fn leave_stagnation(&mut self, wanted: u64, now: Instant) -> Option<Bitrate> {
         let estimate = self.estimate?;
         self.stagnation
@@ -133,14 +143,15 @@ impl Estimation {
     }
 }
 
-/// How long an estimate is doubted that says nothing about more than is sent.
+/// How long a lower estimate is ignored while everything that is sent fits into it.
 const DOUBT: Duration = Duration::from_secs(30);
 
-/// What the network to a receiver is taken to carry, by the estimates of its bandwidth.
+/// Assumed capacity of a receiver's network.
 ///
-/// At the first packets that are late, an estimate falls to what is being sent, however little that is. It says then that the
-/// network carries at least that, and nothing about more. So while what is sent fits, a lower estimate is doubted for some time:
-/// else a receiver of a small layer would get a larger one only after the estimation has felt its way up again.
+/// At the first late packets, an estimate falls to the bitrate that is being sent, however low. That proves only that
+/// the network carries this much. So a lower estimate is doubted for some time while the sent bitrate fits into it:
+/// otherwise a receiver of a low layer would wait for 3 to 11 seconds, until the estimation has probed its way up,
+/// before it gets a higher one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Capacity {
     bits_per_second: Option<u64>,
@@ -149,7 +160,7 @@ struct Capacity {
 }
 
 impl Capacity {
-    /// Takes an estimate, and what is being sent, in bits per second.
+    /// Processes an estimate, given the bitrate that is sent now, both in bits per second.
     fn observe(&mut self, estimate: u64, sent: u64, now: Instant) {
         let is_higher = self
             .bits_per_second
@@ -157,6 +168,7 @@ impl Capacity {
         let is_old = self
             .doubted_since
             .is_some_and(|since| now.saturating_duration_since(since) >= DOUBT);
+        // An estimate below the sent bitrate means congestion, and is valid at once.
         if is_higher || is_old || estimate < sent {
             *self = Self {
                 bits_per_second: Some(estimate),
@@ -173,35 +185,35 @@ impl Capacity {
     }
 }
 
-/// How long an estimate may stay where it is before the estimation starts anew for the first time.
+/// Time without a change before the estimation is reset for the first time.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
-/// The longest time between two new starts: the wait doubles while they change nothing.
+/// Maximum time between two resets: the wait doubles after each reset without effect.
 const LONGEST_WAIT: Duration = Duration::from_secs(40);
 
-/// A change of the estimate that counts, in percent.
+/// Smallest change of the estimate that counts, in percent.
 const CHANGE_PERCENT: u64 = 5;
 
-/// Finds estimates that no longer change although more is wanted. After congestion, an estimation can stop to try for more and
-/// stay limited for a minute after the network has become fast again. When it starts anew, it probes the network once, with
-/// a few packets.
+/// Detects an estimate that does not change although more bandwidth is wanted. After congestion, an estimation can stop
+/// probing, and stay low for a minute after the network has recovered. A reset makes it probe once, with a few packets.
 #[derive(Debug, Clone, Default)]
 struct Stagnation {
-    /// The estimate that has not changed, in bits per second, and since when.
+    /// Unchanged estimate in bits per second, and since when.
     since: Option<(u64, Instant)>,
-    /// New starts that changed nothing.
+    /// Resets without effect.
     restarts: u32,
 }
 
 impl Stagnation {
-    /// Returns whether the estimation should start anew now. `wanted` is what the next better choice would need, in bits per
-    /// second; 0 if nothing is left out.
+    /// Returns whether the estimation should be reset now. `wanted` is the budget for the next step, in bits per
+    /// second; 0 if every video has its best layer.
     fn observe(&mut self, estimate: u64, wanted: u64, now: Instant) -> bool {
         if wanted <= estimate {
             *self = Self::default();
             return false;
         }
         let (reference, since) = *self.since.get_or_insert((estimate, now));
+        // An estimate that moves is a working estimation, even if it is slow.
         if estimate.abs_diff(reference) * 100 > reference * CHANGE_PERCENT {
             *self = Self {
                 since: Some((estimate, now)),
@@ -209,6 +221,7 @@ impl Stagnation {
             };
             return false;
         }
+        // The exponent is bounded only against overflow; three resets reach LONGEST_WAIT.
         let wait = (FIRST_WAIT * 2_u32.saturating_pow(self.restarts.min(8))).min(LONGEST_WAIT);
         let is_due = now.saturating_duration_since(since) >= wait;
         if is_due {
@@ -274,18 +287,20 @@ mod tests {
         );
     }
 
-    /// Returns the seconds at which the estimation starts anew, of two minutes with an estimate and a demand for each second.
+    /// Returns the seconds of a two-minute run at which the estimation is reset, with an estimate and a demand per
+    /// second.
     fn restarts(at: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
-        let (mut stagnation, begun) = (Stagnation::default(), Instant::now());
+        let (mut stagnation, start) = (Stagnation::default(), Instant::now());
         let is_due = |second: &u64| {
             let (estimate, wanted) = at(*second);
-            stagnation.observe(estimate, wanted, begun + Duration::from_secs(*second))
+            stagnation.observe(estimate, wanted, start + Duration::from_secs(*second))
         };
         (0..120).filter(is_due).collect()
     }
 
     #[test]
     fn an_estimate_that_stays_too_low_starts_anew_with_growing_waits() {
+        // Waits of 5, 10, 20 and then 40 seconds.
         assert_eq!(restarts(|_| (400_000, 900_000)), [5, 15, 35, 75, 115]);
     }
 
@@ -299,6 +314,7 @@ mod tests {
     fn an_estimate_that_changes_is_left_alone() {
         assert!(restarts(|second| (400_000 + 30_000 * second, 1_000_000)).is_empty());
         let falls_once = restarts(|second| (if second < 7 { 500_000 } else { 400_000 }, 900_000));
+        // The fall at second 7 starts the waits anew: 7 + 5, then 10 more.
         assert_eq!(falls_once[..3], [5, 12, 22]);
     }
 
@@ -306,22 +322,22 @@ mod tests {
     fn estimates_of_a_rest_do_not_count_and_the_last_one_before_it_goes_on() {
         let (mut estimation, start) = (Estimation::default(), Instant::now());
         let (before, later) = (Bitrate::kbps(900), start + ESTIMATE_WINDOW);
-        assert_eq!(estimation.observe(Some(before), start), Observation::Counts);
+        assert_eq!(estimation.observe(Some(before), start), EstimateUse::Counts);
         assert_eq!(estimation.rest(true, start), Some(Bitrate::ZERO));
         assert_eq!(estimation.rest(true, start), None, "it rests already");
         let padding = Some(Bitrate::kbps(50));
-        assert_eq!(estimation.observe(padding, start), Observation::AtRest);
+        assert_eq!(estimation.observe(padding, start), EstimateUse::AtRest);
         assert_eq!(
             estimation.observe(Some(Bitrate::ZERO), start),
-            Observation::Ignored
+            EstimateUse::Ignored
         );
         assert_eq!(estimation.rest(false, start), Some(before));
-        assert_eq!(estimation.observe(padding, start), Observation::Ignored);
+        assert_eq!(estimation.observe(padding, start), EstimateUse::Ignored);
         assert_eq!(estimation.estimate(), Some(before));
-        assert_eq!(estimation.observe(padding, later), Observation::Counts);
+        assert_eq!(estimation.observe(padding, later), EstimateUse::Counts);
         assert_eq!(estimation.estimate(), padding);
         assert_eq!(estimation.rest(true, later), Some(Bitrate::ZERO));
-        assert_eq!(estimation.observe(None, later), Observation::Counts);
+        assert_eq!(estimation.observe(None, later), EstimateUse::Counts);
         assert_eq!(
             estimation.rest(false, later),
             Some(INITIAL_BITRATE),

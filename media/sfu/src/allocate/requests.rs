@@ -1,27 +1,29 @@
-//! What is requested of a publisher: key frames of its layers, and the qualities of its video.
+//! Requests to publishers: key frames of their layers, and the qualities of a video that are in use.
 
 use std::time::{Duration, Instant};
 
-/// Limits the requests for key frames of one layer, however many receivers need one. In the long run there is one request in
-/// each interval, so that those who join one after another do not spoil the picture for all others. A few may come sooner, so
-/// that a participant who joins just after another need not wait. A request that is not answered is repeated after the interval.
+/// Rate limit of key frame requests for one layer, independent of the number of receivers.
+///
+/// On average, one request per interval is sent, so that participants joining one after another do not degrade the
+/// video for everyone: a key frame costs many times the bits of other frames. A few requests may be sent early, so that
+/// a participant who joins right after another need not wait. An unanswered request is repeated after the interval.
 #[derive(Debug, Clone)]
 pub struct KeyFrameRequests {
     interval: Duration,
-    /// When the last request was sent, and whether its key frame has come.
+    /// When the last request was sent, and whether its key frame has arrived.
     last: Option<(Instant, bool)>,
-    /// When all requests so far would have been sent at one in each interval.
+    /// When all requests so far would have been sent at the average rate.
     paid_until: Option<Instant>,
     is_wanted: bool,
-    /// Requests that were sent to the publisher so far.
+    /// Requests sent to the publisher so far.
     pub count: u64,
 }
 
-/// How many requests may be sent in advance of the long-run rate.
+/// Requests that may be sent ahead of the average rate.
 const BURST: u32 = 3;
 
 impl KeyFrameRequests {
-    /// Starts without a request. The interval is the mean time between two.
+    /// Creates a limit without requests. `interval` is the mean time between two requests.
     pub const fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -32,12 +34,12 @@ impl KeyFrameRequests {
         }
     }
 
-    /// Notes that a receiver needs a key frame.
+    /// Records that a receiver needs a key frame.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Notes that a key frame has begun, so that all receivers that wait for one start with it.
+    /// Records that a key frame has started, with which all waiting receivers start.
     pub fn satisfy(&mut self) {
         self.is_wanted = false;
         if let Some((_, is_answered)) = &mut self.last {
@@ -45,46 +47,50 @@ impl KeyFrameRequests {
         }
     }
 
-    /// Returns whether a request is to be sent now.
+    /// Returns whether a request must be sent now.
     pub fn is_due(&self, now: Instant) -> bool {
+        // While a key frame is under way, another request would only produce a second one.
         let is_answered = self
             .last
             .is_none_or(|(at, is_answered)| is_answered || now >= at + self.interval);
         self.is_wanted && is_answered && !self.is_exhausted(now)
     }
 
-    /// Returns whether so many requests have been sent that another has to wait.
+    /// Returns whether the burst is used up, so that the next request has to wait.
     pub fn is_exhausted(&self, now: Instant) -> bool {
         self.paid_until
             .is_some_and(|until| until > now + self.interval * (BURST - 1))
     }
 
-    /// Counts a request that is sent now. A key frame stays wanted until it comes, since a request can get lost.
-    pub fn note_sent(&mut self, now: Instant) {
+    /// Records a request that is sent now. The key frame stays wanted until it arrives, because the request can be
+    /// lost.
+    pub fn record_sent(&mut self, now: Instant) {
         self.last = Some((now, false));
+        // Idle time earns no credit: a pause of a minute must not permit sixty requests at once.
         self.paid_until = Some(self.paid_until.map_or(now, |until| until.max(now)) + self.interval);
         self.count += 1;
     }
 }
 
-/// How long a publisher sends all qualities before the first report.
+/// Time after publication during which a publisher sends all qualities, before the first report.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 
-/// How long a quality must be unused before it is reported to the publisher.
+/// Time for which a quality must be unused before that is reported. A client that switches its layout would otherwise
+/// stop and restart an encoder.
 const LOWER_AFTER: Duration = Duration::from_secs(5);
 
-/// What a publisher knows of the use of its video.
+/// Use of a video's qualities, as far as its publisher knows.
 #[derive(Debug, Clone)]
 pub struct QualityUse {
     published: Instant,
-    /// The number of layers in use in the last report; `None` before the first one.
+    /// Number of layers in use according to the last report; `None` before the first one.
     reported: Option<usize>,
-    /// Since when fewer are used than in it.
+    /// Since when fewer layers are in use than reported.
     lower_since: Option<Instant>,
 }
 
 impl QualityUse {
-    /// Starts when the track is published.
+    /// Creates the state of a newly published track.
     pub const fn new(now: Instant) -> Self {
         Self {
             published: now,
@@ -93,7 +99,7 @@ impl QualityUse {
         }
     }
 
-    /// Starts when a track is published that the publisher was asked for, with all of so many layers.
+    /// Creates the state of a track that the server requested from its publisher, which sends all of its `layers`.
     pub const fn requested(layers: usize, now: Instant) -> Self {
         Self {
             published: now,
@@ -102,17 +108,19 @@ impl QualityUse {
         }
     }
 
-    /// Returns the number of layers in use in the last report; `None` before the first one.
+    /// Returns the number of layers in use according to the last report; `None` before the first one.
     pub const fn reported(&self) -> Option<usize> {
         self.reported
     }
 
-    /// Takes how many layers are used now. Returns that number if it is to be reported: more at once, fewer after a while.
+    /// Processes the number of layers in use now. Returns it if it must be reported: an increase at once, a decrease
+    /// after a while.
     pub fn update(&mut self, used: usize, now: Instant) -> Option<usize> {
         let Some(reported) = self.reported else {
             let is_due = now >= self.published + FIRST_REPORT;
             return is_due.then(|| self.report(used));
         };
+        // An increase is reported at once: a receiver already waits for the layer.
         if used == reported {
             self.lower_since = None;
         } else if used > reported || now >= *self.lower_since.get_or_insert(now) + LOWER_AFTER {
@@ -136,14 +144,14 @@ mod tests {
 
     /// Returns when requests are sent within ten seconds if a key frame is always wanted, in tenths of a second.
     fn sent(is_answered: bool) -> Vec<u32> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut requests = KeyFrameRequests::new(SECOND);
         let due = (0..100).filter(|step| {
-            let now = begun + STEP * *step;
+            let now = start + STEP * *step;
             requests.want();
             let is_due = requests.is_due(now);
             if is_due {
-                requests.note_sent(now);
+                requests.record_sent(now);
             }
             if is_due && is_answered {
                 requests.satisfy();
@@ -160,6 +168,7 @@ mod tests {
 
     #[test]
     fn a_few_answered_requests_may_come_sooner_than_the_mean() {
+        // A burst of three at the start, then the mean rate.
         assert_eq!(sent(true), [0, 1, 2, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     }
 
@@ -196,6 +205,7 @@ mod tests {
         assert_eq!(quality.update(2, at(11)), Some(2));
         assert_eq!(quality.update(1, at(12)), None);
         assert_eq!(quality.update(2, at(16)), None);
+        // The return to 2 has ended the first wait; this one ends at second 22.
         assert_eq!(quality.update(1, at(17)), None);
         assert_eq!(quality.update(1, at(22)), Some(1));
     }

@@ -1,40 +1,41 @@
-//! Reliable messages that wait for a slow participant, or for one whose channel is not open yet.
+//! Queue of reliable messages for a participant that is slow, or that has not opened its channel yet.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::Message;
 
-/// How long a message waits for a channel to open.
+/// Time that a message waits for a channel to open.
 const WAITS_FOR_CHANNEL: Duration = Duration::from_secs(10);
 
-/// The most bytes that wait for a channel to open.
+/// Maximum bytes that wait for a channel to open.
 const BYTES_BEFORE_CHANNEL: usize = 100 * 1000;
 
-/// More than this many waiting bytes make senders wait. It keeps a fast network busy, and what is sent later is not long behind.
+/// Queued bytes beyond which senders must wait. They keep a fast network busy, and newer messages are not far behind.
 const BYTES_TO_WAIT_FOR: usize = 256 * 1024;
 
-/// How long a receiver is judged before senders stop waiting for it.
+/// Period over which a receiver is measured before senders stop waiting for it.
 const JUDGED: Duration = Duration::from_secs(5);
 
-/// The least bytes that a receiver takes meanwhile so that senders go on waiting for it: half a megabit a second.
+/// Bytes that a receiver must take within [`JUDGED`] for senders to keep waiting: half a megabit per second.
 const LEAST_TAKEN: usize = 320 * 1024;
 
 /// Reliable messages that wait for a participant, in order.
 ///
-/// Senders wait for a receiver with many, as long as it takes some: so the slowest one decides how fast a file is sent, and all get it.
-/// One that takes next to none is *too slow*: nobody waits for it, and it loses what does not fit, until it has caught up.
+/// Senders wait for a receiver with many queued messages while it takes some. So the slowest receiver sets the speed of
+/// a file transfer, and all receive the file. A receiver that takes almost nothing is *too slow*: nothing waits for it,
+/// and it loses the messages beyond its queue until it has caught up.
 #[derive(Debug, Default)]
 pub struct Backlog {
     messages: VecDeque<(Instant, Message)>,
     bytes: usize,
-    /// Since when senders have waited for it, and how many bytes it has taken since.
+    /// Since when senders have waited for it, and the bytes taken since then.
     judged: Option<(Instant, usize)>,
     is_too_slow: bool,
 }
 
 impl Backlog {
-    /// Adds a message; returns whether it fits into so many bytes. Else it is dropped.
+    /// Adds a message. Returns false and drops it if the queue would exceed `most_bytes`.
     #[must_use]
     pub fn push(&mut self, message: Message, most_bytes: usize, now: Instant) -> bool {
         if self.bytes + message.len() > most_bytes {
@@ -42,19 +43,21 @@ impl Backlog {
         }
         self.bytes += message.len();
         self.messages.push_back((now, message));
+        // The measurement starts when senders wait: a receiver without a queue has nothing to take.
         if self.is_awaited() {
             self.judged.get_or_insert((now, 0));
         }
         true
     }
 
-    /// Returns whether senders have to wait for it.
+    /// Returns whether senders must wait for it.
     pub const fn is_awaited(&self) -> bool {
         self.bytes > BYTES_TO_WAIT_FOR && !self.is_too_slow
     }
 
-    /// Judges the receiver by what it has taken; returns whether it has become too slow.
+    /// Judges the receiver by the bytes that it has taken. Returns whether it has become too slow.
     pub fn judge(&mut self, now: Instant) -> bool {
+        // Half of the limit, so that a receiver does not alternate between slow and fast.
         if self.bytes <= BYTES_TO_WAIT_FOR / 2 {
             (self.judged, self.is_too_slow) = (None, false);
         }
@@ -64,13 +67,14 @@ impl Backlog {
             return false;
         };
         if taken < LEAST_TAKEN {
+            // Reported once, however long the receiver stays too slow.
             return !std::mem::replace(&mut self.is_too_slow, true);
         }
         self.judged = Some((now, 0));
         false
     }
 
-    /// Drops what does not wait for a channel to open: the oldest messages of too many, and those that are too old.
+    /// Drops messages that may not wait for a channel to open: the oldest ones beyond the limit, and expired ones.
     pub fn limit_before_channel(&mut self, now: Instant) {
         while let Some((at, _)) = self.messages.front() {
             if self.bytes <= BYTES_BEFORE_CHANNEL
@@ -82,12 +86,12 @@ impl Backlog {
         }
     }
 
-    /// Returns the message that is next.
+    /// Returns the next message.
     pub fn front(&self) -> Option<&Message> {
         self.messages.front().map(|(_, message)| message)
     }
 
-    /// Removes the message that is next.
+    /// Removes the next message.
     pub fn pop(&mut self) {
         if let Some((_, message)) = self.messages.pop_front() {
             self.bytes -= message.len();
@@ -103,7 +107,7 @@ impl Backlog {
         self.bytes
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether no message is queued.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

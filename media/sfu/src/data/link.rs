@@ -1,29 +1,31 @@
-//! Messages on their way to the participants on another worker.
+//! Flow control for messages to the participants on another worker.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// More than this many bytes that wait for another worker make senders wait.
+/// Bytes in flight to another worker beyond which senders must wait.
 pub const BYTES_TO_WAIT_FOR: usize = 256 * 1024;
 
-/// What a message takes besides its bytes.
+/// Memory that a message takes besides its bytes.
 const MESSAGE_OVERHEAD: usize = 256;
 
-/// The messages that are on their way from one worker of a room to another. Senders wait while there are too many, or a receiver
-/// of theirs has to catch up.
+/// Messages in flight from one of a room's workers to another. Senders wait while there are too many, or while one of
+/// their receivers must catch up.
 #[derive(Debug, Default)]
 pub struct DataLink {
     bytes: AtomicUsize,
-    /// Whether a receiver has to catch up.
+    /// Whether a receiver must catch up.
     is_slow: AtomicBool,
     /// Whether a sender waits.
     is_waited_for: AtomicBool,
 }
 
 impl DataLink {
-    /// Counts a message of so many bytes that is put onto the way. Returns whether there is room for it, with so many bytes at most.
+    /// Adds a message of `bytes`. Returns false if more than `most` bytes would be in flight.
     #[must_use]
     pub fn add(&self, bytes: usize, most: usize) -> bool {
         let added = bytes + MESSAGE_OVERHEAD;
+        // Only one worker adds, so the check and the addition need no compare-and-swap; others can only subtract
+        // meanwhile.
         let has_room = self.bytes.load(Ordering::SeqCst) + added <= most;
         if has_room {
             self.bytes.fetch_add(added, Ordering::SeqCst);
@@ -31,28 +33,29 @@ impl DataLink {
         has_room
     }
 
-    /// Counts a message that has arrived.
+    /// Subtracts a message that has arrived.
     pub fn subtract(&self, bytes: usize) {
         self.bytes
             .fetch_sub(bytes + MESSAGE_OVERHEAD, Ordering::SeqCst);
     }
 
-    /// Sets whether a receiver has to catch up.
+    /// Sets whether a receiver must catch up.
     pub fn set_slow(&self, is_slow: bool) {
         self.is_slow.store(is_slow, Ordering::SeqCst);
     }
 
-    /// Returns whether a sender has to wait. If so, it is told when it has not any more.
+    /// Returns whether a sender must wait. If so, [`Self::release`] returns true on the other side when the wait is
+    /// over.
     pub fn is_awaited(&self) -> bool {
         if !self.has_to_catch_up() {
             return false;
         }
+        // Set before the second check: in the other order, the other side could catch up in between and release nobody.
         self.is_waited_for.store(true, Ordering::SeqCst);
-        // The other side may have caught up before it could know.
         self.has_to_catch_up()
     }
 
-    /// Returns whether senders that have waited have to be told that they need not any more.
+    /// Returns whether waiting senders must be released now. Returns true once per wait.
     pub fn release(&self) -> bool {
         !self.has_to_catch_up() && self.is_waited_for.swap(false, Ordering::SeqCst)
     }

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 pub use conclave_model::participant::DataKind;
 
-/// Returns the kind of the messages on a channel; `None` for a channel that carries something else.
+/// Returns the kind of a channel's messages; `None` for a channel with another use.
 pub fn kind_of_channel(label: &str) -> Option<DataKind> {
     match label {
+        // Labels of LiveKit's protocol.
         RELIABLE => Some(DataKind::Reliable),
         LOSSY => Some(DataKind::Lossy),
         _ => None,
@@ -31,16 +32,16 @@ pub const fn channel_of_kind(kind: DataKind) -> &'static str {
     }
 }
 
-/// Returns whether what is sent on a channel is a message as it is, for all: clients of other makes open channels of any label, as LiveKit
-/// permits.
+/// Returns whether messages on a channel are opaque and for all participants. Clients that do not use LiveKit's SDKs
+/// open channels with any label, which LiveKit permits.
 pub fn is_plain_channel(label: &str) -> bool {
     kind_of_channel(label).is_none() && label != DATA_TRACK
 }
 
-/// The label of the channel for packets of data tracks.
+/// Label of the channel for data track packets.
 pub const DATA_TRACK: &str = "_data_track";
 const RELIABLE: &str = "_reliable";
 const LOSSY: &str = "_lossy";
 
-/// A message as it goes to every receiver: encoded once.
+/// Encoded message, shared by its receivers.
 pub type Message = Arc<[u8]>;

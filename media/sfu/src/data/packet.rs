@@ -1,4 +1,4 @@
-//! What a client's message becomes on its way to the others.
+//! Rewriting of data messages on their way from a client to its receivers.
 
 #![allow(
     deprecated,
@@ -14,34 +14,34 @@ use super::Message;
 use crate::command::ServerMessage;
 use crate::event::{Receivers, SentMessage};
 
-/// Who sends a message, as the server knows it.
+/// Sender of a message, as known to the server.
 #[derive(Clone, Copy)]
 pub struct Sender<'a> {
-    /// The sid of the join.
+    /// Sid of the join.
     pub sid: &'a str,
-    /// The identity of the sender.
+    /// The sender's identity.
     pub identity: &'a str,
-    /// Whether receivers are not told who sent it.
+    /// Whether the sender is not named to receivers.
     pub is_hidden: bool,
-    /// Whether it may transcribe what other participants say.
+    /// Whether it may send transcriptions of other participants' speech.
     pub transcribes_others: bool,
-    /// Returns whether a track, by its sid, is one of another participant.
+    /// Returns whether a track sid belongs to another participant.
     pub is_track_of_other: &'a dyn Fn(&str) -> bool,
 }
 
-/// A message on its way.
+/// Message with its receivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// The sender's number of a reliable message; 0 if it does not count.
+    /// The sender's sequence number for a reliable message; 0 if it has none.
     pub sequence: u32,
-    /// Who receives it.
+    /// Receivers.
     pub to: Receivers,
-    /// What they receive.
+    /// Encoded message for them.
     pub message: Message,
 }
 
-/// Returns what a message of a client becomes; `None` if it is not forwarded. Of what it carries only a user packet is changed; the rest
-/// passes as it is, also what a newer version of the protocol has.
+/// Rewrites a client's message for its receivers; `None` if it may not be forwarded. Only a user packet in it is
+/// changed. Everything else passes unchanged, including fields of newer protocol versions.
 pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed> {
     let mut packet = proto::DataPacket::decode(bytes).ok()?;
     let (sid, identity) = if sender.is_hidden {
@@ -50,6 +50,7 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
         (sender.sid, sender.identity)
     };
     packet.kind = wire_kind(kind);
+    // Clients could claim any sender and kind, so the server overwrites both.
     sid.clone_into(&mut packet.participant_sid);
     identity.clone_into(&mut packet.participant_identity);
     let user = match packet.value.take() {
@@ -62,7 +63,10 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
         packet.value = Some(Value::User(user));
     }
     let mut message = packet.encode_to_vec();
+    // Re-encoding would lose fields that this version of the protocol does not know, so they are copied from the
+    // original bytes.
     let carried = carried_fields(bytes, packet.value.is_some(), sender)?;
+    // An envelope without content has nothing to forward.
     if carried.is_empty() && packet.value.is_none() {
         return None;
     }
@@ -74,34 +78,38 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
         sids,
     };
     Some(Routed {
+        // The sender's own number, by which a resumed receiver names the messages that it has.
         sequence: packet.sequence,
         message: message.into(),
         to,
     })
 }
 
-/// The fields of a packet that say who sends it to whom, and how.
+/// Envelope fields of a packet: sender, receivers, kind and sequence number.
 const ENVELOPE: [u32; 5] = [1, 4, 5, 16, 17];
-/// A user packet.
+/// User packet.
 const USER: u32 = 2;
-/// What clients may not send to each other: who speaks, and metrics, which are for the server.
+/// Fields that clients may not send to each other: active speakers, which only the server may report, and metrics,
+/// which are meant for the server.
 const REFUSED: [u32; 2] = [3, 8];
 
-/// A transcription, whole, and as a stream of text, which begins with a header.
+/// Complete transcription, and header of a text stream, which may be a transcription.
 const TRANSCRIPTION: u32 = 7;
 const STREAM_HEADER: u32 = 13;
-/// The topic of streams of transcriptions, and their attribute with the sid of the track.
+/// Topic of transcription streams, and their attribute with the track sid.
 const TRANSCRIPTION_TOPIC: &str = "lk.transcription";
 const TRANSCRIBED_TRACK: &str = "lk.transcribed_track_id";
 
-/// Returns the fields of a packet that carry something, without a user packet `if` that is written anew. `None` if it carries what this
-/// sender may not send, or a user packet that another field of the packet overrides.
+/// Returns the content fields of a packet, except a user packet, which is encoded again. `None` if the sender may not
+/// send the content, or if another field overrides the user packet.
 fn carried_fields<'a>(
     mut bytes: &'a [u8],
     has_user: bool,
     sender: Sender<'_>,
 ) -> Option<Vec<&'a [u8]>> {
     let mut carried = Vec::new();
+    // A field of a oneof may be repeated or replaced in the encoding; so each field is checked, not only the decoded
+    // result.
     while !bytes.is_empty() {
         let start = bytes;
         let (number, wire_type) = encoding::decode_key(&mut bytes).ok()?;
@@ -112,6 +120,7 @@ fn carried_fields<'a>(
             encoding::DecodeContext::default(),
         )
         .ok()?;
+        // A user packet that did not survive decoding would pass with the sender that the client wrote into it.
         if REFUSED.contains(&number) || (number == USER && !has_user) {
             return None;
         }
@@ -126,18 +135,20 @@ fn carried_fields<'a>(
     Some(carried)
 }
 
-/// Returns whether a field says what another participant has said. Each field is looked at, since receivers take the last one, and merge
-/// those of the same number.
+/// Returns whether a field contains another participant's speech. Each field is checked, because receivers take the
+/// last one and merge fields with the same number.
 fn speaks_for_other(number: u32, mut field: &[u8], sender: Sender<'_>) -> bool {
     if number != TRANSCRIPTION && number != STREAM_HEADER {
         return false;
     }
+    // The caller has decoded the key already, so this cannot fail.
     let _ = encoding::decode_key(&mut field);
     if number == TRANSCRIPTION {
-        // What cannot be decoded has not been decoded before, with the whole packet.
+        // The whole packet was decoded before, so this is unreachable; refuse rather than trust.
         let Ok(transcription) = proto::Transcription::decode_length_delimited(field) else {
             return true;
         };
+        // Either field alone would make clients show the text as another participant's speech.
         let named = &transcription.transcribed_participant_identity;
         return !(named.is_empty() || named == sender.identity)
             || (sender.is_track_of_other)(&transcription.track_id);
@@ -148,17 +159,19 @@ fn speaks_for_other(number: u32, mut field: &[u8], sender: Sender<'_>) -> bool {
     let track = header
         .attributes
         .get(TRANSCRIBED_TRACK)
+        // Applications may use the attribute in streams with other topics, where it means nothing to LiveKit's clients.
         .filter(|_| header.topic == TRANSCRIPTION_TOPIC);
     track.is_some_and(|track| (sender.is_track_of_other)(track))
 }
 
-/// Returns what a message becomes that is no packet of the protocol: a user packet for all.
+/// Converts an opaque message into a user packet for all participants.
 pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
     let (sid, identity) = if sender.is_hidden {
         ("", "")
     } else {
         (sender.sid, sender.identity)
     };
+    // In both places: clients read one or the other, depending on their version.
     let (participant_sid, participant_identity) = (sid.to_owned(), identity.to_owned());
     let user = proto::UserPacket {
         payload,
@@ -182,8 +195,8 @@ pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
     }
 }
 
-/// Writes sender and receivers of a packet into the fields of the user packet in it, and takes the receivers from there
-/// where only old fields name them. Returns the receivers by sid.
+/// Writes a packet's sender and receivers into its user packet. If only the user packet's deprecated fields name
+/// receivers, they are copied to the packet. Returns the receivers by sid.
 fn address_user_packet(
     user: &mut proto::UserPacket,
     sid: &str,
@@ -192,9 +205,11 @@ fn address_user_packet(
 ) -> Vec<String> {
     sid.clone_into(&mut user.participant_sid);
     identity.clone_into(&mut user.participant_identity);
+    // Old clients name the receivers in the user packet only.
     if to.is_empty() {
         to.clone_from(&user.destination_identities);
     }
+    // Old receivers read only the user packet, so it names sender and receivers as well.
     user.destination_identities.clone_from(to);
     user.destination_sids.clone()
 }
@@ -206,7 +221,7 @@ const fn wire_kind(kind: DataKind) -> i32 {
     }
 }
 
-/// Returns a message on its way as it is reported to the control side; `None` if it is no user message.
+/// Returns a message in the form that is reported to the control side; `None` if it is not a user message.
 pub fn sent_message(kind: DataKind, routed: &Routed) -> Option<SentMessage> {
     let Some(Value::User(user)) = proto::DataPacket::decode(&*routed.message).ok()?.value else {
         return None;
@@ -219,7 +234,7 @@ pub fn sent_message(kind: DataKind, routed: &Routed) -> Option<SentMessage> {
     })
 }
 
-/// Returns a message of the server: a user packet without a sender.
+/// Creates a message from the server: a user packet without a sender.
 pub fn server_packet(message: ServerMessage) -> Routed {
     let identities: Vec<_> = message.to.iter().map(ToString::to_string).collect();
     let user = proto::UserPacket {
@@ -335,7 +350,7 @@ mod tests {
         assert!(routed.to.include("bob", "PA_bob"));
     }
 
-    /// A field of a packet with its content.
+    /// Encodes a length-delimited field.
     fn field(number: u32, content: &[u8]) -> Vec<u8> {
         let mut field = Vec::new();
         encoding::encode_key(number, encoding::WireType::LengthDelimited, &mut field);

@@ -1,34 +1,34 @@
-//! The last reliable messages of a room, for participants that resume.
+//! A room's last reliable messages, for participants that resume.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::Routed;
 
-/// How long messages are kept.
+/// Time for which messages are kept.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// The most bytes that are kept of a room.
+/// Maximum bytes kept per room.
 const KEPT_BYTES: usize = 1024 * 1024;
 
-/// The last reliable messages of a room, in order.
+/// A room's last reliable messages, in order.
 #[derive(Debug, Default)]
 pub struct RecentMessages {
     messages: VecDeque<RecentMessage>,
     bytes: usize,
 }
 
-/// A reliable message that was sent lately.
+/// Recently sent reliable message.
 #[derive(Debug)]
 struct RecentMessage {
     at: Instant,
-    /// The sid of its sender.
+    /// The sender's sid.
     sender: String,
     routed: Routed,
 }
 
 impl RecentMessages {
-    /// Keeps a message, and drops those that are too old or too many.
+    /// Stores a message, and drops expired and excess ones.
     pub fn push(&mut self, sender: String, routed: Routed, now: Instant) {
         self.bytes += routed.message.len();
         self.messages.push_back(RecentMessage {
@@ -40,13 +40,14 @@ impl RecentMessages {
             if now.saturating_duration_since(oldest.at) < KEPT && self.bytes <= KEPT_BYTES {
                 return;
             }
+            // The payload is shared with the receivers' queues, so this may free it only later.
             self.bytes -= oldest.routed.message.len();
             self.messages.pop_front();
         }
     }
 
-    /// Returns, in order, the messages that a participant lacks which has joined at `joined` and has received those of each sender up to a
-    /// number. Messages before the join, and those that are kept only because no newer one has replaced them, are none of them.
+    /// Returns, in order, the messages that a participant has missed which joined at `joined` and has received each
+    /// sender's messages up to a sequence number. Messages from before the join and expired ones are excluded.
     pub fn missed<'a>(
         &'a self,
         received: &'a HashMap<&str, u32>,
@@ -54,6 +55,7 @@ impl RecentMessages {
         now: Instant,
     ) -> impl Iterator<Item = &'a Routed> {
         let is_missed = move |message: &&RecentMessage| {
+            // Expired messages stay until the next push, so their age is checked here, too.
             let last = received.get(message.sender.as_str());
             message.at >= joined
                 && now.saturating_duration_since(message.at) < KEPT

@@ -1,37 +1,37 @@
-//! Which addresses the workers listen on, and which ones are advertised to clients.
+//! The workers' addresses: for listening, and as advertised to clients.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::config::Config;
 
-/// The sockets of a worker cannot be opened.
+/// Reason why a worker cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The addresses of the interfaces cannot be read.
+    /// The interfaces' addresses cannot be read.
     #[error("the addresses of the network interfaces cannot be read")]
     Interfaces(#[source] io::Error),
-    /// There is no interface but the loopback.
+    /// There is no interface except loopback.
     #[error("no network interface has an address; name one in the settings")]
     NoAddress,
-    /// The range of ports is empty.
+    /// The port range is empty.
     #[error("the range of UDP ports is empty")]
     NoPort,
     /// A socket cannot be bound.
     #[error("{address} cannot be bound")]
     Socket {
-        /// The address of this machine, with the port.
+        /// This machine's address, with the port.
         address: SocketAddr,
-        /// The error of the system call.
+        /// Error of the system call.
         #[source]
         error: io::Error,
     },
-    /// The thread or its means of waiting cannot be created.
+    /// The thread or its poll cannot be created.
     #[error("a media worker cannot be started")]
     Thread(#[source] io::Error),
 }
 
-/// Returns the addresses to listen on, each with the one that is advertised to clients: itself, or an external one.
+/// Returns the addresses to listen on, each with its advertised address: itself, or an external one.
 ///
 /// # Errors
 ///
@@ -54,6 +54,7 @@ fn interface_addresses() -> Result<Vec<IpAddr>, BindError> {
     let interfaces = if_addrs::get_if_addrs().map_err(BindError::Interfaces)?;
     let usable = interfaces
         .into_iter()
+        // Loopback and link-local addresses mean nothing to clients on other machines.
         .filter(|interface| !interface.is_loopback())
         .map(|interface| interface.ip());
     Ok(usable.filter(|address| !is_link_local(*address)).collect())
@@ -66,7 +67,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Pairs each bound address with the external one at its position in its family, or the last one of the family.
+/// Pairs each bound address with the external address at its position in its family, or with the family's last one.
 fn with_external(bound: &[IpAddr], external: &[IpAddr]) -> Vec<(IpAddr, IpAddr)> {
     let of_family = |is_ipv4: bool| {
         external
@@ -85,6 +86,7 @@ fn with_external(bound: &[IpAddr], external: &[IpAddr]) -> Vec<(IpAddr, IpAddr)>
         let advertised = family
             .clone()
             .nth(position(address, at))
+            // Usually one external address (a NAT) stands in front of all bound ones.
             .or_else(|| family.clone().next_back())
             .unwrap_or(*address);
         (*address, advertised)

@@ -1,4 +1,4 @@
-//! The threads and sockets around the workers.
+//! Threads and sockets around the workers.
 
 mod addresses;
 mod neighbours;
@@ -15,50 +15,49 @@ pub use addresses::BindError;
 pub use neighbours::Neighbours;
 pub use thread::{WorkerThread, start_worker};
 
-/// Counters of a worker since its start. Written by its thread only, and read without a lock.
+/// Counters of a worker since its start. Only its thread writes them; readers need no lock.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
-    /// Datagrams, and frames over TCP, that were received.
+    /// Datagrams and TCP frames received.
     pub received_packets: AtomicU64,
-    /// Bytes of the packets that were received.
+    /// Bytes in them.
     pub received_bytes: AtomicU64,
-    /// Datagrams, and frames over TCP, that were sent.
+    /// Datagrams and TCP frames sent.
     pub sent_packets: AtomicU64,
-    /// Bytes of these packets.
+    /// Bytes in them.
     pub sent_bytes: AtomicU64,
-    /// Packets that were not sent, because a socket was busy for too long.
+    /// Packets dropped because a socket was busy for too long.
     pub dropped_packets: AtomicU64,
-    /// Media packets that publishers sent, of admitted tracks.
+    /// Media packets from publishers, of admitted tracks.
     pub published_packets: AtomicU64,
-    /// Media packets that were sent on, counted for each receiver.
+    /// Media packets forwarded, counted per receiver.
     pub forwarded_packets: AtomicU64,
-    /// Media packets that crossed to other workers, counted for each of these.
+    /// Media packets sent to other workers, counted per worker.
     pub mirrored_packets: AtomicU64,
-    /// Packets that were not sent on, by the position of the reason in [`DropReason::ALL`].
+    /// Packets not forwarded, by the reason's position in [`DropReason::ALL`].
     dropped_by_reason: [AtomicU64; DropReason::ALL.len()],
-    /// Key frames that were requested from publishers.
+    /// Key frames requested from publishers.
     pub key_frame_requests: AtomicU64,
-    /// Clients that were disconnected because they sent more than they may: descriptions or commands.
+    /// Clients disconnected because they sent too many or too large descriptions or commands.
     pub refused_clients: AtomicU64,
-    /// Mean share of the packets from clients that were lost on the way in the last second, in millionths.
+    /// Mean loss of packets from clients in the last second, in millionths.
     pub received_loss: AtomicU64,
-    /// Mean share of the packets to clients that were lost on the way in the last second, in millionths.
+    /// Mean loss of packets to clients in the last second, in millionths.
     pub sent_loss: AtomicU64,
-    /// Participants, with those whose media has failed.
+    /// Participants, including those whose media has failed.
     pub peers: AtomicU64,
     /// Open TCP connections.
     pub tcp_connections: AtomicU64,
-    /// How many percent of the participants get the lowest layers, because the thread has too much to do.
+    /// Percentage of participants that get the lowest layers because the thread is overloaded.
     pub reduced_percent: AtomicU64,
-    /// Microseconds in which the thread did not wait.
+    /// Time in which the thread did not wait, in microseconds.
     pub busy_microseconds: AtomicU64,
-    /// The share of its time in which the thread was busy in the last second, in thousandths.
+    /// Share of the last second in which the thread was busy, in thousandths.
     pub busy_thousandths: AtomicU64,
 }
 
 impl WorkerMetrics {
-    /// Returns the number of packets that were not sent on for a reason; those that a receiver did not get are counted for each
-    /// receiver.
+    /// Returns the number of packets that were not forwarded for a reason, counted per receiver that missed them.
     pub const fn dropped(&self, reason: DropReason) -> &AtomicU64 {
         &self.dropped_by_reason[reason as usize]
     }
@@ -66,6 +65,7 @@ impl WorkerMetrics {
 
 /// Adds to a counter.
 pub fn add(counter: &AtomicU64, count: usize) {
+    // Relaxed: counters are independent of each other and of all other data.
     counter.fetch_add(count as u64, Ordering::Relaxed);
 }
 

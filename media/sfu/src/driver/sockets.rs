@@ -1,4 +1,4 @@
-//! All sockets of a worker.
+//! A worker's sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,38 +12,38 @@ use str0m::net::{Protocol, TcpType, Transmit};
 
 use super::addresses::{BindError, candidate_addresses};
 use super::neighbours::Neighbours;
-use super::tcp::{Rest, TcpConnections, listen};
+use super::tcp::{ReadOutcome, TcpConnections, listen};
 use super::udp::{UdpPort, bind};
 use super::{WorkerMetrics, add, set};
 use crate::config::{Config, Limits};
 use crate::transport::Source;
 use crate::worker::{Datagram, Worker};
 
-/// The token of the waker.
+/// Token of the waker.
 pub const WAKER: Token = Token(0);
 
-/// The longest datagram that is received whole.
+/// Size in bytes of the largest possible datagram.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How often the system is asked for a port that is free for UDP and for TCP.
+/// Maximum attempts to find a port that is free for both UDP and TCP.
 const FREE_PORT_ATTEMPTS: usize = 20;
 
-/// How many datagrams are handled before their consequences are sent: with 64, the first waited for 300 copies of the others.
+/// Datagrams handled before their copies are sent. With 64, the first one waited for 300 copies of the others.
 const RECEIVE_BATCH: usize = 16;
 
-/// How many batches of a socket, or of all TCP connections, are handled before commands and deadlines have their turn: a flood
-/// does not hold them up.
+/// Batches of a socket, or of all TCP connections, handled before commands and deadlines. So a flood does not delay
+/// them.
 const BATCHES_IN_TURN: usize = 32;
 
-/// How many packets of a TCP connection may come before one binds it to a participant. Clients send a STUN request every 50 ms.
-const STRANGE_PACKETS: usize = 512;
+/// Maximum packets on a TCP connection before a participant is bound to it. Clients send a STUN request every 50 ms.
+const MAX_UNBOUND_PACKETS: usize = 512;
 
-/// All sockets of a worker. Odd tokens are of UDP sockets and the even ones behind them of the listeners beside.
+/// A worker's sockets. Odd tokens are UDP sockets; each following even token is the listener at the same port.
 pub struct Sockets {
     udp: Vec<UdpPort>,
-    /// The UDP sockets that may have datagrams to receive.
+    /// UDP sockets that may have datagrams to receive.
     readable: Vec<usize>,
-    /// The listeners at which connections may wait.
+    /// Listeners that may have connections to accept.
     acceptable: Vec<usize>,
     listeners: Vec<(TcpListener, SocketAddr)>,
     tcp: TcpConnections,
@@ -53,7 +53,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the sockets of a worker at a port of every configured address. With port 0 the system chooses one.
+    /// Opens a worker's sockets at a port on every configured address. Port 0 means that the system chooses.
     pub fn open(
         config: &Config,
         port: u16,
@@ -67,6 +67,7 @@ impl Sockets {
             listeners: Vec::new(),
             tcp: TcpConnections::default(),
             limits: config.limits.clone(),
+            // One for all sockets: a packet is handled before the next one is received.
             buffer: vec![0; BUFFER_BYTES],
             neighbours,
         };
@@ -87,10 +88,12 @@ impl Sockets {
         registry: &Registry,
     ) -> io::Result<()> {
         let (mut socket, listener) = bind_port(address, tcp)?;
+        // The system may have chosen the port.
         let advertised = SocketAddr::from((advertised, socket.local_addr()?.port()));
         let index = self.udp.len();
         registry.register(
             &mut socket,
+            // Writable as well: a busy socket's queue is sent when the system reports that there is room again.
             Token(1 + 2 * index),
             Interest::READABLE | Interest::WRITABLE,
         )?;
@@ -112,6 +115,7 @@ impl Sockets {
             Candidate::builder()
                 .tcp()
                 .host(*advertised)
+                // Clients open the connections (RFC 6544).
                 .tcptype(TcpType::Passive)
                 .build()
                 .ok()
@@ -131,28 +135,32 @@ impl Sockets {
             .collect()
     }
 
-    /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.
-    pub fn note_ready(&mut self, token: Token) {
+    /// Records that a socket is ready. The system reports that once (edge-triggered), so it is remembered until
+    /// [`Sockets::receive`] has read everything.
+    pub fn mark_ready(&mut self, token: Token) {
+        // Inverts the tokens of `open_port`.
         let index = token.0.wrapping_sub(1) / 2;
         if !token.0.is_multiple_of(2) && index < self.udp.len() {
-            note(&mut self.readable, index);
+            add_once(&mut self.readable, index);
         } else if token.0.is_multiple_of(2) && index < self.listeners.len() {
-            note(&mut self.acceptable, index);
+            add_once(&mut self.acceptable, index);
         } else {
-            self.tcp.note_readable(token);
+            self.tcp.mark_readable(token);
         }
     }
 
-    /// Returns whether there may be more than was received in the last turn.
+    /// Returns whether the last round may have left unread packets or connections.
     pub fn has_more(&self) -> bool {
         !self.readable.is_empty() || !self.acceptable.is_empty() || self.tcp.has_readable()
     }
 
-    /// Handles what has arrived, in one turn: a flood holds up neither commands and deadlines nor other sockets.
+    /// Handles arrived packets for a limited time, so that a flood delays neither commands and deadlines nor other
+    /// sockets.
     pub fn receive(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
+        // Taken out of the list, so that a socket with more datagrams waits for the next round.
         for index in std::mem::take(&mut self.readable) {
             if self.receive_datagrams(index, worker, registry, metrics) {
-                note(&mut self.readable, index);
+                add_once(&mut self.readable, index);
             }
         }
         self.accept(registry, metrics);
@@ -164,7 +172,7 @@ impl Sockets {
         }
     }
 
-    /// Accepts connections in one turn.
+    /// Accepts a limited number of connections.
     fn accept(&mut self, registry: &Registry, metrics: &WorkerMetrics) {
         for index in std::mem::take(&mut self.acceptable) {
             let Some((listener, advertised)) = self.listeners.get(index) else {
@@ -177,13 +185,13 @@ impl Sockets {
                 &self.limits,
                 Instant::now(),
             ) {
-                note(&mut self.acceptable, index);
+                add_once(&mut self.acceptable, index);
             }
             set(&metrics.tcp_connections, self.tcp.len());
         }
     }
 
-    /// Handles the datagrams of a socket. Returns whether there may be more than one turn of them.
+    /// Handles a limited number of datagrams from a socket. Returns whether there may be more.
     fn receive_datagrams(
         &mut self,
         index: usize,
@@ -201,7 +209,7 @@ impl Sockets {
         true
     }
 
-    /// Handles some datagrams. Returns whether there may be more.
+    /// Handles a batch of datagrams. Returns whether there may be more.
     fn receive_batch(
         &mut self,
         index: usize,
@@ -213,7 +221,7 @@ impl Sockets {
         };
         let now = Instant::now();
         for _ in 0..RECEIVE_BATCH {
-            // An error of a datagram socket is over with the call.
+            // An error of a datagram socket concerns one call; the next one may succeed.
             let Ok(Some((length, address))) = port.receive(&mut self.buffer) else {
                 return false;
             };
@@ -236,7 +244,7 @@ impl Sockets {
         true
     }
 
-    /// Handles packets of a connection in one turn, and sends what waits for it.
+    /// Handles a limited number of packets from a connection, and sends its queue.
     fn receive_stream(
         &mut self,
         token: Token,
@@ -248,6 +256,7 @@ impl Sockets {
             return;
         };
         let now = Instant::now();
+        // One reading of the clock per round: all these packets have been waiting.
         let (source, destination) = (
             Source {
                 is_tcp: true,
@@ -269,17 +278,20 @@ impl Sockets {
                 now,
             );
         });
-        connection.strange_packets = connection
-            .strange_packets
+        connection.unbound_packets = connection
+            .unbound_packets
+            // `None` from the first bound packet on, for the connection's whole life.
             .filter(|_| !worker.is_bound(source))
             .map(|count| count + packets);
+        // A connection is bound by an authenticated STUN request. Until then, its packets are only a cost.
         let is_flood = connection
-            .strange_packets
-            .is_some_and(|count| count > STRANGE_PACKETS);
-        if is_flood || rest == Rest::End || !connection.send() {
+            .unbound_packets
+            .is_some_and(|count| count > MAX_UNBOUND_PACKETS);
+        if is_flood || rest == ReadOutcome::End || !connection.send() {
             self.close_stream(token, worker, registry, metrics);
-        } else if rest == Rest::More {
-            self.tcp.note_readable(token);
+        // At the end of the queue, so that a fast sender does not starve other clients.
+        } else if rest == ReadOutcome::More {
+            self.tcp.mark_readable(token);
         }
         self.send(worker, registry, metrics);
     }
@@ -300,13 +312,14 @@ impl Sockets {
         set(&metrics.tcp_connections, self.tcp.len());
     }
 
-    /// Closes the connections that no participant has claimed in time.
+    /// Closes connections that no participant has bound in time.
     pub fn close_unbound(
         &mut self,
         worker: &mut Worker,
         registry: &Registry,
         metrics: &WorkerMetrics,
     ) {
+        // The monotonic clock can be younger than the limit, right after the machine has started.
         let Some(before) = Instant::now().checked_sub(self.limits.tcp_unbound) else {
             return;
         };
@@ -332,12 +345,14 @@ impl Sockets {
         }
     }
 
-    /// Completes what was received, and sends what the worker has to send: to other workers first, which begin with it meanwhile.
+    /// Completes everything received, and sends the worker's packets. Other workers come first, so that they start with
+    /// them meanwhile.
     pub fn send(&mut self, worker: &mut Worker, registry: &Registry, metrics: &WorkerMetrics) {
         let mut broken = Vec::new();
         let mut has_more = true;
         while has_more {
             self.send_crossings(worker);
+            // In pieces of one outbox, so that the first packets leave while later ones are still being encrypted.
             has_more = worker.flush(Instant::now());
             self.send_outbox(worker.outbox(), metrics, &mut broken);
         }
@@ -347,7 +362,7 @@ impl Sockets {
         }
     }
 
-    /// Sends packets, and notes the connections to which that is not possible any more.
+    /// Sends packets, and collects the connections that have failed.
     fn send_outbox(
         &mut self,
         outbox: &mut Vec<Transmit>,
@@ -355,6 +370,8 @@ impl Sockets {
         broken: &mut Vec<Token>,
     ) {
         for packet in outbox.drain(..) {
+            // A packet that is not accepted is lost, as in a network: retransmissions repair media, SCTP repairs
+            // messages.
             let was_taken = match packet.proto {
                 Protocol::Udp => self.push_datagram(packet),
                 _ => self.push_stream(&packet, metrics, broken),
@@ -373,6 +390,7 @@ impl Sockets {
         let port = self
             .udp
             .iter_mut()
+            // The client knows the server by this address and drops packets from any other.
             .find(|port| port.advertised == packet.source);
         port.is_some_and(|port| port.push(packet))
     }
@@ -397,14 +415,14 @@ impl Sockets {
 }
 
 /// Adds an index to a list, once.
-fn note(list: &mut Vec<usize>, index: usize) {
+fn add_once(list: &mut Vec<usize>, index: usize) {
     if !list.contains(&index) {
         list.push(index);
     }
 }
 
-/// Opens a UDP socket and, with `tcp`, a listener at the same port. A port that the system chose for UDP may be in use for TCP:
-/// then it chooses again.
+/// Opens a UDP socket and, with `tcp`, a listener at the same port. If the system chose the UDP port, and that is in
+/// use for TCP, another one is tried.
 fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
     let mut attempts = if address.port() == 0 {
         FREE_PORT_ATTEMPTS
@@ -422,12 +440,13 @@ fn bind_port(address: SocketAddr, tcp: bool) -> io::Result<(UdpSocket, Option<Tc
             Err(error) if attempts == 0 || error.kind() != io::ErrorKind::AddrInUse => {
                 return Err(error);
             }
+            // The UDP socket is closed, and the next attempt gets another port.
             Err(_) => {}
         }
     }
 }
 
-/// How often [`Sockets::close_unbound`] is called.
+/// Period for calling [`Sockets::close_unbound`].
 pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -443,15 +462,15 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    /// The sockets of a worker, whose turns the test takes.
-    struct World {
+    /// A worker's sockets, driven by the test.
+    struct Fixture {
         poll: Poll,
         sockets: Sockets,
         worker: Worker,
         metrics: WorkerMetrics,
     }
 
-    impl World {
+    impl Fixture {
         fn new(limits: Limits) -> Self {
             let poll = Poll::new().unwrap();
             let config = Config {
@@ -474,19 +493,19 @@ mod tests {
             let stream = TcpStream::connect(self.sockets.listeners[0].1).unwrap();
             let before = self.sockets.tcp.len();
             while self.sockets.tcp.len() == before {
-                self.turn();
+                self.run_round();
             }
             stream
         }
 
-        /// Takes one turn; returns how many packets it has brought so far.
-        fn turn(&mut self) -> u64 {
+        /// Runs one round; returns the packets received so far.
+        fn run_round(&mut self) -> u64 {
             let mut events = Events::with_capacity(64);
             self.poll
                 .poll(&mut events, Some(Duration::from_millis(1)))
                 .unwrap();
             for event in &events {
-                self.sockets.note_ready(event.token());
+                self.sockets.mark_ready(event.token());
             }
             self.sockets
                 .receive(&mut self.worker, self.poll.registry(), &self.metrics);
@@ -502,42 +521,44 @@ mod tests {
 
     #[test]
     fn a_flood_is_received_in_turns() {
-        let mut world = World::new(Limits::default());
+        let mut fixture = Fixture::new(Limits::default());
+        // One datagram more than a round handles.
         let stranger = StdSocket::bind((LOOPBACK, 0)).unwrap();
         let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
         for _ in 0..=turn {
             stranger
-                .send_to(&[0], world.sockets.udp[0].advertised)
+                .send_to(&[0], fixture.sockets.udp[0].advertised)
                 .unwrap();
         }
         let turn = u64::try_from(turn).unwrap();
-        assert_eq!(world.turn(), turn);
-        assert!(world.sockets.has_more());
-        assert_eq!(world.turn(), turn + 1);
+        assert_eq!(fixture.run_round(), turn);
+        assert!(fixture.sockets.has_more());
+        assert_eq!(fixture.run_round(), turn + 1);
     }
 
     /// Proves S-28.
     #[test]
     fn a_flood_in_a_connection_is_received_in_turns_with_the_other_connections() {
-        let mut world = World::new(Limits::default());
-        let (mut flood, mut quiet) = (world.connect(), world.connect());
+        let mut fixture = Fixture::new(Limits::default());
+        let (mut flood, mut quiet) = (fixture.connect(), fixture.connect());
         flood.write_all(&framed(&[2; 10], 2000)).unwrap();
         quiet.write_all(&framed(&[2; 10], 1)).unwrap();
-        let mut turns = vec![world.turn()];
-        while world.sockets.has_more() {
-            turns.push(world.turn());
+        let mut rounds = vec![fixture.run_round()];
+        while fixture.sockets.has_more() {
+            rounds.push(fixture.run_round());
         }
-        let most = turns
+        let most = rounds
             .windows(2)
             .map(|pair| pair[1] - pair[0])
-            .chain([turns[0]])
+            .chain([rounds[0]])
             .max()
             .unwrap();
-        assert!(most <= 1024, "a turn has an end: {turns:?}");
+        // At most 32 packets and reads per connection and visit, in 32 visits.
+        assert!(most <= 1024, "a turn has an end: {rounds:?}");
         assert_eq!(
-            world.sockets.tcp.len(),
+            fixture.sockets.tcp.len(),
             1,
-            "a stranger that goes on is closed: {turns:?}"
+            "a stranger that goes on is closed: {rounds:?}"
         );
         flood
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -550,13 +571,14 @@ mod tests {
 
     #[test]
     fn each_connection_has_a_turn_before_the_first_has_another() {
-        let mut world = World::new(Limits::default());
-        let mut streams: Vec<_> = (0..3).map(|_| world.connect()).collect();
+        let mut fixture = Fixture::new(Limits::default());
+        let mut streams: Vec<_> = (0..3).map(|_| fixture.connect()).collect();
         for stream in &mut streams {
             stream.write_all(&framed(&[2; 10], 200)).unwrap();
         }
-        while world.sockets.tcp.next_readable().is_some() {}
-        let tokens: Vec<_> = world
+        // Drops the order in which the connections were accepted; the test sets its own.
+        while fixture.sockets.tcp.next_readable().is_some() {}
+        let tokens: Vec<_> = fixture
             .sockets
             .tcp
             .accepted_before(Instant::now())
@@ -564,15 +586,15 @@ mod tests {
             .collect();
         tokens
             .iter()
-            .for_each(|token| world.sockets.note_ready(*token));
+            .for_each(|token| fixture.sockets.mark_ready(*token));
         for expected in tokens.iter().chain(&tokens) {
-            let token = world.sockets.tcp.next_readable().unwrap();
+            let token = fixture.sockets.tcp.next_readable().unwrap();
             assert_eq!(token, *expected);
-            world.sockets.receive_stream(
+            fixture.sockets.receive_stream(
                 token,
-                &mut world.worker,
-                world.poll.registry(),
-                &world.metrics,
+                &mut fixture.worker,
+                fixture.poll.registry(),
+                &fixture.metrics,
             );
         }
     }
@@ -580,26 +602,27 @@ mod tests {
     /// Proves S-28.
     #[test]
     fn an_empty_packet_ends_a_connection() {
-        let mut world = World::new(Limits::default());
-        let mut stream = world.connect();
+        let mut fixture = Fixture::new(Limits::default());
+        let mut stream = fixture.connect();
         stream.write_all(&framed(&[], 1000)).unwrap();
-        while world.sockets.tcp.len() > 0 {
-            world.turn();
+        while fixture.sockets.tcp.len() > 0 {
+            fixture.run_round();
         }
-        assert_eq!(world.metrics.received_packets.load(Ordering::Relaxed), 0);
+        assert_eq!(fixture.metrics.received_packets.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn connections_are_accepted_in_turns() {
-        let mut world = World::new(Limits::default());
-        let server = world.sockets.listeners[0].1;
+        let mut fixture = Fixture::new(Limits::default());
+        let server = fixture.sockets.listeners[0].1;
         let _streams: Vec<_> = (0..200)
             .map(|_| TcpStream::connect(server).unwrap())
             .collect();
         let mut accepted = 0;
         while accepted < 200 {
-            world.turn();
-            let now = world.sockets.tcp.len();
+            fixture.run_round();
+            let now = fixture.sockets.tcp.len();
+            // The limit per round, `ACCEPTED_IN_TURN`.
             assert!(now - accepted <= 64, "{accepted}, then {now}");
             accepted = now;
         }

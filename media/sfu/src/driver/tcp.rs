@@ -1,4 +1,4 @@
-//! The TCP connections of a worker, in which each packet stands behind its length in two bytes (RFC 4571).
+//! A worker's TCP connections. Each packet follows its length in two bytes (RFC 4571).
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -13,25 +13,25 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::udp::normalize;
 use crate::config::Limits;
 
-/// The first token of a connection; those below are of listeners and UDP sockets.
+/// First token of a connection. Lower ones are listeners and UDP sockets.
 const FIRST_TOKEN: usize = 1024;
 
-/// The TCP connections of a worker, within its limits.
+/// A worker's TCP connections, within its limits.
 #[derive(Default)]
 pub struct TcpConnections {
     by_token: HashMap<Token, TcpConnection>,
     by_peer: HashMap<SocketAddr, Token>,
     by_client: Counts<ClientAddress>,
     next_token: usize,
-    /// The connections that may have something to read, in the order of their turns.
+    /// Connections that may have data to read, in round-robin order.
     readable: VecDeque<Token>,
 }
 
-/// How many connections of a listener are accepted before others have their turn.
+/// Connections accepted from a listener per round.
 const ACCEPTED_IN_TURN: usize = 64;
 
-/// How much the system keeps of what a client sends before it is read: a quarter of a second of 4 Mbit/s. Without a limit, the
-/// connections of one address could make it keep gigabytes.
+/// Receive buffer per connection: a quarter of a second at 4 Mbit/s. Without a limit, connections from one address
+/// could make the system buffer gigabytes.
 const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Opens a listener that is bound to this address.
@@ -45,9 +45,10 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
+    // A restarted server must get its port although old connections are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Accepted connections inherit it. A system that refuses the size uses its own.
+    // Accepted connections inherit the size. A system that rejects it uses its own.
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -55,8 +56,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl TcpConnections {
-    /// Accepts connections that wait at a listener, in one turn. Those beyond the limits are closed at once. Returns whether there
-    /// may be more.
+    /// Accepts waiting connections for one round. Those beyond the limits are closed at once. Returns whether there may
+    /// be more.
     pub fn accept(
         &mut self,
         listener: &TcpListener,
@@ -69,7 +70,7 @@ impl TcpConnections {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     let connection = TcpConnection::new(stream, normalize(peer), advertised, now);
-                    // A connection that cannot be watched is closed by being dropped.
+                    // A connection that cannot be registered is closed by being dropped.
                     let _ = self.add(connection, registry, limits);
                 }
                 Err(error)
@@ -77,7 +78,7 @@ impl TcpConnections {
                         error.kind(),
                         io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                     ) => {}
-                // Errors of the system come again.
+                // Errors such as a lack of file descriptors are reported again when the next connection arrives.
                 Err(_) => return false,
             }
         }
@@ -90,14 +91,18 @@ impl TcpConnections {
         registry: &Registry,
         limits: &Limits,
     ) -> io::Result<()> {
+        // An IPv6 client controls a whole /64, which counts as one address.
         let client = ClientAddress::from(connection.peer.ip());
         if self.by_token.len() >= limits.tcp_connections
             || self.by_client.get(&client) >= limits.tcp_connections_per_address
         {
+            // Dropping the stream closes it.
             return Ok(());
         }
+        // Nagle's algorithm would hold audio packets back until the last one is acknowledged.
         connection.stream.set_nodelay(true)?;
         let token = Token(FIRST_TOKEN + self.next_token);
+        // Tokens are not reused, so a late event for a closed connection finds no other one.
         self.next_token += 1;
         registry.register(
             &mut connection.stream,
@@ -115,24 +120,25 @@ impl TcpConnections {
         self.by_token.get_mut(&token)
     }
 
-    /// Notes that a connection may have something to read: it has its turn after those that were noted before.
-    pub fn note_readable(&mut self, token: Token) {
+    /// Records that a connection may have data to read. It is read after those recorded before.
+    pub fn mark_readable(&mut self, token: Token) {
         if let Some(connection) = self
             .by_token
             .get_mut(&token)
             .filter(|connection| !connection.is_readable)
         {
+            // Each connection is queued once, however many events arrive for it.
             connection.is_readable = true;
             self.readable.push_back(token);
         }
     }
 
-    /// Returns whether a connection may have something to read.
+    /// Returns whether a connection may have data to read.
     pub fn has_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
-    /// Returns the connection whose turn it is.
+    /// Removes and returns the connection that is read next.
     pub fn next_readable(&mut self) -> Option<Token> {
         let token = self.readable.pop_front()?;
         if let Some(connection) = self.by_token.get_mut(&token) {
@@ -150,8 +156,9 @@ impl TcpConnections {
     /// Closes a connection; returns the client's address.
     pub fn close(&mut self, token: Token, registry: &Registry) -> Option<SocketAddr> {
         let mut connection = self.by_token.remove(&token)?;
-        // Closing the stream removes it as well.
+        // An error is harmless: closing the stream deregisters it as well.
         let _ = registry.deregister(&mut connection.stream);
+        // The client may already have a newer connection from the same address.
         if self.by_peer.get(&connection.peer) == Some(&token) {
             self.by_peer.remove(&connection.peer);
         }
@@ -159,7 +166,7 @@ impl TcpConnections {
         Some(connection.peer)
     }
 
-    /// Returns the connections that are older than this.
+    /// Returns the connections that were accepted before `time`.
     pub fn accepted_before(&self, time: Instant) -> impl Iterator<Item = (Token, SocketAddr)> {
         self.by_token
             .iter()
@@ -167,45 +174,45 @@ impl TcpConnections {
             .map(|(token, of)| (*token, of.peer))
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     pub fn len(&self) -> usize {
         self.by_token.len()
     }
 }
 
-/// The most bytes that wait for a slow client. More packets are dropped, as a network would.
+/// Maximum bytes that wait for a slow client. Further packets are dropped, as the network would.
 const WRITE_QUEUE: usize = 256 * 1024;
 
-/// The most bytes that are read at once, so that little is kept of a client that sends without pause.
+/// Maximum bytes per read, so that little memory is kept for a client that sends without pause.
 const READ_BYTES: usize = 8 * 1024;
 
-/// How many packets and reads a client has in its turn.
+/// Packets and reads per client and round.
 const STEPS_IN_TURN: usize = 32;
 
-/// What there is behind the packets that were received in a turn.
+/// State of a connection after a round of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
-    /// Nothing can be read now.
+pub enum ReadOutcome {
+    /// Nothing is left to read now.
     Nothing,
     /// There may be more.
     More,
-    /// The end of the connection.
+    /// The connection has ended.
     End,
 }
 
-/// A TCP connection of a client.
+/// A client's TCP connection.
 pub struct TcpConnection {
     pub stream: TcpStream,
     /// The client's address.
     pub peer: SocketAddr,
-    /// The server's address as clients know it.
+    /// The server's address as known to clients.
     pub advertised: SocketAddr,
     /// When it was accepted.
     pub since: Instant,
-    /// Whether it waits for its turn to be read.
+    /// Whether it is queued for reading.
     pub is_readable: bool,
-    /// How many packets have come before it was bound to a participant; `None` once it has been.
-    pub strange_packets: Option<usize>,
+    /// Packets received before a participant was bound to it; `None` after that.
+    pub unbound_packets: Option<usize>,
     reader: PacketReader,
     waiting: VecDeque<u8>,
 }
@@ -224,48 +231,51 @@ impl TcpConnection {
             advertised,
             since,
             is_readable: false,
-            strange_packets: Some(0),
+            unbound_packets: Some(0),
             reader: PacketReader::default(),
             waiting: VecDeque::new(),
         }
     }
 
-    /// Reads in one turn and hands on each packet.
-    pub fn receive(&mut self, buffer: &mut [u8], mut handle: impl FnMut(&[u8])) -> Rest {
+    /// Reads for one round, and passes each packet to `handle`.
+    pub fn receive(&mut self, buffer: &mut [u8], mut handle: impl FnMut(&[u8])) -> ReadOutcome {
         for _ in 0..STEPS_IN_TURN {
             match self.reader.next_packet() {
                 Ok(Some(packet)) => handle(packet),
+                // Complete packets in memory come first, so the buffer stays small.
                 Ok(None) => match self.read(buffer) {
-                    Rest::More => {}
+                    ReadOutcome::More => {}
                     rest => return rest,
                 },
-                Err(_) => return Rest::End,
+                // After an invalid length, the position of the next packet is unknown.
+                Err(_) => return ReadOutcome::End,
             }
         }
-        Rest::More
+        ReadOutcome::More
     }
 
-    /// Reads some bytes, if there are any.
-    fn read(&mut self, buffer: &mut [u8]) -> Rest {
+    /// Reads once, if there is data.
+    fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         let limit = buffer.len().min(READ_BYTES);
         let Some(buffer) = buffer.get_mut(..limit) else {
-            return Rest::End;
+            return ReadOutcome::End;
         };
         match self.stream.read(buffer) {
-            Ok(0) => Rest::End,
+            Ok(0) => ReadOutcome::End,
             Ok(length) => {
                 self.reader.push(buffer.get(..length).unwrap_or_default());
-                Rest::More
+                ReadOutcome::More
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Rest::More,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Rest::Nothing,
-            Err(_) => Rest::End,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => ReadOutcome::More,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ReadOutcome::Nothing,
+            Err(_) => ReadOutcome::End,
         }
     }
 
-    /// Takes a packet to send. Returns whether there was room for it.
+    /// Queues a packet. Returns whether there was room for it.
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let Some(header) =
+            // A packet is queued whole or not at all: half of one would desynchronise the client.
             frame_header(packet).filter(|_| self.waiting.len() + packet.len() <= WRITE_QUEUE)
         else {
             return false;
@@ -275,7 +285,7 @@ impl TcpConnection {
         true
     }
 
-    /// Sends what was pushed, until the connection is busy. Returns whether it goes on.
+    /// Sends queued packets until the connection is busy. Returns whether the connection is still open.
     pub fn send(&mut self) -> bool {
         while !self.waiting.is_empty() {
             match self.stream.write(self.waiting.make_contiguous()) {
@@ -283,6 +293,7 @@ impl TcpConnection {
                     self.waiting.drain(..length);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A client that does not read is no error; its queue is limited.
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
@@ -290,35 +301,36 @@ impl TcpConnection {
     }
 }
 
-/// The longest packet that is accepted, in bytes. Those of WebRTC fit into a datagram.
+/// Maximum packet size in bytes. WebRTC's packets fit into a datagram.
 const MAX_PACKET: usize = 4096;
 
-/// A packet is empty, or longer than any of WebRTC.
+/// A packet is empty, or longer than any WebRTC packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a packet in a TCP connection must be 1 to {MAX_PACKET} bytes long")]
 pub struct InvalidLength;
 
-/// Takes packets out of a stream of bytes.
+/// Splits a byte stream into packets.
 #[derive(Debug, Default)]
 pub struct PacketReader {
     bytes: Vec<u8>,
-    /// How many of the bytes have been taken.
+    /// Bytes that were consumed.
     taken: usize,
 }
 
 impl PacketReader {
-    /// Adds bytes that were received.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        // Consumed bytes are removed once per read rather than once per packet.
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next packet that is complete.
+    /// Returns the next complete packet.
     ///
     /// # Errors
     ///
-    /// [`InvalidLength`], after which the stream is of no use.
+    /// [`InvalidLength`], after which the stream is unusable.
     pub fn next_packet(&mut self) -> Result<Option<&[u8]>, InvalidLength> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let [high, low, packet @ ..] = rest else {
@@ -336,7 +348,7 @@ impl PacketReader {
     }
 }
 
-/// Returns the length that goes before a packet; `None` if it is too long to be framed.
+/// Returns the length prefix for a packet; `None` if it is too long.
 pub fn frame_header(packet: &[u8]) -> Option<[u8; 2]> {
     u16::try_from(packet.len()).ok().map(u16::to_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! The thread of a worker: waits for packets, commands and deadlines, and measures how much it has to do.
+//! A worker's thread: waits for packets, commands and deadlines, and measures its load.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,20 +22,20 @@ use crate::queue::{RoomInstruction, WorkerQueue, WorkerSender};
 use crate::transport::TrackKey;
 use crate::worker::Worker;
 
-/// How many commands are handled before packets have their turn.
+/// Maximum commands handled before packets.
 const COMMAND_BATCH: usize = 64;
 
-/// For how long commands are handled before packets have their turn. Packets that wait then have at least as much time as the
-/// commands took.
+/// Maximum time for commands before packets. Waiting packets then get at least as much time as the commands took:
+/// otherwise a flood of offers would silence calls.
 const COMMAND_TIME: Duration = Duration::from_millis(2);
 
 /// A running worker.
 pub struct WorkerThread {
     /// Sends instructions to the worker.
     pub sender: WorkerSender,
-    /// What it has done.
+    /// Its counters.
     pub metrics: Arc<WorkerMetrics>,
-    /// The addresses that are advertised to its clients.
+    /// Addresses that are advertised to its clients.
     pub candidates: Vec<Candidate>,
     /// Its UDP sockets.
     pub udp: Vec<MediaAddress>,
@@ -43,25 +43,25 @@ pub struct WorkerThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread of a worker works with.
+/// State of a worker's thread.
 struct Driver {
     poll: Poll,
     sockets: Sockets,
     worker: Worker,
     waiting: OpenQueue,
-    /// The mirrors for which packets of other workers may wait.
+    /// Mirrors for which packets from other workers may wait.
     ready: VecDeque<TrackKey>,
     sink: Arc<dyn EventSink>,
     metrics: Arc<WorkerMetrics>,
     stop: Arc<AtomicBool>,
     close_unbound: Instant,
-    /// Whether there may be more commands than were handled at once.
+    /// Whether commands are left that exceeded one batch.
     has_more_commands: bool,
-    /// Until when packets that wait go before commands.
+    /// Until when waiting packets precede commands.
     packets_until: Instant,
 }
 
-/// What waits for a worker. Nothing is kept any more once it has ended.
+/// A worker's queue. It rejects instructions once its thread has ended.
 struct OpenQueue(Arc<WorkerQueue>);
 
 impl Drop for OpenQueue {
@@ -70,7 +70,7 @@ impl Drop for OpenQueue {
     }
 }
 
-/// Starts a worker with sockets at this port of every configured address.
+/// Starts a worker with sockets at this port on every configured address.
 ///
 /// # Errors
 ///
@@ -118,26 +118,30 @@ pub fn start_worker(
 
 impl Driver {
     fn run(mut self) {
+        // If more sockets are ready, the next poll reports the rest.
         let mut events = Events::with_capacity(256);
         let mut workload = Workload::new(Instant::now());
+        // Relaxed suffices: the flag protects no other data.
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = self
                 .poll
                 .poll(&mut events, Some(self.longest_wait()))
                 .or_else(ignore_interruption)
             {
+                // Without the poll nothing can be received. Dropping the driver closes the queue and all sockets.
                 log::error!(error:%; "a media worker ended");
                 return;
             }
             let woken = Instant::now();
-            workload.note_begin(woken);
+            workload.end_wait(woken);
             self.handle_instructions();
             self.receive_mirrored();
             for event in &events {
-                self.sockets.note_ready(event.token());
+                self.sockets.mark_ready(event.token());
             }
             self.sockets
                 .receive(&mut self.worker, self.poll.registry(), &self.metrics);
+            // After the packets: a packet that has arrived can make a timeout unnecessary.
             self.handle_timeouts();
             let done = Instant::now();
             let busy = done.saturating_duration_since(woken);
@@ -145,16 +149,17 @@ impl Driver {
                 &self.metrics.busy_microseconds,
                 usize::try_from(busy.as_micros()).unwrap_or(usize::MAX),
             );
-            if let Some((worked, waited)) = workload.note_end(done) {
+            if let Some((worked, waited)) = workload.start_wait(done) {
                 self.worker.record_work(worked, waited);
                 set(&self.metrics.busy_thousandths, workload.busy_thousandths());
             }
         }
     }
 
-    /// Returns how long nothing is to be done, if no packet and no command comes.
+    /// Returns how long the thread may wait if no packet and no command arrives.
     fn longest_wait(&self) -> Duration {
         if self.has_more_commands || self.sockets.has_more() || !self.ready.is_empty() {
+            // The sockets are edge-triggered: nothing wakes the thread for the packets that it has left unread.
             return Duration::ZERO;
         }
         let deadline = self
@@ -165,12 +170,14 @@ impl Driver {
     }
 
     fn handle_instructions(&mut self) {
-        let begun = Instant::now();
+        let start = Instant::now();
         self.has_more_commands = true;
-        if begun < self.packets_until && self.sockets.has_more() {
+        // The commands took their time in the last round; now it is the packets' time.
+        if start < self.packets_until && self.sockets.has_more() {
             return;
         }
-        let mut now = begun;
+        // Commands are timed one by one: a large offer alone can take 50 ms.
+        let mut now = start;
         for _ in 0..COMMAND_BATCH {
             let Some(RoomInstruction { room, instruction }) = self.waiting.0.pop() else {
                 self.has_more_commands = false;
@@ -178,22 +185,25 @@ impl Driver {
             };
             self.worker.handle_instruction(&room, instruction, now);
             now = Instant::now();
-            if now.saturating_duration_since(begun) >= COMMAND_TIME {
+            if now.saturating_duration_since(start) >= COMMAND_TIME {
                 break;
             }
         }
-        self.packets_until = now + now.saturating_duration_since(begun);
+        // At least as much time for packets as the commands took.
+        self.packets_until = now + now.saturating_duration_since(start);
+        // Rooms are placed by this value, so it is updated as soon as participants arrive.
         set(&self.metrics.peers, self.worker.peers());
         self.complete();
     }
 
-    /// Forwards packets of other workers in one turn: a batch of each mirror that has some.
+    /// Forwards packets from other workers, a batch per waiting mirror.
     fn receive_mirrored(&mut self) {
         self.waiting.0.take_ready(&mut self.ready);
         for _ in 0..self.ready.len() {
             let Some(mirror) = self.ready.pop_front() else {
                 return;
             };
+            // The mirror has more than a batch: others come first.
             if self.worker.forward_mirrored(mirror, Instant::now()) {
                 self.ready.push_back(mirror);
             }
@@ -215,13 +225,15 @@ impl Driver {
         self.complete();
     }
 
-    /// Sends the packets and reports the events that the worker has.
+    /// Sends the worker's packets and reports its events.
     fn complete(&mut self) {
         self.sockets
             .send(&mut self.worker, self.poll.registry(), &self.metrics);
+        // After the packets, which are more urgent than the control side.
         for event in self.worker.take_events() {
             self.sink.handle(event);
         }
+        // The worker counts without atomics, and the totals are published once per iteration.
         let counters = self.worker.counters();
         set(&self.metrics.published_packets, counters.published_packets);
         set(&self.metrics.forwarded_packets, counters.forwarded_packets);
@@ -253,7 +265,9 @@ fn ignore_interruption(error: io::Error) -> io::Result<()> {
 impl Drop for WorkerThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // The thread may be waiting for packets without a timeout.
         self.sender.wake();
+        // Joined, so that the ports are free again when this returns.
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -262,21 +276,21 @@ impl Drop for WorkerThread {
     }
 }
 
-/// How often the processor time is read: that is a system call.
+/// Period for reading the processor time, which is a system call.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Over how long the share of the time in which a thread is busy is taken. A key frame makes a thread busy for a moment.
+/// Period over which the busy share is averaged. A key frame makes a thread busy for a moment.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// The processor time of the calling thread, and the time in which it had nothing to do.
+/// Processor time of the calling thread, and its idle time.
 pub struct Workload {
-    /// When the processor time was read last, and what it was.
+    /// When the processor time was read last, and its value.
     read: (Instant, Duration),
-    /// For how long the thread has waited since then.
+    /// Idle time since then.
     waited: Duration,
-    /// Since when it waits.
+    /// Since when the thread has been waiting.
     waits_since: Instant,
-    /// The share of the time in which it did not wait, in thousandths: the mean over about [`SHARE`].
+    /// Share of time in which it did not wait, in thousandths: a moving average over about [`SHARE`].
     busy_thousandths: f64,
 }
 
@@ -296,13 +310,13 @@ impl Workload {
         self.busy_thousandths as usize
     }
 
-    /// Notes that the thread has something to do from now on.
-    pub fn note_begin(&mut self, now: Instant) {
+    /// Records the end of a wait.
+    pub fn end_wait(&mut self, now: Instant) {
         self.waited += now.saturating_duration_since(self.waits_since);
     }
 
-    /// Notes that it waits from now on. Returns the processor time and the waits since the last return, if it is time to say so.
-    pub fn note_end(&mut self, now: Instant) -> Option<(Duration, Duration)> {
+    /// Records the start of a wait. Returns processor time and idle time since the last return, once per [`INTERVAL`].
+    pub fn start_wait(&mut self, now: Instant) -> Option<(Duration, Duration)> {
         self.waits_since = now;
         let (at, before) = self.read;
         if now.saturating_duration_since(at) < INTERVAL {
@@ -313,14 +327,16 @@ impl Workload {
             now.saturating_duration_since(at),
             std::mem::take(&mut self.waited),
         );
+        // Not the processor time: a thread that waits for a processor is late for its packets, too.
         let busy = elapsed.saturating_sub(waited).div_duration_f64(elapsed) * 1000.;
+        // A moving average, so that one key frame does not look like an overload.
         let weight = elapsed.div_duration_f64(SHARE).min(1.);
         self.busy_thousandths += (busy - self.busy_thousandths) * weight;
         Some((self.read.1.saturating_sub(before), waited))
     }
 }
 
-/// Returns the processor time of this thread.
+/// Returns this thread's processor time.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime)
         .try_into()
@@ -333,31 +349,33 @@ mod tests {
 
     #[test]
     fn work_and_waits_are_told_apart() {
-        let begun = Instant::now();
-        let mut workload = Workload::new(begun);
-        workload.note_begin(begun + INTERVAL / 2);
+        let start = Instant::now();
+        let mut workload = Workload::new(start);
+        workload.end_wait(start + INTERVAL / 2);
+        // Busy on purpose: the clock counts processor time, which a sleeping thread does not use.
         while processor_time().saturating_sub(workload.read.1) < Duration::from_millis(20) {}
         assert_eq!(
-            workload.note_end(begun + INTERVAL * 3 / 4),
+            workload.start_wait(start + INTERVAL * 3 / 4),
             None,
             "it is too early"
         );
-        workload.note_begin(begun + INTERVAL);
-        let (worked, waited) = workload.note_end(begun + INTERVAL).unwrap();
+        workload.end_wait(start + INTERVAL);
+        let (worked, waited) = workload.start_wait(start + INTERVAL).unwrap();
         assert!((20..80).contains(&worked.as_millis()), "{worked:?}");
+        // A half before the work and a quarter after it.
         assert_eq!(waited, INTERVAL * 3 / 4);
         assert_eq!(workload.busy_thousandths(), 25, "a quarter of a tenth");
     }
 
     #[test]
     fn a_thread_that_has_waited_for_a_second_is_not_busy() {
-        let begun = Instant::now();
-        let mut workload = Workload::new(begun);
-        workload.note_begin(begun);
-        workload.note_end(begun + SHARE);
+        let start = Instant::now();
+        let mut workload = Workload::new(start);
+        workload.end_wait(start);
+        workload.start_wait(start + SHARE);
         assert_eq!(workload.busy_thousandths(), 1000);
-        workload.note_begin(begun + SHARE * 2);
-        workload.note_end(begun + SHARE * 2);
+        workload.end_wait(start + SHARE * 2);
+        workload.start_wait(start + SHARE * 2);
         assert_eq!(workload.busy_thousandths(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A UDP socket of a worker.
+//! A worker's UDP socket.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -14,22 +14,22 @@ use str0m::net::Transmit;
 
 use crate::worker::OUTBOX;
 
-/// How large the socket's buffers should be. The system may limit them to less.
+/// Requested size of the socket's buffers in bytes. The system may limit them to less.
 const BUFFER_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most packets that wait for a busy socket. More are dropped, as the network would.
+/// Maximum packets that wait for a busy socket. Further ones are dropped, as the network would.
 const SEND_QUEUE: usize = 4096;
 
-/// A UDP socket of a worker.
+/// A worker's UDP socket.
 pub struct UdpPort {
     pub socket: UdpSocket,
-    /// The address that clients know it by, with which packets are marked.
+    /// Address known to clients, with which packets are marked.
     pub advertised: SocketAddr,
-    /// Packets that wait until the socket can send again.
+    /// Packets that wait until the socket is writable.
     waiting: VecDeque<Transmit>,
 }
 
-/// Opens a socket that is bound to this address, without blocking calls and with large buffers.
+/// Opens a non-blocking socket with large buffers, bound to this address.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -37,13 +37,15 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         Some(Protocol::UDP),
     )?;
     if address.is_ipv6() {
+        // IPv4 has its own sockets at the same port.
         socket.set_only_v6(true)?;
     } else {
-        // Routers do not fragment packets, as with IPv6: clients keep them small enough for 1280 bytes. So the system need not number
-        // them for that, which took 3 % of the time of forwarding. One that refuses goes on to number them.
+        // As with IPv6, routers must not fragment packets: clients keep them small enough for 1280 bytes. So the system
+        // need not number them, which took 3 % of the forwarding time. If it rejects the option, it keeps numbering
+        // them.
         let _ = set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE);
     }
-    // A system that refuses the size uses its largest.
+    // A system that rejects the size uses its largest.
     let _ = (
         socket.set_recv_buffer_size(BUFFER_BYTES),
         socket.set_send_buffer_size(BUFFER_BYTES),
@@ -63,7 +65,7 @@ impl UdpPort {
         }
     }
 
-    /// Receives a datagram; `None` if there is none now. An unreachable client is no error of the socket.
+    /// Receives a datagram; `None` if there is none now. An unreachable client is not an error of the socket.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
         loop {
             match self.socket.recv_from(buffer) {
@@ -72,6 +74,7 @@ impl UdpPort {
                 Err(error)
                     if matches!(
                         error.kind(),
+                        // An ICMP error for an earlier packet, reported at the next call.
                         io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
                     ) => {}
                 Err(error) => return Err(error),
@@ -79,7 +82,7 @@ impl UdpPort {
         }
     }
 
-    /// Takes a packet to send. Returns whether there was room for it.
+    /// Queues a packet. Returns whether there was room for it.
     pub fn push(&mut self, packet: Transmit) -> bool {
         let has_room = self.waiting.len() < SEND_QUEUE;
         if has_room {
@@ -88,14 +91,16 @@ impl UdpPort {
         has_room
     }
 
-    /// Sends what was pushed, until the socket is busy. Returns packets and bytes sent, and packets dropped.
-    pub fn send(&mut self) -> Sent {
-        let mut sent = Sent::default();
+    /// Sends queued packets until the socket is busy. Returns packets and bytes sent, and packets dropped.
+    pub fn send(&mut self) -> SendCounts {
+        let mut sent = SendCounts::default();
         while !self.waiting.is_empty() {
             let batch = self.waiting.make_contiguous();
+            // One system call per batch; its size bounds the lists that are built for it.
             let batch = &batch[..batch.len().min(OUTBOX)];
             match send_batch(&self.socket, batch) {
                 Ok(count) => {
+                    // Zero sent packets without an error must not loop forever.
                     let count = count.max(1);
                     sent.bytes += self
                         .waiting
@@ -106,7 +111,7 @@ impl UdpPort {
                 }
                 Err(Errno::AGAIN) => return sent,
                 Err(Errno::INTR) => {}
-                // The first packet cannot be sent: its address is unreachable, say. The others may be.
+                // The first packet cannot be sent, for example because its address is unreachable. The others may be.
                 Err(_) => {
                     self.waiting.pop_front();
                     sent.dropped += 1;
@@ -117,9 +122,9 @@ impl UdpPort {
     }
 }
 
-/// What [`UdpPort::send`] did.
+/// Outcome of [`UdpPort::send`].
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Sent {
+pub struct SendCounts {
     pub packets: usize,
     pub bytes: usize,
     pub dropped: usize,
@@ -145,7 +150,7 @@ fn send_batch(socket: &UdpSocket, batch: &[Transmit]) -> Result<usize, Errno> {
     sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)
 }
 
-/// Returns the address as candidates write it: IPv4 is not wrapped in IPv6.
+/// Returns the address in the form of candidates: IPv4 addresses are not mapped to IPv6.
 pub fn normalize(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) => match Ipv6Addr::to_ipv4_mapped(v6.ip()) {

@@ -1,18 +1,18 @@
-//! The codecs in a session description.
+//! Codecs in a session description.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{attributes, encodings, split_sections};
 use crate::codec::Codec;
 
-/// The attributes that are about a payload type.
-const OF_PAYLOAD_TYPES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
+/// Attributes that concern a payload type.
+const PAYLOAD_TYPE_ATTRIBUTES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
 
-/// The format parameters of the payload types of a section. They are collected once: a section can have thousands of lines.
+/// Format parameters of a section's payload types. Collected once, because a section can have thousands of lines.
 pub struct Formats<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Formats<'a> {
-    /// Reads the format parameters of a section.
+    /// Reads a section's format parameters.
     pub fn new(section: &'a str) -> Self {
         Self(
             attributes(section, "fmtp")
@@ -21,7 +21,7 @@ impl<'a> Formats<'a> {
         )
     }
 
-    /// Returns the codec that a payload type stands for; `None` if it is not forwarded.
+    /// Returns a payload type's codec; `None` if it is not forwarded.
     pub fn forwarded_codec(&self, payload_type: &str, encoding: &str) -> Option<Codec> {
         let codec = Codec::from_mime_type(encoding)?;
         let parameters = self.0.get(payload_type).copied().unwrap_or_default();
@@ -40,8 +40,8 @@ fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-/// Removes what an offer says of codecs that are not forwarded. Browsers offer up to twenty for each video, and str0m takes 3 µs
-/// to parse each line. A section of which nothing would be left stays as it is.
+/// Removes codecs that are not forwarded from an offer. Browsers offer up to twenty per video, and str0m takes 3 µs to
+/// parse each line. A section that would become empty is left unchanged.
 pub fn without_unused_codecs(sdp: &str) -> String {
     let mut text = String::with_capacity(sdp.len());
     for section in split_sections(sdp) {
@@ -55,11 +55,12 @@ pub fn without_unused_codecs(sdp: &str) -> String {
     text
 }
 
-/// Returns the payload types of forwarded codecs, of redundancy for sound, and of their retransmissions.
+/// Returns the payload types of forwarded codecs and of audio redundancy, with their retransmissions.
 fn used_payload_types(section: &str) -> Vec<&str> {
     let formats = Formats::new(section);
     let (mut used, mut retransmissions) = (Vec::new(), Vec::new());
     for (payload_type, encoding) in encodings(section) {
+        // Video has `red` as well, for ULPFEC, which the server does not forward.
         let is_redundancy = section.starts_with("m=audio") && encoding.eq_ignore_ascii_case("red");
         if is_redundancy || formats.forwarded_codec(payload_type, encoding).is_some() {
             used.push(payload_type);
@@ -67,6 +68,7 @@ fn used_payload_types(section: &str) -> Vec<&str> {
             retransmissions.push(payload_type);
         }
     }
+    // Retransmissions of a removed codec would have nothing to repeat.
     if !used.is_empty() && !retransmissions.is_empty() {
         let of_used = repairs(section)
             .filter(|(_, of)| used.contains(of))
@@ -79,17 +81,18 @@ fn used_payload_types(section: &str) -> Vec<&str> {
     used
 }
 
-/// Iterates over the payload types of retransmissions in a section, each with the one that it repairs.
+/// Returns a section's retransmission payload types, each with the payload type that it repairs.
 pub(super) fn repairs(section: &str) -> impl Iterator<Item = (&str, &str)> {
     let repairs = attributes(section, "fmtp").filter_map(|value| value.split_once(" apt="));
     repairs.map(|(payload_type, of)| (payload_type, of.trim()))
 }
 
-/// Appends a section without what it says of other payload types than these.
+/// Appends a section with only these payload types.
 pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
     for line in section.split_inclusive('\n') {
         if line.starts_with("m=") {
             let mut words = line.split_whitespace();
+            // Medium, port and protocol.
             let first: Vec<_> = words.by_ref().take(3).collect();
             text.push_str(&first.join(" "));
             for payload_type in words.filter(|word| used.contains(word)) {
@@ -104,15 +107,16 @@ pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
 }
 
 fn is_used(line: &str, used: &[&str]) -> bool {
-    let of = OF_PAYLOAD_TYPES
+    let of = PAYLOAD_TYPE_ATTRIBUTES
         .iter()
         .find_map(|prefix| line.strip_prefix(prefix));
     let payload_type = of.and_then(|value| value.split_whitespace().next());
+    // `a=rtcp-fb:*` concerns all payload types.
     payload_type.is_none_or(|payload_type| payload_type == "*" || used.contains(&payload_type))
 }
 
-/// Removes codecs from the sections of an offer in which the client sends. It may receive them all the same. A section of which no codec
-/// would be left stays as it is. The offer has passed [`check_description`](crate::check_description).
+/// Removes codecs from an offer's sections in which the client sends. It may still receive them. A section that would
+/// have no codec left is unchanged. The offer has passed [`check_description`](crate::check_description).
 pub fn without_sent_codecs(sdp: &str, refused: &[Codec]) -> String {
     let mut text = String::with_capacity(sdp.len());
     for section in split_sections(sdp) {
@@ -124,7 +128,7 @@ pub fn without_sent_codecs(sdp: &str, refused: &[Codec]) -> String {
     text
 }
 
-/// Returns the payload types of a section that stay; `None` if that is all of them, or none with a codec.
+/// Returns the payload types of a section that stay; `None` if all do, or if no codec would be left.
 fn kept_payload_types<'a>(section: &'a str, refused: &[Codec]) -> Option<Vec<&'a str>> {
     let sends = section
         .lines()
@@ -162,6 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_other_codecs_and_of_their_retransmissions_is_removed() {
+        // The last section has no forwarded codec at all, and must stay as it is.
         let session = "v=0\r\na=group:BUNDLE 0 1 2\r\n";
         let other = "m=video 9 X 98 99\r\na=mid:2\r\na=rtpmap:98 VP9/90000\r\na=fmtp:98 profile-id=2\r\na=rtpmap:99 rtx/90000\r\na=fmtp:99 apt=98\r\n";
         let offered = "m=audio 9 X 111 63 0 8\r\na=mid:0\r\na=rtpmap:111 opus/48000/2\r\na=rtcp-fb:111 transport-cc\r\n\

@@ -1,8 +1,8 @@
-//! SDP as text: what an offer of a client says, and changes to the text that str0m has written.
+//! SDP as text: reading clients' offers, and changing the descriptions that str0m writes.
 //!
-//! str0m negotiates, but it gives every sending section a random stream and cannot rename one, nor order payload types.
-//! It does not read its own text back, so that text is changed before it is sent. The size of a client's description is checked before
-//! it is parsed: that takes far longer.
+//! str0m negotiates, but it gives every sending section a random stream id and cannot rename it, nor order payload
+//! types. It does not read its own text back, so the text can be changed before it is sent. A client's description is
+//! checked for its size before it is parsed, which takes far longer.
 
 mod codecs;
 mod offer;
@@ -17,36 +17,36 @@ pub use rewrite::{Receiving, SectionChange, rewrite};
 /// A session description is larger than any client needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionTooLarge {
-    /// The text, or a line of it, has too many bytes.
+    /// The text, or one line, has too many bytes.
     #[error("a session description has too many bytes")]
     Bytes,
-    /// It has too many lines.
+    /// Too many lines.
     #[error("a session description has too many lines")]
     Lines,
-    /// It has too many media sections.
+    /// Too many media sections.
     #[error("a session description has too many media sections")]
     Sections,
-    /// It has too many ICE candidates.
+    /// Too many ICE candidates.
     #[error("a session description has too many candidates")]
     Candidates,
 }
 
-/// Checks the size of a session description by the limits that media workers have by default, so that none of them sees one
-/// that is too large.
+/// Checks a session description's size by the media workers' default limits, so that oversized ones do not reach them.
 ///
 /// # Errors
 ///
-/// If one limit is exceeded.
+/// If a limit is exceeded.
 pub fn check_description(text: &str) -> Result<(), DescriptionTooLarge> {
     check(text, &Limits::default())
 }
 
-/// Checks the size of a session description.
+/// Checks a session description's size.
 pub fn check(text: &str, limits: &Limits) -> Result<(), DescriptionTooLarge> {
     if text.len() > limits.sdp_bytes {
         return Err(DescriptionTooLarge::Bytes);
     }
     let (mut lines, mut sections, mut candidates) = (0, 0, 0);
+    // Counted without a parser, so that even a description of megabytes costs little.
     for line in text.split(['\r', '\n']).filter(|line| !line.is_empty()) {
         lines += 1;
         sections += usize::from(line.starts_with("m="));
@@ -55,7 +55,7 @@ pub fn check(text: &str, limits: &Limits) -> Result<(), DescriptionTooLarge> {
             return Err(DescriptionTooLarge::Bytes);
         }
     }
-    // One of the sections is that of the data channels.
+    // One of the sections may be for the data channels.
     match (lines, sections, candidates) {
         (lines, _, _) if lines > limits.sdp_lines => Err(DescriptionTooLarge::Lines),
         (_, sections, _) if sections > limits.media_sections + 1 => {
@@ -68,13 +68,14 @@ pub fn check(text: &str, limits: &Limits) -> Result<(), DescriptionTooLarge> {
     }
 }
 
-/// Splits a text into its session part and its media sections, each beginning with its `m=` line.
+/// Splits a text into its session part and its media sections, each starting with its `m=` line.
 fn split_sections(sdp: &str) -> impl Iterator<Item = &str> {
     let mut rest = sdp;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
+        // A section starts after the line break before its `m=`.
         let end = rest.find("\nm=").map_or(rest.len(), |at| at + 1);
         let (section, behind) = rest.split_at(end);
         rest = behind;
@@ -82,12 +83,12 @@ fn split_sections(sdp: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the value of the first attribute with this name in a section.
+/// Returns the first value of a section's attribute with this name.
 fn attribute<'a>(section: &'a str, name: &str) -> Option<&'a str> {
     attributes(section, name).next()
 }
 
-/// Returns the payload types of a section, each with the name of the encoding that it stands for.
+/// Returns a section's payload types, each with its encoding name.
 fn encodings(section: &str) -> impl Iterator<Item = (&str, &str)> {
     attributes(section, "rtpmap").filter_map(|map| {
         let (payload_type, encoding) = map.split_once(' ')?;
@@ -95,7 +96,7 @@ fn encodings(section: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the values of all attributes with this name in a section.
+/// Returns all values of a section's attributes with this name.
 fn attributes<'a>(section: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     section.lines().filter_map(move |line| {
         line.strip_prefix("a=")?

@@ -1,4 +1,4 @@
-//! What the media sections of a client's offer say.
+//! Media sections in a client's offer.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -6,50 +6,52 @@ use std::net::IpAddr;
 use super::{Formats, attribute, attributes, encodings, split_sections};
 use crate::codec::{Codec, TrackMedium};
 
-/// How many payload types RTP has. A section that lists more would only take time.
+/// Number of RTP payload types. Entries beyond it would only take time.
 const PAYLOAD_TYPES: usize = 128;
 
-/// An audio or video section of a client's offer.
+/// Audio or video section of a client's offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedSection {
-    /// The id of the section.
+    /// Media section id.
     pub mid: String,
-    /// Sound or pictures.
+    /// Audio or video.
     pub medium: TrackMedium,
-    /// Whether the client wants to send.
+    /// Whether the client offers to send.
     pub sends: bool,
-    /// Whether the client wants to receive.
+    /// Whether the client offers to receive.
     pub receives: bool,
-    /// The client's id of the track that it sends, if it says one.
+    /// The client's id for the track that it sends, if given.
     pub track_id: Option<String>,
-    /// The rids of the simulcast layers that it sends, in its order; empty without simulcast.
+    /// Rids of the simulcast layers that it sends, in its order; empty without simulcast.
     pub rids: Vec<String>,
-    /// Sources (SSRCs) that it sends, each with the one of its retransmissions, as far as it says them.
+    /// SSRCs that it sends, each with the SSRC of its retransmissions, as far as given.
     pub retransmissions: Vec<(u32, u32)>,
-    /// The codecs that the server forwards among those offered, the client's favourite first.
+    /// Offered codecs that the server forwards, in the client's order of preference.
     pub codecs: Vec<Codec>,
-    /// For payload types of video, the bitrates with which the client wants to be asked to send, as format parameters
-    /// (`x-google-start-bitrate=1000`).
+    /// Requested bitrates per video payload type, as format parameters (`x-google-start-bitrate=1000`).
     pub bitrates: Vec<(String, String)>,
 }
 
-/// The bitrates of a client that has WebRTC's native library, in kilobits a second. It takes them from the description of the other
-/// side only: so its SDK writes them into the offer, and an answer repeats them, as that of LiveKit's server.
+/// Format parameters for bitrates, in kilobits per second, understood by WebRTC's native library. It reads them only
+/// from the remote description. So LiveKit's SDKs write them into the offer, and an answer must repeat them, as
+/// LiveKit's server does.
 const BITRATES: [&str; 3] = [
     "x-google-start-bitrate",
     "x-google-min-bitrate",
     "x-google-max-bitrate",
 ];
 
-/// The most payload types of which the bitrates are repeated.
+/// Maximum payload types whose bitrates are repeated.
 const MOST_BITRATES: usize = 16;
 
-/// The most sources of a section whose retransmissions are read. A client sends three layers, and has a few that it sent before.
+/// Maximum SSRCs per section whose retransmissions are read. A client sends three layers, and may list a few earlier
+/// SSRCs.
 const MOST_SOURCES: usize = 8;
 
-/// Reads the audio and video sections of an offer. Sections without a mid, and those of other media, are left out: Firefox
-/// gives its data section a direction too.
+/// Reads the audio and video sections of an offer. Sections without a mid or with other media are left out: Firefox
+/// gives its data section a direction, too.
 pub fn read_sections(sdp: &str) -> Vec<OfferedSection> {
+    // A direction at session level is the default for all sections (RFC 8866, section 6.7).
     let session_direction = split_sections(sdp)
         .next()
         .and_then(direction)
@@ -71,6 +73,7 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
         medium,
         sends: matches!(direction, Direction::SendRecv | Direction::SendOnly),
         receives: matches!(direction, Direction::SendRecv | Direction::RecvOnly),
+        // The first word is the stream's id.
         track_id: attribute(section, "msid")
             .and_then(|msid| msid.split_whitespace().nth(1))
             .map(str::to_owned),
@@ -91,7 +94,7 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
     })
 }
 
-/// Returns the bitrates that a section names, by payload type.
+/// Returns a section's bitrates by payload type.
 fn bitrates(section: &str) -> Vec<(String, String)> {
     let of_format = |format: &str| {
         let (payload_type, parameters) = format.split_once(' ')?;
@@ -110,6 +113,7 @@ fn bitrates(section: &str) -> Vec<(String, String)> {
 
 fn is_bitrate(parameter: &str) -> bool {
     let is_number = |value: &str| {
+        // The value is copied into the answer, so it must not contain anything but a number.
         (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit())
     };
     parameter
@@ -138,21 +142,23 @@ fn direction(section: &str) -> Option<Direction> {
 fn sent_rid(value: &str) -> Option<&str> {
     let mut words = value.split_whitespace();
     let rid = words.next()?;
+    // A client may also offer to receive simulcast, which the server never sends.
     (words.next()? == "send").then_some(rid)
 }
 
-/// Reads a group of a source and its retransmissions (RFC 5576, section 4.2, and RFC 4588, section 8.8).
+/// Parses an SSRC with its retransmissions (RFC 5576, section 4.2, and RFC 4588, section 8.8).
 fn flow_identification(group: &str) -> Option<(u32, u32)> {
     let mut words = group
         .strip_prefix("FID ")?
         .split_whitespace()
         .map(str::parse);
     let (source, retransmissions) = (words.next()?.ok()?, words.next()?.ok()?);
+    // More words, or the same SSRC twice, are not a retransmission pair.
     (words.next().is_none() && source != retransmissions).then_some((source, retransmissions))
 }
 
-/// Returns the forwarded codecs of a section in the client's order of preference, which is that of the payload types in the
-/// first line.
+/// Returns a section's forwarded codecs in the client's order of preference, which is the order of payload types in the
+/// `m=` line.
 fn codecs(section: &str) -> Vec<Codec> {
     let formats = Formats::new(section);
     let known: Vec<_> = encodings(section)
@@ -163,6 +169,7 @@ fn codecs(section: &str) -> Vec<Codec> {
         .next()
         .unwrap_or_default()
         .split_whitespace()
+        // `m=video 9 UDP/TLS/RTP/SAVPF` precedes the payload types.
         .skip(3)
         .take(PAYLOAD_TYPES);
     let mut found = Vec::new();
@@ -176,8 +183,9 @@ fn codecs(section: &str) -> Vec<Codec> {
     found
 }
 
-/// Removes the candidates whose address is not to be kept, and those without an address, such as names of mDNS.
+/// Removes candidates whose address is not to keep, and candidates without an address, such as mDNS names.
 pub fn filter_candidates(sdp: &str, mut keep: impl FnMut(IpAddr) -> bool) -> Cow<'_, str> {
+    // Most browsers trickle their candidates, so there is usually nothing to remove.
     if !sdp.contains("a=candidate") {
         return Cow::Borrowed(sdp);
     }
@@ -186,7 +194,7 @@ pub fn filter_candidates(sdp: &str, mut keep: impl FnMut(IpAddr) -> bool) -> Cow
     Cow::Owned(sdp.split_inclusive('\n').filter(is_kept).collect())
 }
 
-/// Returns the address of a candidate: `a=candidate:foundation component transport priority address port ...`.
+/// Returns a candidate's address: `a=candidate:foundation component transport priority address port ...`.
 fn address(line: &str) -> Option<IpAddr> {
     line.split(' ').nth(4)?.parse().ok()
 }
@@ -285,6 +293,7 @@ mod tests {
             let candidates: String = addresses.iter().map(|address| candidate(address)).collect();
             format!("v=0\r\nm=audio 9 X 0\r\n{candidates}a=end-of-candidates\r\na=mid:0\r\n")
         };
+        // With tabs, a parser that splits at any white space would read another address.
         let hidden = "a=candidate:1\t1\t1\t1\t192.0.2.1\t1 1 udp 1 10.0.0.1 1 typ host\n";
         let offered = text(&["192.0.2.1", "10.0.0.1", "x.local", "2001:db8::1", ""])
             + hidden

@@ -1,41 +1,42 @@
-//! Changes to the session descriptions that str0m has written.
+//! Changes to session descriptions that str0m has written.
 
 use super::{attribute, attributes, encodings, split_sections};
 use crate::codec::Codec;
 
-/// What a media section is to say instead.
+/// Change of a media section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionChange {
-    /// Nothing flows: the section carries nothing, but may be used later.
+    /// Inactive: the section carries nothing, but may be used later.
     Inactive,
     /// The server sends a track on it.
     Sending {
-        /// The id of the stream: `{participant sid}|{track sid}`.
+        /// Stream id: `{participant sid}|{track sid}`.
         stream: String,
-        /// The id of the track: its sid.
+        /// Track id: the track's sid.
         track: String,
     },
     /// The server receives a track on it.
     Receiving(Receiving),
 }
 
-/// How the client is asked to send a track.
+/// Preferences for a track that the client will send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiving {
-    /// The codec that comes first. Clients send the first one of an answer.
+    /// Codec to list first. Clients send an answer's first codec.
     pub codec: Codec,
-    /// Opus: send in stereo, with the bitrate that it needs.
+    /// Opus: send in stereo, with a higher bitrate.
     pub is_stereo: bool,
-    /// Opus: stop sending in silence.
+    /// Opus: stop sending during silence (DTX).
     pub uses_dtx: bool,
-    /// Opus: send with redundancy if the client can.
+    /// Opus: send with redundancy (RED) if the client supports it.
     pub uses_red: bool,
-    /// Video: the format parameters with bitrates that the client's offer has for payload types.
+    /// Video: the bitrates in the client's offer, by payload type.
     pub bitrates: Vec<(String, String)>,
 }
 
-/// Returns the text with the sections changed as `change` says of their mids; `None` leaves a section as it is.
+/// Changes sections as `change` returns for their mids; `None` leaves a section unchanged.
 pub fn rewrite(sdp: &str, mut change: impl FnMut(&str) -> Option<SectionChange>) -> String {
+    // The added parameters usually fit into the reserve.
     let mut text = String::with_capacity(sdp.len() + 256);
     for section in split_sections(sdp) {
         match attribute(section, "mid").and_then(&mut change) {
@@ -71,6 +72,7 @@ fn is_direction(line: &str) -> bool {
 fn push_inactive(text: &mut String, line: &str) {
     if is_direction(line) {
         push(text, "a=inactive");
+    // Without them, the client sees no track on the section.
     } else if !["a=msid:", "a=ssrc:", "a=ssrc-group:"]
         .iter()
         .any(|prefix| line.starts_with(prefix))
@@ -82,6 +84,7 @@ fn push_inactive(text: &mut String, line: &str) {
 fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
     if is_direction(line) {
         push(text, "a=sendonly");
+    // LiveKit's clients find the publisher and the track by these ids.
     } else if line.starts_with("a=msid:") {
         push(text, &format!("a=msid:{stream} {track}"));
     } else if let Some(ssrc) = line
@@ -89,6 +92,7 @@ fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
         .and_then(|value| value.split_once(" msid:"))
         .map(|(ssrc, _)| ssrc)
     {
+        // The SSRC's attribute repeats the ids, and must agree with `a=msid`.
         push(text, &format!("a=ssrc:{ssrc} msid:{stream} {track}"));
     } else {
         push(text, line);
@@ -102,13 +106,14 @@ fn push_receiving(text: &mut String, section: &str, line: &str, receiving: &Rece
         push(text, &format!("{line}{}", opus_parameters(receiving)));
     } else if let Some(bitrates) = bitrates_of(line, "a=fmtp:", receiving) {
         push(text, &format!("{line};{bitrates}"));
+    // Without redundancy, its payload type must disappear from the whole section.
     } else if receiving.uses_red || !is_about_red(section, line) {
         push(text, line);
         push_format_with_bitrates(text, section, line, receiving);
     }
 }
 
-/// Returns the bitrates for the payload type of an attribute.
+/// Returns the bitrates for an attribute's payload type.
 fn bitrates_of<'a>(line: &str, attribute: &str, receiving: &'a Receiving) -> Option<&'a str> {
     let (payload_type, _) = line.strip_prefix(attribute)?.split_once(' ')?;
     receiving
@@ -118,7 +123,7 @@ fn bitrates_of<'a>(line: &str, attribute: &str, receiving: &'a Receiving) -> Opt
         .map(|(_, bitrates)| bitrates.as_str())
 }
 
-/// Adds the format parameters of a payload type that has none but bitrates, as VP8, behind its first line.
+/// Adds format parameters after the first line of a payload type that has none except bitrates, such as VP8.
 fn push_format_with_bitrates(text: &mut String, section: &str, line: &str, receiving: &Receiving) {
     let Some(bitrates) = bitrates_of(line, "a=rtpmap:", receiving) else {
         return;
@@ -130,12 +135,13 @@ fn push_format_with_bitrates(text: &mut String, section: &str, line: &str, recei
         return;
     };
     let mut formats = attributes(section, "fmtp").filter_map(|format| format.split(' ').next());
+    // Otherwise the bitrates are appended to the existing parameters.
     if !formats.any(|known| known == payload_type) {
         push(text, &format!("a=fmtp:{payload_type} {bitrates}"));
     }
 }
 
-/// Returns whether a line describes the payload type of redundancy.
+/// Returns whether a line describes redundancy's payload type.
 fn is_about_red(section: &str, line: &str) -> bool {
     let described = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"]
         .iter()
@@ -150,7 +156,7 @@ fn is_red(encoding: &str) -> bool {
     encoding.eq_ignore_ascii_case("red")
 }
 
-/// Returns the `m=` line with the payload types of the codec first, and without redundancy unless it is wanted.
+/// Returns the `m=` line with the codec's payload types first, and without redundancy unless it is wanted.
 fn ordered_payload_types(section: &str, line: &str, receiving: &Receiving) -> String {
     let mut words = line.split(' ');
     let head: Vec<_> = words.by_ref().take(3).collect();
@@ -161,20 +167,21 @@ fn ordered_payload_types(section: &str, line: &str, receiving: &Receiving) -> St
         if is_red && !receiving.uses_red {
             continue;
         }
+        // Redundancy first: it wraps the Opus payload type, and clients send the first one.
         let is_first = is_red || codec.and_then(Codec::from_mime_type) == Some(receiving.codec);
         if is_first { &mut first } else { &mut others }.push(payload_type);
     }
     [head, first, others].concat().join(" ")
 }
 
-/// Returns the name of the encoding that a payload type stands for.
+/// Returns a payload type's encoding name.
 fn encoding<'a>(section: &'a str, payload_type: &str) -> Option<&'a str> {
     encodings(section)
         .find(|(number, _)| *number == payload_type)
         .map(|(_, name)| name)
 }
 
-/// Returns whether a line holds the format parameters of Opus.
+/// Returns whether a line contains format parameters for Opus.
 fn is_opus_format(section: &str, line: &str) -> bool {
     let payload_type = line
         .strip_prefix("a=fmtp:")
@@ -189,6 +196,7 @@ fn is_opus_format(section: &str, line: &str) -> bool {
 fn opus_parameters(receiving: &Receiving) -> String {
     let dtx = if receiving.uses_dtx { ";usedtx=1" } else { "" };
     let stereo = if receiving.is_stereo {
+        // The maximum for Opus (RFC 7587, section 6.1).
         ";stereo=1;maxaveragebitrate=510000"
     } else {
         ""
@@ -200,6 +208,7 @@ fn opus_parameters(receiving: &Receiving) -> String {
 mod tests {
     use super::*;
 
+    // Like str0m's text, but shortened.
     const TEXT: &str = "v=0\r\na=group:BUNDLE 0 1\r\n\
         m=audio 9 UDP/TLS/RTP/SAVPF 63 111\r\na=mid:0\r\na=sendonly\r\na=msid:x y\r\na=rtpmap:63 red/48000/2\r\n\
         a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=fmtp:63 111/111\r\n\
@@ -280,7 +289,9 @@ mod tests {
             text.contains("a=rtpmap:96 VP8/90000\r\na=fmtp:96 x-google-start-bitrate=1190\r\n"),
             "{text}"
         );
+        // A payload type without parameters gets a new line.
         assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
+        // With parameters, the bitrates are appended to them.
         let with_format = TEXT.replace(
             "H264/90000\r\n",
             "H264/90000\r\na=fmtp:102 packetization-mode=1\r\n",

@@ -1,4 +1,4 @@
-//! The data channels of a connection.
+//! A connection's data channels.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,78 +6,80 @@ use str0m::channel::{ChannelConfig, ChannelId};
 
 use crate::data::{self, DataKind};
 
-/// The most channels of a connection whose messages are no packets of the protocol. More are not used.
+/// Maximum number of a connection's channels whose messages are not protocol packets. Further ones are ignored.
 const PLAIN_CHANNELS: usize = 16;
 
-/// The most channels that a connection has open at once: clients of LiveKit have three.
+/// Maximum number of open channels per connection. LiveKit's clients have three.
 const CHANNELS: usize = 32;
 
-/// The most bytes of the name of a channel: of its label and its protocol. str0m keeps it as long as the channel is open.
+/// Maximum length in bytes of a channel's label and protocol together. str0m keeps both while the channel is open.
 const CHANNEL_NAME: usize = 256;
 
-/// The data channels of a connection.
+/// A connection's data channels.
 #[derive(Debug, Default)]
 pub struct Channels {
-    /// Those that the next offer of the server creates.
+    /// Channels that the server's next offer creates.
     new: Vec<ChannelConfig>,
-    /// The open ones whose label has a meaning, by label.
+    /// Open channels with a known label, by label.
     by_label: HashMap<String, ChannelId>,
-    /// All open ones.
+    /// All open channels.
     open: HashSet<ChannelId>,
-    /// The open ones whose messages are no packets of the protocol.
+    /// Open channels whose messages are not protocol packets.
     plain: Vec<ChannelId>,
 }
 
-/// What the messages on a channel are.
+/// Use of a channel's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelUse {
-    /// Packets of the protocol, of this kind.
+    /// Protocol packets of this kind.
     Packets(DataKind),
-    /// Messages as they are, for all.
+    /// Opaque messages for all participants.
     Plain,
     /// Packets of data tracks.
     DataTracks,
 }
 
 impl Channels {
-    /// Lets the next offer of the server create channels.
+    /// Sets the channels that the server's next offer creates.
     pub fn create(&mut self, channels: Vec<ChannelConfig>) {
         self.new = channels;
     }
 
-    /// Takes the channels that the next offer of the server creates.
+    /// Removes and returns the channels that the server's next offer creates.
     pub fn take_new(&mut self) -> Vec<ChannelConfig> {
         std::mem::take(&mut self.new)
     }
 
-    /// Adds an open channel, with a protocol of so many bytes. Returns whether the client may have it, by the number and the names of its
-    /// channels.
+    /// Adds an open channel with a protocol name of `protocol_bytes`. Returns whether the client is allowed to have it,
+    /// given the number and the names of its channels.
     pub fn open(&mut self, id: ChannelId, label: String, protocol_bytes: usize) -> bool {
+        // Even a refused channel is counted until it closes: str0m keeps its state that long.
         self.open.insert(id);
         if self.open.len() > CHANNELS || label.len() + protocol_bytes > CHANNEL_NAME {
             return false;
         }
         if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
             self.by_label.insert(label, id);
+        // Several channels may have the same label if it is the application's own, but a known label belongs to one.
         } else if data::is_plain_channel(&label) && self.plain.len() < PLAIN_CHANNELS {
             self.plain.push(id);
         }
         true
     }
 
-    /// Removes a channel that is closed.
+    /// Removes a closed channel.
     pub fn close(&mut self, id: ChannelId) {
         self.open.remove(&id);
         self.by_label.retain(|_, open| *open != id);
         self.plain.retain(|open| *open != id);
     }
 
-    /// Returns the open channel with a label that has a meaning.
+    /// Returns the open channel with a known label.
     pub fn by_label(&self, label: &str) -> Option<ChannelId> {
         self.by_label.get(label).copied()
     }
 
-    /// Returns what the messages on a channel are; `None` for one that is not used.
+    /// Returns the use of a channel's messages; `None` if the channel is not used.
     pub fn use_of(&self, id: ChannelId) -> Option<ChannelUse> {
         let label = self.by_label.iter().find(|(_, known)| **known == id);
         match label {
@@ -104,7 +106,7 @@ mod tests {
             .build(Instant::now())
     }
 
-    /// Opens a channel with this label. Returns its id, if the client may have it.
+    /// Opens a channel with this label. Returns its id if the client is allowed to have it.
     fn open(channels: &mut Channels, rtc: &mut Rtc, label: &str) -> Option<ChannelId> {
         let id = rtc
             .direct_api()

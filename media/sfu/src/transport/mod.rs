@@ -1,4 +1,4 @@
-//! One peer connection: str0m's state machine with what the worker keeps about it.
+//! One peer connection: str0m's state machine, and the worker's state for it.
 
 mod channels;
 mod messages;
@@ -28,132 +28,133 @@ use crate::measure::LinkQuality;
 use crate::sdp;
 pub use channels::ChannelUse;
 use channels::Channels;
-pub use messages::{Awaited, HeldPacket, HeldPackets};
+pub use messages::{AwaitedReceiver, BufferedPacket, BufferedPackets};
 pub use settings::{TransportSettings, dependency_extension};
 
 new_key_type! {
-    /// Names a transport of a worker.
+    /// A worker's transport.
     pub struct TransportKey;
-    /// Names a participant of a worker.
+    /// A worker's participant.
     pub struct PeerKey;
-    /// Names a published track of a worker.
+    /// A worker's published track.
     pub struct TrackKey;
-    /// Names a room of a worker.
+    /// A worker's room.
     pub struct RoomKey;
 }
 
-/// Where a datagram came from.
+/// Origin of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source {
-    /// Whether it came in a TCP connection.
+    /// Whether it arrived through a TCP connection.
     pub is_tcp: bool,
-    /// The address of the client.
+    /// Client's address.
     pub address: SocketAddr,
 }
 
-/// Which of a participant's connections a transport is.
+/// Purpose of a transport among a participant's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportRole {
-    /// The client's offers, for publishing.
+    /// For publishing; the client makes the offers.
     Publisher,
-    /// The server's offers, for subscribing.
+    /// For subscribing; the server makes the offers.
     Subscriber,
-    /// The only one.
+    /// For both directions.
     Single,
 }
 
-/// Why a transport cannot go on.
+/// Reason why a transport cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The state machine refused its input.
+    /// The state machine rejected its input.
     #[error("the connection failed")]
     Rtc(#[from] RtcError),
     /// The state machine panicked. Only this connection is affected.
     #[error("the connection panicked")]
     Panicked,
-    /// A session description is not understood.
+    /// The session description cannot be parsed.
     #[error("the session description cannot be parsed")]
     Sdp,
 }
 
-/// A layer of a track.
+/// Layer of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerKey {
-    /// The track that the source's media section carries.
+    /// Track that arrives on the media section.
     pub track: TrackKey,
-    /// The index of its layer.
+    /// Index of the layer.
     pub layer: usize,
 }
 
-/// One peer connection. Its fields are private: the methods say what is done with it.
+/// One peer connection.
 pub struct Transport {
     rtc: Rtc,
-    /// What the state machine has put out after changes, and [`Transport::poll`] has not returned.
+    /// Outputs of earlier changes that [`Transport::poll`] has not returned yet.
     outputs: VecDeque<Result<Output, TransportError>>,
-    /// The addresses that may be contacted before the client has sent from them; `None` without a full ICE agent, which
-    /// contacts nobody first.
+    /// Addresses that may be contacted before the client has sent from them. `None` without a full ICE agent: an
+    /// ICE-lite agent only responds.
     contactable: Option<AddressFilter>,
-    /// Those that were.
+    /// Addresses that were contacted.
     contacted: Vec<IpAddr>,
-    /// The participant whose connection it is.
+    /// Participant that the connection belongs to.
     peer: PeerKey,
-    /// Which connection of the participant it is.
+    /// The connection's purpose.
     role: TransportRole,
-    /// When a packet of the client arrived last.
+    /// Arrival of the client's last packet.
     last_packet: Option<Instant>,
-    /// Whether ICE and DTLS have come up.
+    /// Whether ICE and DTLS are established.
     is_connected: bool,
-    /// Whether nothing has arrived for so long that nothing is sent.
+    /// Whether sending is suspended because no packet has arrived for long.
     is_silent: bool,
-    /// Whether it waits to be driven after a change.
+    /// Whether it must be driven because of a change.
     is_touched: bool,
-    /// When it has to be driven next.
+    /// When it must be driven next.
     due: Option<Instant>,
-    /// When its timer fires, at that time or earlier.
+    /// When its timer fires: at that time or earlier.
     timeout: Option<Instant>,
-    /// The layers of the sources seen, by SSRC; `None` for those that no track claims.
+    /// Layers of the SSRCs seen; `None` for an SSRC without a track.
     layers: HashMap<Ssrc, Option<LayerKey>>,
-    /// The sources of retransmissions that the client's last offer names, by the source of what they repeat.
+    /// SSRCs of retransmissions in the client's last offer, by the SSRC that they repeat.
     retransmissions: HashMap<Ssrc, Ssrc>,
-    /// The tracks that arrive on it, by section.
+    /// Tracks that arrive on it, by media section.
     published: HashMap<Mid, TrackKey>,
-    /// The data channels.
+    /// Data channels.
     channels: Channels,
-    /// Reliable messages that wait for the client.
+    /// Reliable messages queued for the client.
     backlog: Backlog,
-    /// What has to catch up before further messages of this client are read.
-    awaited: Vec<Awaited>,
-    /// The packets with these messages.
-    held: HeldPackets,
-    /// The last statistics.
+    /// Receivers that must catch up before further messages from this client are read.
+    awaited: Vec<AwaitedReceiver>,
+    /// Buffered packets with these messages.
+    buffered: BufferedPackets,
+    /// Last statistics.
     stats: Option<PeerStats>,
-    /// The estimation of the bandwidth to the client.
+    /// Bandwidth estimation for the client.
     estimation: Estimation,
-    /// Loss and delay.
+    /// Packet loss and delay.
     quality: LinkQuality,
-    /// Packets of the client, and packets for it, that were not forwarded.
+    /// Packets from and for the client that were not forwarded.
     dropped: Drops,
-    /// The sections of its description.
+    /// Number of media sections in its description.
     media_sections: usize,
 }
 
-/// What is to be done when the timer of a connection fires.
+/// Action when a connection's timer fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Firing {
-    /// Nothing: a timer that was replaced is not the armed one.
+pub enum TimerAction {
+    /// None: the timer was replaced by an earlier one.
     Replaced,
-    /// It has to be armed again, since the connection is due later.
+    /// Arm the timer again, because the connection is due later.
     Early,
-    /// The connection has to be driven.
+    /// Drive the connection.
     Due,
 }
 
-/// How many addresses of a client, and how many candidates of a description, a full ICE agent contacts before the client has sent
-/// from them: else one description would let it send to any number. A client has a few.
+/// Limit for the addresses of a client, and for the candidates of a description, that a full ICE agent contacts before
+/// the client has sent from them. A client has a few; without a limit, a description could make the server send to any
+/// number of addresses.
 const CONTACTED: usize = 8;
 
 impl Transport {
-    /// Creates a transport that waits for the client, to which these ICE credentials are given.
+    /// Creates a transport that waits for the client, with these local ICE credentials.
     pub fn new(
         settings: &TransportSettings,
         peer: PeerKey,
@@ -188,7 +189,7 @@ impl Transport {
             channels: Channels::default(),
             backlog: Backlog::default(),
             awaited: Vec::new(),
-            held: HeldPackets::default(),
+            buffered: BufferedPackets::default(),
             stats: None,
             estimation: Estimation::default(),
             quality: LinkQuality::default(),
@@ -197,35 +198,37 @@ impl Transport {
         }
     }
 
-    /// Returns the participant whose connection it is.
+    /// Returns the participant that the connection belongs to.
     pub const fn peer(&self) -> PeerKey {
         self.peer
     }
 
-    /// Returns which connection of the participant it is.
+    /// Returns the connection's purpose.
     pub const fn role(&self) -> TransportRole {
         self.role
     }
 
-    /// Gives the state machine to read from. What changes it are the methods of this type.
+    /// Returns the state machine for reading. Only methods of this type change it.
     pub fn rtc(&self) -> &Rtc {
         &self.rtc
     }
 
-    /// Calls the state machine so that a panic in it is an error of this connection.
+    /// Calls the state machine. A panic in it becomes an error of this connection: it parses untrusted packets, and the
+    /// worker's other connections must survive it.
     fn guarded<T>(
         &mut self,
         call: impl FnOnce(&mut Rtc) -> Result<T, TransportError>,
     ) -> Result<T, TransportError> {
+        // A panicked state machine is not used again, because the error closes the connection.
         catch_unwind(AssertUnwindSafe(|| call(&mut self.rtc)))
             .unwrap_or(Err(TransportError::Panicked))
     }
 
-    /// Changes the state machine and takes all that it puts out, for [`Transport::poll`]: str0m demands that after each change,
-    /// before the next one. The worker has to touch the connection, so that the outputs are handled.
+    /// Changes the state machine, and keeps all resulting outputs for [`Transport::poll`]: str0m requires that after
+    /// each change, before the next one. The worker must touch the connection, so that the outputs are handled.
     ///
-    /// Only writes of media and messages do without: they add to a queue, of which nothing comes out before time passes
-    /// ([`Transport::advance`], [`Transport::receive`]). A change after them finds them in their queue, as it would without them.
+    /// Writes of media and messages need no such poll: they only fill a queue, which produces outputs when time passes
+    /// ([`Transport::advance`], [`Transport::receive`]).
     fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Rtc) -> Result<T, TransportError>,
@@ -233,6 +236,8 @@ impl Transport {
         let changed = self.guarded(change);
         loop {
             match self.guarded(|rtc| Ok(rtc.poll_output()?)) {
+                // A timeout ends the outputs. It is not kept: the drive that follows polls again, and gets the current
+                // one.
                 Ok(Output::Timeout(_)) => return changed,
                 Ok(output) => self.outputs.push_back(Ok(output)),
                 Err(error) => {
@@ -243,26 +248,28 @@ impl Transport {
         }
     }
 
-    /// Handles a packet of the client. All outputs have to be polled before the next call.
+    /// Handles a packet from the client. All outputs must be polled before the next call.
     pub fn receive(&mut self, packet: Receive<'_>, now: Instant) -> Result<(), TransportError> {
         self.last_packet = Some(now);
         self.guarded(|rtc| Ok(rtc.handle_input(Input::Receive(now, packet))?))
     }
 
-    /// Lets time pass. All outputs have to be polled before the next call.
+    /// Advances the time. All outputs must be polled before the next call.
     pub fn advance(&mut self, now: Instant) -> Result<(), TransportError> {
         self.guarded(|rtc| Ok(rtc.handle_input(Input::Timeout(now))?))
     }
 
     /// Returns the next output.
     pub fn poll(&mut self) -> Result<Output, TransportError> {
+        // Outputs of earlier changes come first, so that str0m's order is kept.
         self.outputs
             .pop_front()
             .unwrap_or_else(|| self.guarded(|rtc| Ok(rtc.poll_output()?)))
     }
 
-    /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::credentials`].
+    /// Handles an offer and returns the answer. The offer may have restarted ICE: see [`Transport::credentials`].
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, TransportError> {
+        // The offer may move SSRCs to other sections, or announce layers.
         self.layers.clear();
         let sdp = self.without_candidates(sdp);
         self.change(|rtc| {
@@ -284,26 +291,29 @@ impl Transport {
         })
     }
 
-    /// Makes an offer of changes; `None` if they change nothing.
+    /// Creates an offer with changes; `None` if they change nothing.
     pub fn offer(
         &mut self,
         propose: impl FnOnce(&mut SdpApi<'_>),
     ) -> Option<(SdpOffer, SdpPendingOffer)> {
+        // The offer is only pending: str0m applies it with the answer.
         let offered = self.change(|rtc| {
             let mut changes = rtc.sdp_api();
             propose(&mut changes);
             Ok(changes.apply())
         });
-        // A panic is an error of the next drive as well.
+        // A panicked connection fails at the next drive as well, which reports it.
         offered.ok().flatten()
     }
 
-    /// Removes the candidates that are not needed: the client sends from its addresses first, and only a full ICE agent contacts
-    /// some of them before.
+    /// Removes unnecessary candidates. Usually the client sends from its addresses first; only a full ICE agent
+    /// contacts a few of them before.
     fn without_candidates<'a>(&mut self, sdp: &'a str) -> Cow<'a, str> {
         let (mut left, contacted) = (CONTACTED, &mut self.contacted);
         sdp::filter_candidates(sdp, |address| {
+            // Addresses that an earlier description named stay allowed: an ICE restart repeats them.
             let is_known = contacted.contains(&address);
+            // Both limits apply: per description against long lists, per connection against many descriptions.
             let is_kept = left > 0
                 && (is_known || contacted.len() < CONTACTED)
                 && self
@@ -318,12 +328,12 @@ impl Transport {
         })
     }
 
-    /// Returns the ICE credentials that are valid now: an offer can have restarted ICE.
+    /// Returns the current ICE credentials, which an offer may have changed by an ICE restart.
     pub fn credentials(&mut self) -> IceCreds {
         self.rtc.direct_api().local_ice_credentials()
     }
 
-    /// Changes the state machine. An error comes out of [`Transport::poll`].
+    /// Changes the state machine. [`Transport::poll`] returns any error.
     fn change_or_fail(&mut self, change: impl FnOnce(&mut Rtc)) {
         let changed = self.change(|rtc| {
             change(rtc);
@@ -332,73 +342,78 @@ impl Transport {
         self.outputs.extend(changed.err().map(Err));
     }
 
-    /// Notes that ICE and DTLS have come up.
+    /// Records that ICE and DTLS are established.
     pub fn connect(&mut self) {
         self.is_connected = true;
     }
 
-    /// Returns whether ICE and DTLS have come up.
+    /// Returns whether ICE and DTLS are established.
     pub const fn is_connected(&self) -> bool {
         self.is_connected
     }
 
-    /// Sets whether nothing has arrived for so long that nothing is sent.
+    /// Suspends sending if no packet has arrived for long, or resumes it.
     pub fn set_silent(&mut self, is_silent: bool) {
         self.is_silent = is_silent;
     }
 
-    /// Returns whether media is sent to the client: it is connected and not silent, so that nothing piles up for a client
-    /// that is gone.
+    /// Returns whether media is sent to the client: it is connected and not silent. Otherwise packets would pile up for
+    /// a client that has left.
     pub fn can_send(&self) -> bool {
         self.is_connected && !self.is_silent
     }
 
-    /// Returns when a packet of the client arrived last.
+    /// Returns when the client's last packet arrived.
     pub const fn last_packet(&self) -> Option<Instant> {
         self.last_packet
     }
 
-    /// Notes that the connection has been changed and waits to be driven. Returns whether it did not before.
+    /// Records that the connection was changed and must be driven. Returns whether that is new.
     pub fn touch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_touched, true)
     }
 
-    /// Lets time pass for a connection that may be touched, so that it is driven. All outputs have to be polled before the next call.
+    /// Advances the time of a connection that may be touched. All outputs must be polled before the next call.
     pub fn drive(&mut self, now: Instant) -> Result<(), TransportError> {
         self.is_touched = false;
         self.advance(now)
     }
 
-    /// Sets when the connection has to be driven next. Returns when its timer has to fire, if that is earlier than it does now.
+    /// Sets when the connection must be driven next. Returns the new time for its timer if that is earlier than before.
     pub fn set_due(&mut self, due: Instant) -> Option<Instant> {
         self.due = Some(due);
         self.rearm()
     }
 
-    /// Returns when the timer has to fire, if that is earlier than it does now.
+    /// Returns the new time for the timer if that is earlier than before.
     pub fn rearm(&mut self) -> Option<Instant> {
         let due = self.due?;
+        // A later deadline keeps the armed timer, which then fires early: str0m moves its deadline with each packet,
+        // and a timer per packet would cost more than one early firing.
         if self.timeout.is_some_and(|armed| due >= armed) {
             return None;
         }
+        // The previous timer stays in the queue, and is ignored when it fires.
         self.timeout = Some(due);
         Some(due)
     }
 
-    /// Handles that a timer of the connection has fired.
-    pub fn fire(&mut self, now: Instant) -> Firing {
+    /// Handles a fired timer.
+    pub fn fire(&mut self, now: Instant) -> TimerAction {
+        // Timers cannot be removed from the queue, so replaced ones fire as well.
         if self.timeout.take_if(|armed| *armed <= now).is_none() {
-            return Firing::Replaced;
+            return TimerAction::Replaced;
         }
         if self.due.is_some_and(|due| due > now) {
-            Firing::Early
+            TimerAction::Early
         } else {
-            Firing::Due
+            TimerAction::Due
         }
     }
 
-    /// Keeps the newest statistics of the connection, for snapshots.
-    pub fn note_stats(&mut self, stats: PeerStats) {
+    /// Stores the connection's newest statistics, for snapshots.
+    pub fn record_stats(&mut self, stats: PeerStats) {
+        // Loss in either direction degrades the call, so the worse one counts.
         let losses = [stats.egress_loss_fraction, stats.ingress_loss_fraction];
         let loss = losses
             .into_iter()
@@ -409,6 +424,7 @@ impl Transport {
             .selected_candidate_pair
             .as_ref()
             .and_then(|pair| pair.current_round_trip_time);
+        // Without media in one direction there is no RTCP round trip; the ICE checks measure one.
         self.quality.observe(loss, stats.rtt.or(pair));
         self.stats = Some(stats);
     }
@@ -418,34 +434,34 @@ impl Transport {
         self.stats.as_ref()
     }
 
-    /// Returns loss and delay.
+    /// Returns packet loss and delay.
     pub const fn quality(&self) -> &LinkQuality {
         &self.quality
     }
 
-    /// Counts a packet of the client, or one for it, that is not forwarded.
-    pub fn note_drop(&mut self, reason: DropReason) {
+    /// Counts a packet from or for the client that is not forwarded.
+    pub fn record_drop(&mut self, reason: DropReason) {
         self.dropped.count(reason);
     }
 
-    /// Returns the packets of the client, and those for it, that were not forwarded.
+    /// Returns the packets from and for the client that were not forwarded.
     pub const fn dropped(&self) -> Drops {
         self.dropped
     }
 
-    /// Keeps the number of the sections of its description, for inspection and for the bound on answers.
+    /// Stores the number of media sections of its description, for inspection and for the limit on answers.
     pub fn count_sections(&mut self, description: &str) {
         self.media_sections = description.matches("\nm=").count();
     }
 
-    /// Returns the number of the sections of its description.
+    /// Returns the number of media sections in its description.
     pub const fn media_sections(&self) -> usize {
         self.media_sections
     }
 
-    /// Begins to close the connection; the last packets are still to be polled.
+    /// Starts to close the connection; its last packets must still be polled.
     pub fn close(&mut self) {
-        // A connection that cannot say goodbye is dropped all the same.
+        // A connection that cannot send its DTLS close_notify is dropped all the same.
         let _ = self.change(|rtc| Ok(rtc.close()?));
     }
 }

@@ -1,4 +1,4 @@
-//! What all connections share: certificate, codecs, header extensions.
+//! Settings that all connections share: certificate, codecs, header extensions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,26 +13,27 @@ use crate::adapt::{DependencyDescriptor, MAX_DESCRIPTOR};
 use crate::allocate::INITIAL_BITRATE;
 use crate::codec::Codec;
 
-/// What every transport of a process shares.
+/// Settings that a process's transports share.
 pub struct TransportSettings {
     crypto: Arc<CryptoProvider>,
-    /// One certificate for all connections, since each costs a signature to make.
+    /// One certificate for all connections, because creating one costs a signature.
     certificate: Option<DtlsCert>,
-    /// The addresses that are advertised to clients.
+    /// Addresses that are advertised to clients.
     candidates: Vec<Candidate>,
-    /// The addresses of clients that the server may contact first.
+    /// Client addresses that the server may contact first.
     contactable: AddressFilter,
 }
 
-/// The id of the dependency descriptor, which the standard extensions leave free.
+/// Header extension id of the dependency descriptor, which str0m's standard extensions leave free.
 const DEPENDENCIES: u8 = 12;
 
-/// The largest data message that clients may send, in bytes.
+/// Maximum size of a client's data message in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;
 
 impl TransportSettings {
-    /// Makes the shared settings; the candidates are the addresses that are advertised to clients. Clients in the same special
-    /// networks as these may be contacted too: so clients and a server of a private network, or of one machine, work.
+    /// Creates the settings. `candidates` are the addresses that are advertised to clients. Clients in the same
+    /// special-purpose networks as these may be contacted, too, so that clients and a server in one private network, or
+    /// on one machine, can connect.
     pub fn new(candidates: Vec<Candidate>, contactable: &AddressFilter) -> Self {
         let crypto = Arc::new(str0m::crypto::from_feature_flags());
         let contactable =
@@ -50,17 +51,17 @@ impl TransportSettings {
         &self.candidates
     }
 
-    /// Returns the addresses of clients that the server may contact first.
+    /// Returns the client addresses that the server may contact first.
     pub const fn contactable(&self) -> &AddressFilter {
         &self.contactable
     }
 
-    /// Returns the code that proves the knowledge of a password in a STUN message.
+    /// Returns the HMAC that proves knowledge of a password in a STUN message.
     pub fn stun_hmac(&self, key: &[u8], parts: &[&[u8]]) -> [u8; 20] {
         self.crypto.sha1_hmac_provider.sha1_hmac(key, parts)
     }
 
-    /// Returns the payload types and parameters of the codecs that are forwarded.
+    /// Returns payload types and parameters of the forwarded codecs.
     pub fn codecs(&self) -> Vec<PayloadParams> {
         self.config(false).codec_config().params().to_vec()
     }
@@ -70,11 +71,13 @@ impl TransportSettings {
         let mut config = RtcConfig::new()
             .set_crypto_provider(self.crypto.clone())
             .set_ice_lite(!full_ice)
+            // An SFU forwards RTP packets as they are, without assembling frames.
             .set_rtp_mode(true)
             .set_extension_map(extensions())
             .clear_codecs()
             .enable_bwe(Some(INITIAL_BITRATE))
             .set_sctp_max_message_size(MAX_MESSAGE_BYTES)
+            // Once a second, as often as connection qualities and losses are measured.
             .set_stats_interval(Some(Duration::from_secs(1)));
         if let Some(certificate) = &self.certificate {
             config = config.set_dtls_cert(certificate.clone());
@@ -83,8 +86,8 @@ impl TransportSettings {
     }
 }
 
-/// Returns the header extensions. The orientation of video is none of them, as with LiveKit: a client that may not send it rotates its
-/// pictures before it encodes them, so that they are upright for every receiver and in recordings, and whatever shows them.
+/// Returns the header extensions. As with LiveKit, video orientation is not among them: a client without this extension
+/// rotates its frames before it encodes them, so that they are upright for every receiver and in recordings.
 fn extensions() -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
     let standard = ExtensionMap::standard();
@@ -101,10 +104,10 @@ fn extensions() -> ExtensionMap {
 const URI: &str =
     "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 
-/// The most bytes of an extension behind a header of one byte.
+/// Maximum size in bytes of an extension with a one-byte header (RFC 8285).
 const MAX_SHORT: usize = 16;
 
-/// Returns the extension.
+/// Returns the extension for the AV1 dependency descriptor.
 pub fn dependency_extension() -> Extension {
     Extension::with_serializer(URI, Serializer)
 }
@@ -125,6 +128,7 @@ impl ExtensionSerializer for Serializer {
     }
 
     fn parse_value(&self, bytes: &[u8], values: &mut ExtensionValues) -> bool {
+        // Without a value, the packet counts as not layered, rather than breaking the connection.
         let is_usable = (1..=MAX_DESCRIPTOR).contains(&bytes.len());
         if is_usable {
             values.user_values.set(DependencyDescriptor(bytes.into()));
@@ -144,6 +148,7 @@ impl ExtensionSerializer for Serializer {
         values
             .user_values
             .get()
+            // A key frame's descriptor contains the structure of the layers, which usually exceeds the short form.
             .is_some_and(|DependencyDescriptor(bytes)| bytes.len() > MAX_SHORT)
     }
 }

@@ -45,7 +45,10 @@ impl Worker {
             BweKind::Remb { estimate, .. } => Some(*estimate),
             _ => return,
         };
-        let (counts, peer) = (transport.note_estimate(bitrate, self.now), transport.peer());
+        let (counts, peer) = (
+            transport.record_estimate(bitrate, self.now),
+            transport.peer(),
+        );
         // The publisher's connection has estimates, too, but carries no media to the client.
         if counts
             && self

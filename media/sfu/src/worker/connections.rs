@@ -17,8 +17,8 @@ use super::demux::Demux;
 use crate::config::Config;
 use crate::data::DataLink;
 use crate::transport::{
-    Awaited, Firing, HeldPacket, HeldPackets, PeerKey, Source, Transport, TransportKey,
-    TransportRole, TransportSettings,
+    AwaitedReceiver, BufferedPacket, BufferedPackets, PeerKey, Source, TimerAction, Transport,
+    TransportKey, TransportRole, TransportSettings,
 };
 
 /// Datagram, or a packet from a TCP connection.
@@ -249,9 +249,9 @@ impl Connections {
         };
         match transport.fire(now) {
             // The deadline had moved closer, and an earlier timer has expired for it.
-            Firing::Replaced => false,
-            Firing::Due => true,
-            Firing::Early => {
+            TimerAction::Replaced => false,
+            TimerAction::Due => true,
+            TimerAction::Early => {
                 if let Some(at) = transport.rearm() {
                     self.timers.arm(at, key);
                 }
@@ -284,7 +284,7 @@ impl Connections {
         if self.is_awaited(receiver)
             && let Some(sender) = self.transports.get_mut(sender)
         {
-            sender.await_receivers(Awaited::Receiver(receiver));
+            sender.await_receivers(AwaitedReceiver::Receiver(receiver));
         }
     }
 
@@ -293,7 +293,7 @@ impl Connections {
         if link.is_awaited()
             && let Some(sender) = self.transports.get_mut(sender)
         {
-            sender.await_receivers(Awaited::Neighbour(Arc::clone(link)));
+            sender.await_receivers(AwaitedReceiver::Neighbour(Arc::clone(link)));
         }
     }
 
@@ -314,7 +314,7 @@ impl Connections {
 
     /// Buffers a packet if its sender has to wait. Returns false if the packet must be handled now.
     pub fn buffer(&mut self, key: TransportKey, packet: &Datagram<'_>, now: Instant) -> bool {
-        if !HeldPackets::concern(packet.contents) {
+        if !BufferedPackets::is_bufferable(packet.contents) {
             return false;
         }
         // During the handshake, DTLS packets carry no messages.
@@ -322,7 +322,7 @@ impl Connections {
             return false;
         };
         // Later packets wait behind buffered ones, to keep their order.
-        let has_buffered = transport.holds_packets();
+        let has_buffered = transport.has_buffered_packets();
         if !has_buffered && !self.has_to_wait(key) {
             return false;
         }
@@ -337,13 +337,13 @@ impl Connections {
             destination,
             contents,
         } = *packet;
-        let packet = HeldPacket {
+        let packet = BufferedPacket {
             source,
             destination,
             contents: contents.to_vec(),
         };
         // Counts as a packet from the client, which must not seem silent meanwhile.
-        transport.hold(packet, now);
+        transport.buffer_packet(packet, now);
         true
     }
 
@@ -355,8 +355,8 @@ impl Connections {
         // Taken out, since looking at receivers borrows all connections.
         let mut awaited = sender.take_awaited();
         awaited.retain(|awaited| match awaited {
-            Awaited::Receiver(receiver) => self.is_awaited(*receiver),
-            Awaited::Neighbour(link) => link.is_awaited(),
+            AwaitedReceiver::Receiver(receiver) => self.is_awaited(*receiver),
+            AwaitedReceiver::Neighbour(link) => link.is_awaited(),
         });
         let has_to_wait = !awaited.is_empty();
         if let Some(sender) = self.transports.get_mut(key) {
@@ -372,7 +372,7 @@ impl Connections {
     }
 
     /// Removes and returns a connection's next buffered packet, unless a receiver still has to catch up.
-    pub fn release(&mut self, key: TransportKey) -> Option<HeldPacket> {
+    pub fn release(&mut self, key: TransportKey) -> Option<BufferedPacket> {
         // Considered again after the next change.
         if self.has_to_wait(key) {
             self.buffering.push(key);
@@ -385,7 +385,7 @@ impl Connections {
     pub fn keep_buffering(&mut self, key: TransportKey) {
         // More may be released at once, so `take_buffering` must return it again.
         self.has_backlog_shrunk = true;
-        if self.get(key).is_some_and(Transport::holds_packets) {
+        if self.get(key).is_some_and(Transport::has_buffered_packets) {
             self.buffering.push(key);
         }
     }

@@ -121,7 +121,7 @@ impl Worker {
             if !publisher.request_key_frame(mid, layer.rid) {
                 continue;
             }
-            layer.key_frames.note_sent(self.now);
+            layer.key_frames.record_sent(self.now);
             self.outputs.count_key_frame_request();
             was_sent = true;
         }

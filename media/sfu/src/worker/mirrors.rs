@@ -72,7 +72,7 @@ impl PublishedTrack {
         let layers = self.layers.iter_mut().enumerate();
         let due = layers.filter(|(_, layer)| layer.key_frames.is_due(now));
         due.map(|(index, layer)| {
-            layer.key_frames.note_sent(now);
+            layer.key_frames.record_sent(now);
             index
         })
         .collect()

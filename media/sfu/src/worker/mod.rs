@@ -344,7 +344,7 @@ impl Worker {
 
     /// Records CPU time and idle time of the worker's thread.
     pub fn record_work(&mut self, worked: Duration, waited: Duration) {
-        self.overload.note_work(worked, waited);
+        self.overload.record_work(worked, waited);
     }
 
     /// Returns the percentage of participants that get the lowest layers because the thread is overloaded.

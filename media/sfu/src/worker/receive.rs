@@ -19,7 +19,9 @@ use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::packet::{Incoming, Packet};
 use crate::recorder::SenderReport;
-use crate::transport::{HeldPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey};
+use crate::transport::{
+    BufferedPacket, LayerKey, PeerKey, Source, TrackKey, Transport, TransportKey,
+};
 
 /// Delay after which str0m is due again when it has sent a packet. Sending one takes longer, so advancing the worker's
 /// clock by this much does not let it run ahead of time.
@@ -95,7 +97,7 @@ impl Worker {
             let Some(packet) = self.connections.release(key) else {
                 continue;
             };
-            let HeldPacket {
+            let BufferedPacket {
                 source,
                 destination,
                 contents,
@@ -165,7 +167,7 @@ impl Worker {
             }
             RtcEvent::PeerStats(stats) => {
                 if let Some(transport) = self.connections.get_mut(key) {
-                    transport.note_stats(stats);
+                    transport.record_stats(stats);
                 }
             }
             RtcEvent::EgressBitrateEstimate(estimate) => self.handle_estimate(key, &estimate),
@@ -215,7 +217,7 @@ impl Worker {
         }
         // Receivers of the other codecs need this number: without it, they stop at each gap in the sequence
         // numbers, even if only padding was left out.
-        if is_layered || !track.codec.numbers_pictures() {
+        if is_layered || !track.codec.numbers_frames() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }
         let extensions = Cow::Borrowed(&packet.header.ext_vals);
@@ -265,7 +267,7 @@ impl Worker {
     pub(super) fn record_drop(&mut self, of: Option<TransportKey>, reason: DropReason) {
         self.outputs.count_drop(reason);
         if let Some(transport) = of.and_then(|key| self.connections.get_mut(key)) {
-            transport.note_drop(reason);
+            transport.record_drop(reason);
         }
     }
 

@@ -60,7 +60,7 @@ impl Worker {
             // An empty packet in place of the real one is counted as dropped, although something is sent.
             if let Err(reason) | Ok(SentPacket::Empty(reason)) = sent {
                 self.outputs.count_drop(reason);
-                receiver.note_drop(reason);
+                receiver.record_drop(reason);
             }
             // Only marked here: `flush` drives each receiver once for all packets of a batch.
             if sent.is_ok() {

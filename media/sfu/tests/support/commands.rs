@@ -1,10 +1,10 @@
-//! Participants and tracks as the control side announces them in tests.
+//! Participants and tracks for tests, as the control side announces them.
 
 use conclave_model::participant::TrackSource;
 use conclave_sfu::{Codec, ConnectionMode, NewPeer, NewTrack, PeerPermissions, TrackMedium};
 use str0m::media::MediaKind;
 
-/// A participant with all permissions, whose identity is its sid.
+/// Creates a participant with all permissions. Its identity is its sid.
 pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
     NewPeer {
         sid: name.parse().unwrap(),
@@ -23,7 +23,7 @@ pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
     }
 }
 
-/// A track of a microphone or a camera.
+/// Creates a microphone or camera track.
 pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
     NewTrack {
         sid: sid.parse().unwrap(),

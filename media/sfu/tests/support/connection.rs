@@ -17,7 +17,7 @@ use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
 /// A packet as a client received it.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// The track that the section's `msid` named when the packet arrived.
+    /// Track in the section's `msid` when the packet arrived.
     pub track: String,
     pub mid: Mid,
     pub ssrc: u32,
@@ -40,48 +40,48 @@ pub struct Outgoing<'a> {
     pub timestamp: u32,
     pub payload: &'a [u8],
     pub audio_level: Option<i8>,
-    /// Whether the payload holds redundancy.
+    /// Whether the payload has redundancy (RED).
     pub is_red: bool,
-    /// Whether it is the last packet of a picture.
+    /// Whether it is the last packet of a frame.
     pub is_last: bool,
-    /// The dependency descriptor, if it has one.
+    /// Dependency descriptor, if it has one.
     pub descriptor: Option<RawDescriptor>,
 }
 
-/// The name of the dependency descriptor.
+/// URI of the dependency descriptor.
 const DEPENDENCIES: &str =
     "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 
-/// How a test client differs from the simplest.
+/// A test client's differences from the simplest client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Abilities {
-    /// Whether it reports the packets that it receives, so that the server estimates the bandwidth.
+    /// Whether it reports received packets, so that the server estimates the bandwidth.
     pub estimates: bool,
-    /// Whether it sends and receives sound with redundancy.
+    /// Whether it sends and receives audio with redundancy.
     pub red: bool,
-    /// What says of which layer of simulcast its retransmissions are.
+    /// How its retransmissions name their simulcast layer.
     pub retransmissions: NamedBy,
-    /// Whether it has VP9, AV1, H.265 and the dependency descriptor, besides VP8 and H.264.
+    /// Whether it supports VP9, AV1, H.265 and the dependency descriptor, in addition to VP8 and H.264.
     pub all_codecs: bool,
 }
 
-/// What says of which layer of simulcast a retransmission is.
+/// How a retransmission names its simulcast layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NamedBy {
-    /// The packet, as those of browsers.
+    /// By a header extension, as in browsers.
     #[default]
     Packet,
-    /// The offer only, as for Pion.
+    /// Only by the offer, as in Pion.
     Offer,
-    /// Nothing: video (VP8 only) has no retransmissions of its own.
+    /// Not at all: video (only VP8) has no separate retransmissions.
     Nothing,
 }
 
-/// The bytes of a dependency descriptor.
+/// Encoded dependency descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawDescriptor(pub Vec<u8>);
 
-/// Writes and reads dependency descriptors as they are.
+/// Writes and reads dependency descriptors unchanged.
 #[derive(Debug)]
 struct DescriptorSerializer;
 
@@ -125,15 +125,15 @@ pub struct Connection {
     pub received: Vec<Received>,
     pub messages: Vec<(String, Vec<u8>)>,
     pub channels: HashMap<String, ChannelId>,
-    /// The sections and layers of which key frames were requested.
+    /// Sections and layers whose key frames were requested.
     pub key_frame_requests: Vec<(Mid, Option<Rid>)>,
-    /// How many times lost packets of a source were requested, as its last statistics say.
+    /// Requests for lost packets, according to the last statistics.
     pub requested_packets: u64,
-    /// The track that each receiving section carries, as the server's description says.
+    /// Tracks in the server's description, by receiving section.
     pub tracks: HashMap<String, String>,
     pub outbox: Vec<Transmit>,
     pub timeout: Instant,
-    /// The offer that the server has not answered.
+    /// Unanswered offer.
     pub pending: Option<SdpPendingOffer>,
     receiving: Vec<Mid>,
     has_offered: bool,
@@ -205,7 +205,8 @@ impl Connection {
         }
     }
 
-    /// Makes an offer: with channels at first, with a new sending section if one is wanted, and more receiving ones.
+    /// Creates an offer with further receiving sections, and a new sending section if given. The first offer has data
+    /// channels.
     pub fn offer(
         &mut self,
         send: Option<NewSection<'_>>,
@@ -238,7 +239,7 @@ impl Connection {
                     .push(api.add_media(kind, Direction::RecvOnly, None, None, None));
             }
         }
-        // A browser keeps wanting to receive on sections that the server has answered inactive.
+        // A browser keeps offering to receive on sections that the server has answered inactive.
         for mid in &self.receiving {
             api.set_direction(*mid, Direction::Inactive);
             api.set_direction(*mid, Direction::RecvOnly);
@@ -347,7 +348,7 @@ impl Connection {
         self.advance(now);
     }
 
-    /// Opens a further data channel.
+    /// Opens another data channel.
     pub fn open_channel(&mut self, label: &str) {
         let config = ChannelConfig {
             label: label.to_owned(),
@@ -356,7 +357,7 @@ impl Connection {
         self.rtc.direct_api().create_data_channel(config);
     }
 
-    /// Sends a data message; returns whether the channel took it.
+    /// Sends a data message; returns whether the channel accepted it.
     pub fn send_message(&mut self, label: &str, bytes: &[u8], now: Instant) -> bool {
         let Some(id) = self.channels.get(label).copied() else {
             return false;
@@ -388,6 +389,7 @@ impl Connection {
     fn drain(&mut self) {
         loop {
             let output = match self.rtc.poll_output() {
+                // str0m reports an error for a closed connection.
                 Err(_) if self.is_closed => return,
                 output => output.expect("the client's connection works"),
             };
@@ -453,7 +455,7 @@ impl Connection {
     }
 }
 
-/// The extensions of clients without the one that numbers all packets.
+/// Returns header extensions without transport-wide sequence numbers.
 fn extensions_without_feedback(retransmissions: NamedBy) -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
     let known = [
@@ -470,7 +472,7 @@ fn extensions_without_feedback(retransmissions: NamedBy) -> ExtensionMap {
     extensions
 }
 
-/// A section on which a client is going to send.
+/// A new section on which a client will send.
 #[derive(Debug, Clone, Copy)]
 pub struct NewSection<'a> {
     pub kind: MediaKind,

@@ -9,7 +9,7 @@ use super::support::Connection;
 use super::world::{World, server_address};
 
 impl World {
-    /// Lets time pass in small steps.
+    /// Advances the clock in small steps.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -17,7 +17,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until something is true, for at most half a minute of the world's time.
+    /// Advances the clock until `is_true`, for at most 30 simulated seconds.
     pub fn run_until(&mut self, what: &str, mut is_true: impl FnMut(&Self) -> bool) {
         let end = self.now + Duration::from_secs(30);
         while !is_true(self) {
@@ -31,7 +31,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        // A timer that fires late makes a probe of the bandwidth look slow.
+        // A timer that fires late would make a bandwidth probe look slow.
         let (shortest, longest) = (
             self.now + Duration::from_micros(200),
             self.now + Duration::from_millis(5),
@@ -56,7 +56,7 @@ impl World {
         self.settle();
     }
 
-    /// The workers that are not stalled.
+    /// Returns the workers that are not stalled.
     fn running(&mut self) -> impl Iterator<Item = &mut Worker> {
         let workers = std::iter::once(&mut self.worker).chain(&mut self.further);
         let running = workers
@@ -80,7 +80,7 @@ impl World {
             let has_more = self
                 .running()
                 .fold(false, |has_more, worker| worker.flush(now) | has_more);
-            // Before the control side learns of anything.
+            // Before the control side gets any event: real workers notify each other without waiting for it.
             let has_crossed = self.cross() | has_crossed;
             let had_events = self.handle_events();
             let had_packets = self.deliver_to_clients() | self.deliver_to_server();
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Delivers what waits for workers, and what goes from one to another. Returns whether there was anything.
+    /// Delivers the workers' queues, and messages and packets between workers. Returns whether there were any.
     fn cross(&mut self) -> bool {
         let mut has_crossed = false;
         for index in 0..self.waiting.len() {
@@ -113,7 +113,7 @@ impl World {
         has_crossed
     }
 
-    /// Lets a worker handle what waits for it, unless it is stalled. Returns whether there was anything.
+    /// Handles a worker's queue, unless the worker is stalled. Returns whether it had entries.
     fn handle_waiting(&mut self, index: usize) -> bool {
         let (waiting, mut had_any) = (&mut self.waiting[index], false);
         let worker = match index {
@@ -133,7 +133,7 @@ impl World {
         had_any
     }
 
-    /// Lets a worker, stalled or not, handle the next instruction for it, or the packets that were announced to it first.
+    /// Handles a worker's next instruction or next announced packets, even if it is stalled.
     pub fn handle_next(&mut self, index: usize, is_packets: bool) {
         let waiting = &mut self.waiting[index];
         let worker = match index {

@@ -14,12 +14,12 @@ enum Socket {
     Other(Box<dyn PacketSocket>),
 }
 
-/// Another way to the server.
+/// Another transport to the server.
 pub trait PacketSocket {
     /// Sends a packet.
     fn send(&mut self, packet: &[u8], destination: SocketAddr);
 
-    /// Returns a packet that has arrived, or arrives in a moment.
+    /// Returns the next packet; waits briefly for one.
     fn receive(&mut self) -> Option<(SocketAddr, Vec<u8>)>;
 }
 
@@ -29,7 +29,7 @@ pub struct SocketClient {
     socket: Socket,
 }
 
-/// What a client with a real socket can do if nothing else is said.
+/// Default abilities of a client with a real socket.
 pub const ESTIMATES: Abilities = Abilities {
     estimates: true,
     red: false,
@@ -45,7 +45,7 @@ impl SocketClient {
         Self::udp_with(ESTIMATES)
     }
 
-    /// The same with other abilities.
+    /// Creates a UDP client with other abilities.
     pub fn udp_with(abilities: Abilities) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(WAIT)).unwrap();
@@ -67,12 +67,12 @@ impl SocketClient {
         }
     }
 
-    /// Sends and receives another way from now on.
+    /// Replaces the socket by another transport.
     pub fn go_by(&mut self, socket: Box<dyn PacketSocket>) {
         self.socket = Socket::Other(socket);
     }
 
-    /// Sends and receives what there is, waiting a moment for more.
+    /// Sends and receives all packets, waiting briefly for more.
     pub fn exchange(&mut self) {
         self.connection.advance(Instant::now());
         for packet in std::mem::take(&mut self.connection.outbox) {

@@ -1,4 +1,4 @@
-//! A worker and its clients in memory, and a clock that the test moves. `network.rs` has what is between them.
+//! Workers and their clients in memory, on a clock that the test moves. `network.rs` is the network between them.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -19,65 +19,64 @@ use str0m::net::Protocol;
 use super::commands::{new_peer, new_track};
 use super::support::{Abilities, Connection, NewSection, Outgoing, RawDescriptor, Received};
 
-/// The time between the offers of a server.
+/// Minimum time between a server's offers.
 pub const BETWEEN_OFFERS: Duration = Duration::from_millis(155);
 
 pub const SERVER: &str = "192.0.2.1:7882";
 
-/// A worker, or several, and their clients in memory.
+/// Workers and their clients in memory.
 pub struct World {
     pub worker: Worker,
-    /// Further workers; none in most tests.
+    /// Further workers; usually none.
     pub further: Vec<Worker>,
-    /// What waits for each worker, if there are several.
+    /// Queues of the workers, if there are several.
     pub waiting: Vec<Waiting>,
-    /// On which workers the room is.
+    /// The room's workers.
     placement: Placement,
-    /// The worker of clients that join; `None` for one after the other.
+    /// Worker for joining clients; `None` for round robin.
     pub home: Option<usize>,
     pub now: Instant,
-    /// When the test began.
+    /// When the test started.
     pub begun: Instant,
     pub clients: Vec<Client>,
     pub room_events: Vec<RoomEvent>,
     pub room: NamespacedRoom,
-    /// Events of participants that no client stands for.
+    /// Events of participants without a client.
     pub others: Vec<(String, PeerEvent)>,
-    /// The most packets that the worker had to send at once.
+    /// Maximum number of packets that the worker sent at once.
     pub largest_outbox: usize,
     next_port: u16,
-    /// The layers that published videos announce.
+    /// Layers that published videos announce.
     pub layers: Vec<LayerInfo>,
-    /// Whether clients that join answer offers.
+    /// Whether joining clients answer offers.
     pub answers: bool,
-    /// What clients that join can do.
+    /// Abilities of joining clients.
     pub abilities: Abilities,
-    /// Decides which packets are lost: called for each with whether it goes to the server, its bytes
-    /// and the time.
+    /// Decides which packets are lost. Called with whether the packet goes to the server, its bytes and the time.
     pub loses: Box<dyn FnMut(bool, usize, Instant) -> bool>,
 }
 
-/// What waits for a worker.
+/// A worker's queue.
 #[derive(Default)]
 pub struct Waiting {
     pub instructions: VecDeque<Instruction>,
     pub ready: VecDeque<RingReader>,
-    /// Whether the worker handles nothing: no instructions, no packets, no time.
+    /// Whether the worker is stopped: it handles no instructions, packets or timeouts.
     pub is_stalled: bool,
 }
 
-/// A client of LiveKit's protocol, as far as it concerns the worker.
+/// A LiveKit client, as far as it concerns the worker.
 pub struct Client {
     pub name: &'static str,
-    /// The index of its worker.
+    /// Index of its worker.
     home: usize,
     pub publisher: Connection,
     pub subscriber: Option<Connection>,
     pub events: Vec<PeerEvent>,
     next_offer: u32,
-    /// Whether the next offer has to wait for an answer.
+    /// Whether the next offer must wait for an answer.
     is_negotiating: bool,
-    /// What the server asked for while an offer was unanswered.
+    /// Sections that the server required while an offer was unanswered.
     required: Option<[u32; 2]>,
     pub is_gone: bool,
     pub last_offer: String,
@@ -85,7 +84,7 @@ pub struct Client {
     pub answers: bool,
 }
 
-/// The address of a worker.
+/// Returns a worker's address.
 pub fn server_address(index: usize) -> SocketAddr {
     let mut address: SocketAddr = SERVER.parse().unwrap();
     let last = 1 + u8::try_from(index).unwrap();
@@ -93,7 +92,7 @@ pub fn server_address(index: usize) -> SocketAddr {
     address
 }
 
-/// A track that a client publishes.
+/// A client's published track.
 #[derive(Debug, Clone)]
 pub struct Publication {
     pub client: usize,
@@ -104,7 +103,7 @@ pub struct Publication {
     pub timestamp: u32,
     pub picture: u16,
     pub is_red: bool,
-    /// The layer whose stream [`World::send_part`] sends, if there are several.
+    /// Layer that [`World::send_part`] sends, if there are several.
     pub rid: Option<&'static str>,
 }
 
@@ -124,7 +123,8 @@ impl Publication {
         }
     }
 
-    /// Returns how the next frame of VP8 begins: a descriptor with all counters, then the first byte of a key frame or of another.
+    /// Returns the start of the next VP8 frame: a descriptor with all counters, then the first byte of a key frame or
+    /// another frame.
     pub fn next_vp8_header(&mut self, is_key: bool) -> [u8; 7] {
         self.picture += 1;
         let [high, low] = (self.picture | 0x8000).to_be_bytes();
@@ -132,7 +132,7 @@ impl Publication {
     }
 }
 
-/// Returns a room in which Alice and Bob are connected, and their indices.
+/// Creates a room in which Alice and Bob are connected. Returns it with their indices.
 pub fn alice_and_bob(mode: ConnectionMode) -> (World, usize, usize) {
     let mut world = World::new();
     let (alice, bob) = (
@@ -151,7 +151,7 @@ impl World {
         Self::with_workers(super::WORKERS, limits)
     }
 
-    /// Returns so many workers without clients. A room of them is on those that clients come to.
+    /// Creates `count` workers without clients. The room spans the workers that have clients.
     pub fn with_workers(count: usize, limits: Limits) -> Self {
         let now = Instant::now();
         let config = Config {
@@ -188,7 +188,7 @@ impl World {
         self.settle();
     }
 
-    /// Gives a command to the workers, without waiting for its consequences.
+    /// Sends a command to the workers, without waiting for its effects.
     pub fn put(&mut self, command: Command) {
         if self.further.is_empty() {
             self.worker.handle_command(&self.room, command, self.now);
@@ -205,7 +205,7 @@ impl World {
         );
     }
 
-    /// The worker that a client has come to.
+    /// Returns a client's worker.
     pub fn worker_of(&self, client: usize) -> &Worker {
         match self.clients[client].home {
             0 => &self.worker,
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// The worker that a client has come to, to change.
+    /// Returns a client's worker, mutably.
     pub fn worker_of_mut(&mut self, client: usize) -> &mut Worker {
         match self.clients[client].home {
             0 => &mut self.worker,
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Lets a client join; returns its index.
+    /// Adds a client; returns its index.
     pub fn join(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
         let publisher = self.connection();
         let subscriber = (mode == ConnectionMode::Dual).then(|| self.connection());
@@ -255,7 +255,7 @@ impl World {
         client
     }
 
-    /// Cuts off the network of a client that stays in the room, or connects it again.
+    /// Disconnects or reconnects the network of a client that stays in the room.
     pub fn cut_off(&mut self, client: usize, is_cut_off: bool) {
         self.clients[client].is_gone = is_cut_off;
     }
@@ -276,7 +276,7 @@ impl World {
         self.command(PeerCommand::Remove.for_peer(peer));
     }
 
-    /// Makes a client offer, and completes the exchange.
+    /// Sends an offer from a client, and completes the exchange.
     pub fn offer(
         &mut self,
         client: usize,
@@ -336,7 +336,7 @@ impl World {
         Publication::new(client, sid, mid, codec)
     }
 
-    /// Ends a publication as a client does: its section sends no more.
+    /// Ends a publication as a client does: its section becomes inactive.
     pub fn stop_publishing(&mut self, track: &Publication) {
         let client = &mut self.clients[track.client];
         client.next_offer += 1;
@@ -358,7 +358,7 @@ impl World {
         self.wait_for_offer(client);
     }
 
-    /// Lets the time pass after which the server offers a change to a client in dual mode.
+    /// Waits until the server has offered a change to a client in dual mode.
     fn wait_for_offer(&mut self, client: usize) {
         if self.clients[client].subscriber.is_some() {
             self.run(BETWEEN_OFFERS);
@@ -371,7 +371,7 @@ impl World {
         self.settle();
     }
 
-    /// Lets the client of a track put a packet with this payload into its outbox.
+    /// Puts a packet with this payload into the outbox of the track's client.
     pub fn write(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
         track.timestamp += if track.codec == RtcCodec::Opus {
             960
@@ -381,7 +381,8 @@ impl World {
         self.write_part(track, rid, payload, (true, None));
     }
 
-    /// Sends a packet of the picture that the last one was of, as the last one of it or not, with a dependency descriptor.
+    /// Sends another packet of the last packet's frame. `end`: whether it is the frame's last packet, and its
+    /// dependency descriptor.
     pub fn send_part(
         &mut self,
         track: &mut Publication,
@@ -419,13 +420,14 @@ impl World {
             .send_media(&packet, self.now);
     }
 
-    /// Sends a frame of VP8 in one packet: a descriptor with all counters, then a key frame or not.
+    /// Sends a VP8 frame in one packet: a descriptor with all counters, then a key frame or not.
     pub fn send_vp8(&mut self, track: &mut Publication, rid: Option<&str>, is_key: bool) {
         let frame = [&track.next_vp8_header(is_key)[..], &[0xaa, 0xbb]].concat();
         self.send(track, rid, &frame);
     }
 
-    /// Sends a frame of one of three layers. Larger layers have larger frames; the byte behind the frame's header says which.
+    /// Sends a frame of one of three layers. Higher layers have larger frames; the byte after the frame's header is the
+    /// layer.
     pub fn send_layer(&mut self, track: &mut Publication, layer: usize, is_key: bool) {
         const BYTES: [usize; 3] = [300, 900, 1150];
         let mut frame = [
@@ -437,7 +439,7 @@ impl World {
         self.send(track, Some(["q", "h", "f"][layer]), &frame);
     }
 
-    /// Returns what a client has received of a track.
+    /// Returns the packets that a client has received from a track.
     pub fn received(&self, client: usize, track: &Publication) -> Vec<Received> {
         let client = &self.clients[client];
         let connection = client.subscriber.as_ref().unwrap_or(&client.publisher);
@@ -449,7 +451,7 @@ impl World {
             .collect()
     }
 
-    /// The state of those of these participants that are in the room.
+    /// Returns the snapshots of these participants, as far as they are in the room.
     pub fn snapshot(&mut self, peers: &[&str]) -> Vec<PeerSnapshot> {
         let (sender, snapshots) = mpsc::channel();
         let reply = Reply::new(move |snapshot| sender.send(snapshot).unwrap());
@@ -463,7 +465,7 @@ impl World {
         client.subscriber.as_mut().unwrap_or(&mut client.publisher)
     }
 
-    /// The failures of a participant that no client stands for.
+    /// Returns the failures of a participant without a client.
     pub fn failures(&self, name: &str) -> Vec<FailureReason> {
         let events = self.others.iter().filter(|(of, _)| of == name);
         events
@@ -477,7 +479,7 @@ impl World {
             .collect()
     }
 
-    /// Does what the signalling and the clients do with the events of the worker.
+    /// Handles the worker's events as signalling and clients do.
     pub fn handle_events(&mut self) -> bool {
         let mut events = self.worker.take_events();
         for worker in &mut self.further {
@@ -502,7 +504,7 @@ impl World {
         had_any
     }
 
-    /// Lets a client answer the last offer that it has not answered when it came.
+    /// Answers a client's last offer, which it did not answer on arrival.
     pub fn answer_late(&mut self, client: usize) {
         let mut offers = self.clients[client]
             .events

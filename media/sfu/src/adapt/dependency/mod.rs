@@ -1,5 +1,4 @@
-//! The dependency descriptor of AV1's RTP payload format, a header extension that says to which layer a frame belongs and what it
-//! refers to (appendix A of that format).
+//! Dependency descriptor (AV1 RTP payload format, appendix A): a header extension with a frame's layer and references.
 
 mod structure;
 
@@ -10,21 +9,21 @@ use structure::{Indication, Structure};
 use super::layers::FrameLayer;
 use crate::bits::Bits;
 
-/// The most bytes of a descriptor that are passed on: as many as two bytes in front of it can say.
+/// Maximum size in bytes for a forwarded descriptor: the most that a two-byte extension header can carry.
 pub const MAX_DESCRIPTOR: usize = 255;
 
-/// The bytes of a descriptor, as they came.
+/// Encoded descriptor as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DependencyDescriptor(pub Arc<[u8]>);
 
 impl DependencyDescriptor {
-    /// Returns the number of the frame, which wraps; `None` if the descriptor is too short for one.
+    /// Returns the frame number, which wraps; `None` if the descriptor is too short.
     pub fn frame_number(&self) -> Option<u16> {
         let (_flags_and_template, number) = self.0.split_first()?;
         number.first_chunk().copied().map(u16::from_be_bytes)
     }
 
-    /// Returns the same with another number of the frame.
+    /// Returns a copy with another frame number.
     #[must_use]
     pub fn with_frame_number(&self, number: u16) -> Self {
         let mut bytes = self.0.to_vec();
@@ -35,34 +34,35 @@ impl DependencyDescriptor {
     }
 }
 
-/// Reads the descriptors of a stream. Some say what those that follow refer to.
+/// Reads a stream's descriptors. Some contain a structure to which later ones refer.
 #[derive(Debug, Default)]
 pub struct DependencyReader {
     structure: Option<Box<Structure>>,
 }
 
-/// What a descriptor says that is needed to forward its packet.
+/// A descriptor's contents, as far as forwarding depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependencies {
-    /// The layer of the frame, and the packet's place in that.
+    /// The frame's layer, and the packet's position in it.
     pub layer: FrameLayer,
-    /// Whether it describes the layers of the stream, as the first packet of a key picture does.
+    /// Whether it contains the stream's structure, as in the first packet of a key unit.
     pub has_structure: bool,
 }
 
 impl DependencyReader {
-    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
+    /// Returns whether, as far as known, a spatial layer's receivers need lower layers only in key units.
     pub fn has_independent_layers(&self) -> bool {
         self.structure
             .as_ref()
             .is_some_and(|structure| structure.has_independent_layers)
     }
 
-    /// Reads a descriptor; `None` if it is malformed, or if no structure has come that it refers to.
+    /// Reads a descriptor; `None` if it is malformed, or if it refers to a structure that has not arrived.
     pub fn read(&mut self, descriptor: &[u8]) -> Option<Dependencies> {
         let mut bits = Bits::new(descriptor);
         let (starts_frame, ends_frame) = (bits.flag()?, bits.flag()?);
         let (template, _frame_number) = (bits.number(6)?, bits.number(16)?);
+        // Only the mandatory fields fit into three bytes.
         let is_extended = descriptor.len() > 3;
         let [has_structure, has_active, has_indications] = if is_extended {
             [bits.flag()?, bits.flag()?, bits.flag()?]
@@ -70,13 +70,14 @@ impl DependencyReader {
             [false; 3]
         };
         if is_extended {
-            // References and chains that are not those of the template.
+            // Flags for own references and chains. They follow last, and forwarding does not need them.
             bits.skip(2)?;
         }
         if has_structure {
             self.structure = Some(Box::new(Structure::read(&mut bits)?));
         }
         let structure = self.structure.as_ref()?;
+        // Bit mask with the active decode targets. Receivers choose layers by packets that arrive, so it is not needed.
         if has_active {
             bits.skip(structure.targets())?;
         }
@@ -87,6 +88,7 @@ impl DependencyReader {
             None
         };
         let (spatial, temporal) = (template.spatial, template.temporal);
+        // The frame counts as a switch for its spatial layer if it is one for the target with all temporal layers.
         let best = structure.best_target(spatial)?;
         let indications = own.as_ref().unwrap_or(&template.indications);
         let switches_up = *indications.get(best)? == Indication::Switch;
@@ -114,25 +116,31 @@ pub mod tests {
     use super::*;
     use crate::bits::BitWriter;
 
-    /// The descriptor of a packet of a stream with these layers, of which the frame has the one with an index; with the structure or
-    /// without. `place` says whether the packet is the first one and the last one of its frame.
+    /// Encodes the descriptor of a packet in a stream with these layers; its frame has the layer with an index.
+    /// `place`: whether the packet is the first one and the last one of its frame.
     pub fn descriptor_of(
         layers: &[(u8, u8)],
         index: usize,
         place: [bool; 2],
         has_structure: bool,
     ) -> Vec<u8> {
-        placed_descriptor(&Written::of_layers(layers, 5), index, place, has_structure)
+        placed_descriptor(
+            &Written::with_layers(layers, 5),
+            index,
+            place,
+            has_structure,
+        )
     }
 
-    /// The same of a stream whose layers refer to others in key pictures only, which have the first template of each.
+    /// Like [`descriptor_of`], for a stream whose layers refer to others only in key units, which use the first
+    /// template of each spatial layer.
     pub fn independent_descriptor_of(
         layers: &[(u8, u8)],
         index: usize,
         place: [bool; 2],
         has_structure: bool,
     ) -> Vec<u8> {
-        let written = Written::of_layers(layers, 5).with_independent_layers();
+        let written = Written::with_layers(layers, 5).with_independent_layers();
         placed_descriptor(&written, index, place, has_structure)
     }
 
@@ -147,7 +155,7 @@ pub mod tests {
         bytes
     }
 
-    /// Writes the descriptor of a frame: of a template, with the structure or without.
+    /// Encodes a frame's descriptor by its template, with the structure or without.
     fn descriptor(
         written: &Written,
         template: usize,
@@ -182,7 +190,7 @@ pub mod tests {
             None,
             "nothing says what it refers to"
         );
-        let written = Written::of_layers(&[(0, 0), (0, 1)], 5);
+        let written = Written::with_layers(&[(0, 0), (0, 1)], 5);
         let key = reader.read(&descriptor(&written, 0, true, None)).unwrap();
         assert!(
             key.has_structure
@@ -213,7 +221,7 @@ pub mod tests {
             (2, 1),
         ];
         for is_independent in [false, true] {
-            let written = Written::of_layers(&layers, 5);
+            let written = Written::with_layers(&layers, 5);
             let written = if is_independent {
                 written.with_independent_layers()
             } else {

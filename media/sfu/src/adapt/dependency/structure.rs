@@ -1,49 +1,49 @@
-//! What the frames of a stream with layers can be like: its templates.
+//! A layered stream's structure: its templates for frames.
 
 use super::super::layers::SpatialLayers;
 use crate::bits::Bits;
 
-/// The templates of a stream, to which its frames refer.
+/// A stream's templates, to which its frames refer.
 #[derive(Debug)]
 pub struct Structure {
-    /// The id of the first template.
+    /// The first template's id.
     offset: u32,
-    /// The number of decode targets: what a receiver may want of the stream.
+    /// Number of decode targets. Each is a combination of layers that a receiver can decode.
     targets: usize,
     templates: Vec<Template>,
-    /// For each spatial layer, the decode target that has all its temporal layers.
+    /// Decode target with all temporal layers, per spatial layer.
     best_targets: Vec<Option<usize>>,
-    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only.
+    /// Whether receivers of a spatial layer need lower layers only in key units.
     pub has_independent_layers: bool,
 }
 
-/// What a frame can be like.
+/// Properties shared by several frames.
 #[derive(Debug)]
 pub struct Template {
     pub spatial: u8,
     pub temporal: u8,
-    /// For each decode target, what the frame is for it.
+    /// The frame's role, per decode target.
     pub indications: Vec<Indication>,
 }
 
-/// What a frame is for a decode target.
+/// A frame's role for a decode target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indication {
-    /// It is not part of it.
+    /// Absent.
     NotPresent,
-    /// It is part of it, and nothing refers to it.
+    /// Present, but not referred to.
     Discardable,
-    /// From it on, everything of the target can be decoded.
+    /// Present; everything from it on can be decoded.
     Switch,
-    /// It is part of it.
+    /// Present and referred to.
     Required,
 }
 
-/// The most templates that ids can name.
+/// Maximum templates: their ids have 6 bits.
 const TEMPLATES: usize = 64;
 
 impl Structure {
-    /// Reads a structure. Its size is bounded by that of the descriptor, and the number of its templates.
+    /// Reads a structure. The descriptor's size and [`TEMPLATES`] limit it.
     pub fn read(bits: &mut Bits<'_>) -> Option<Self> {
         let offset = bits.number(6)?;
         let targets = usize::try_from(bits.number(5)?).ok()? + 1;
@@ -57,15 +57,19 @@ impl Structure {
                 indications,
             });
         }
+        // The format stores each property for all templates in turn.
         templates.iter().try_for_each(|_| skip_references(bits))?;
         skip_chains(bits, targets, templates.len())?;
         let has_sizes = bits.flag()?;
+        // Width and height per spatial layer, 16 bits each.
         if has_sizes {
             let layers = templates
                 .last()
                 .map_or(0, |template| usize::from(template.spatial) + 1);
             bits.skip(layers * 32)?;
         }
+        // Templates are ordered by spatial layer, so the last one has the highest. Computed once, because each packet
+        // needs it.
         let best = templates.last().map_or(0, |template| template.spatial);
         let best_targets = (0..=best)
             .map(|spatial| find_best_target(&templates, targets, spatial))
@@ -81,18 +85,19 @@ impl Structure {
         Some(structure)
     }
 
-    /// Returns the number of decode targets.
+    /// Returns how many decode targets there are.
     pub const fn targets(&self) -> usize {
         self.targets
     }
 
     /// Returns the template with an id.
     pub fn template(&self, id: u32) -> Option<&Template> {
+        // Ids wrap at 64, so that an encoder can replace the structure without repeating ids at once.
         let index = (id + 64 - self.offset) % 64;
         self.templates.get(usize::try_from(index).ok()?)
     }
 
-    /// Reads the indications of a frame that has other ones than its template.
+    /// Reads roles that deviate from the frame's template.
     pub fn read_indications(&self, bits: &mut Bits<'_>) -> Option<Vec<Indication>> {
         read_indications(bits, self.targets)
     }
@@ -102,29 +107,30 @@ impl Structure {
         *self.best_targets.get(usize::from(spatial))?
     }
 
-    /// Returns the spatial layers whose receivers need a frame of a layer, by what it is for the decode targets.
+    /// Returns the spatial layers whose receivers need a frame, by its roles for the decode targets.
     pub fn needed_by(&self, spatial: u8, indications: &[Indication]) -> SpatialLayers {
         let is_present = |target: usize| {
             indications
                 .get(target)
                 .is_some_and(|found| *found != Indication::NotPresent)
         };
+        // Receivers of lower layers never need a higher one.
         let mut layers = SpatialLayers::only(spatial);
         for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
-            // A layer without a target cannot be decoded without all below it.
+            // A layer without its own target cannot be decoded without all lower layers.
             if target.is_none_or(is_present) {
                 layers.extend(SpatialLayers::only(layer));
             }
         }
         let best = u8::try_from(self.best_targets.len()).unwrap_or(u8::MAX) - 1;
         if layers.contains(best) {
-            // Who wants more than there is gets the best layer.
+            // A receiver whose limit is above the best layer gets the best layer.
             layers.extend(SpatialLayers::from(best));
         }
         layers
     }
 
-    /// Whether there are frames that receivers of the layer above theirs do without.
+    /// Returns whether a higher layer's receivers can do without some frames from the layer below.
     fn leaves_out_lower_layers(&self) -> bool {
         let is_independent = |template: &Template| {
             let above = template.spatial + 1;
@@ -137,8 +143,8 @@ impl Structure {
     }
 }
 
-/// Returns the decode target with a spatial layer and all its temporal layers: of those that have no frames above the layer, the one
-/// with the highest frames, and then with frames of most templates.
+/// Returns the decode target with a spatial layer and all its temporal layers: among the targets without frames above
+/// the layer, it has the highest frames, then the most templates.
 fn find_best_target(templates: &[Template], targets: usize, spatial: u8) -> Option<usize> {
     let present = |target: usize| {
         templates.iter().filter(move |template| {
@@ -149,13 +155,13 @@ fn find_best_target(templates: &[Template], targets: usize, spatial: u8) -> Opti
         })
     };
     let highest = |target: usize| present(target).map(|template| template.spatial).max();
-    // The targets are in the order of what they have; the first of the same size would do as well.
+    // Targets are ordered by their layers, so among equal ones any would do.
     (0..targets)
         .filter(|target| highest(*target).is_none_or(|highest| highest <= spatial))
         .max_by_key(|target| (highest(*target), present(*target).count()))
 }
 
-/// Reads the layers of the templates: each is that of the one before, the next temporal, or the next spatial one.
+/// Reads the templates' layers: each equals the previous one, or is the next temporal or the next spatial layer.
 fn read_layers(bits: &mut Bits<'_>) -> Option<Vec<(u8, u8)>> {
     let (mut layers, mut layer) = (Vec::new(), (0, 0));
     loop {
@@ -166,6 +172,7 @@ fn read_layers(bits: &mut Bits<'_>) -> Option<Vec<(u8, u8)>> {
             2 => (layer.0 + 1, 0),
             _ => return Some(layers),
         };
+        // Without this limit, 255 bytes could describe more templates than ids exist.
         if layers.len() == TEMPLATES {
             return None;
         }
@@ -184,7 +191,7 @@ fn read_indications(bits: &mut Bits<'_>, targets: usize) -> Option<Vec<Indicatio
     (0..targets).map(|_| indication(bits)).collect()
 }
 
-/// Skips the differences to the numbers of the frames that a template refers to.
+/// Skips the distances to the frames that a template refers to.
 fn skip_references(bits: &mut Bits<'_>) -> Option<()> {
     while bits.flag()? {
         bits.skip(4)?;
@@ -192,7 +199,7 @@ fn skip_references(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// Skips the chains, by which receivers notice losses.
+/// Skips the chains, with which receivers detect losses.
 fn skip_chains(bits: &mut Bits<'_>, targets: usize, templates: usize) -> Option<()> {
     let chains = bits.number_below(u32::try_from(targets).ok()? + 1)?;
     if chains == 0 {
@@ -210,7 +217,7 @@ pub mod tests {
 
     use crate::bits::BitWriter;
 
-    /// A structure as an encoder makes it.
+    /// A structure as an encoder creates it.
     #[derive(Debug, Clone)]
     pub struct Written {
         pub offset: u64,
@@ -228,9 +235,9 @@ pub mod tests {
     }
 
     impl Written {
-        /// Templates of some layers. There is a decode target for each layer, with those below it, to all of which each frame is a
-        /// switch.
-        pub fn of_layers(layers: &[(u8, u8)], offset: u64) -> Self {
+        /// Creates templates for these layers. Each layer has a decode target with itself and all lower layers; each
+        /// frame is a switch for it.
+        pub fn with_layers(layers: &[(u8, u8)], offset: u64) -> Self {
             let is_in =
                 |layer: (u8, u8), target: (u8, u8)| layer.0 <= target.0 && layer.1 <= target.1;
             let mut distinct = layers.to_vec();
@@ -299,8 +306,8 @@ pub mod tests {
             }
         }
 
-        /// Returns whether everything of a template's layer and those below it can be decoded from it on, by its own indications or those
-        /// of a frame.
+        /// Returns whether everything in a template's layer and the lower ones can be decoded from it on, by its own
+        /// indications or by the frame's.
         pub fn switches_up(&self, template: usize, own: Option<&[u64]>) -> bool {
             let spatial = self.templates[template].layer.0;
             let mut best = None;
@@ -320,8 +327,8 @@ pub mod tests {
             best.is_some_and(|(target, _)| indications[target] == 2)
         }
 
-        /// Lets frames of the layers below the first key template of each be part of the targets of their own layer only, as where layers
-        /// refer to lower ones in key pictures only. The first template of each spatial layer is that of key pictures.
+        /// Restricts frames to the decode targets of their own spatial layer, except for each layer's first template,
+        /// which key units use. So layers refer to lower ones only in key units.
         pub fn with_independent_layers(mut self) -> Self {
             let layers: Vec<_> = self
                 .templates
@@ -365,10 +372,10 @@ pub mod tests {
                         _ => (layer.0 + 1, 0),
                     };
                 }
-                let mut written = Written::of_layers(&layers, offset);
+                let mut written = Written::with_layers(&layers, offset);
                 for (template, (_, random, references)) in written.templates.iter_mut().zip(steps) {
                     template.references = references;
-                    // Some other indication than that of a switch.
+                    // Some other indication than a switch.
                     for (target, indication) in template.indications.iter_mut().enumerate() {
                         let other =
                             [1, 2, 3, 2][usize::try_from(random >> (target % 32) & 3).unwrap()];

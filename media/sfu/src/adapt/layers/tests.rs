@@ -1,4 +1,4 @@
-//! Which packets receivers of a stream with layers get.
+//! Which packets a layered stream's receivers get.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ const ALL: LayerLimit = LayerLimit {
     temporal: 2,
 };
 
-/// Makes the packets of a stream of three spatial and three temporal layers, L3T3 or L3T3_KEY, two packets for each frame.
+/// Encodes a stream with three spatial and three temporal layers, L3T3 or L3T3_KEY, two packets per frame.
 #[derive(Default)]
 struct Encoder {
     sequence: u64,
     pictures: u32,
-    /// Whether layers refer to lower ones in key pictures only.
+    /// Whether layers refer to lower ones only in key units.
     is_independent: bool,
 }
 
 impl Encoder {
-    /// The next picture. Its temporal layer follows the pattern of L3T3.
+    /// Returns the next temporal unit. Its temporal layer follows L3T3's pattern.
     fn picture(&mut self, is_key: bool) -> Vec<LayeredPacket> {
         if is_key {
             self.pictures = self.pictures.next_multiple_of(4);
@@ -134,7 +134,7 @@ fn more_pictures_are_sent_from_the_first_frame_of_a_picture_on_that_is_sent() {
     assert_eq!([count(7, slow), count(4, ALL), count(4, slow)], [1, 4, 1]);
 }
 
-/// The layer of each frame that is sent with all its packets of a picture, with whether the last one ends the picture.
+/// Returns, for each sent packet of a unit, its layer and whether it ends the unit.
 fn sent(
     filter: &mut LayerFilter,
     packets: &[LayeredPacket],
@@ -291,8 +291,8 @@ fn a_temporal_layer_begins_above_those_that_are_sent_with_a_frame_that_needs_onl
 }
 
 proptest! {
-    /// What is sent can be decoded: with a frame of a spatial layer, those of its picture below it and its predecessor in the layer,
-    /// and no picture above the temporal layer of one that may refer to it.
+    /// Everything that is sent can be decoded: a spatial layer's frame comes with the lower ones of its unit and with
+    /// its predecessor in the layer, and no unit comes from above the temporal layer of a unit that may refer to it.
     #[test]
     fn what_is_sent_refers_only_to_what_was_sent(
         steps in prop::collection::vec((prop::bool::weighted(0.1), 0..3_u8, 0..3_u8), 1..200), is_independent in any::<bool>(),
@@ -316,7 +316,8 @@ proptest! {
                 let own = &mut newest[usize::from(layer)];
                 if !is_key {
                     let before = own.expect("it begins with a key picture");
-                    // Pictures of L3T3 refer to the last one of a lower temporal layer, and of the lowest to the one four before.
+                    // Units of L3T3 refer to the last one of a lower temporal layer; the lowest refers to the one four
+                    // before.
                     let lower = if at == 0 { before[0] } else { before[..usize::from(at)].iter().copied().max().unwrap() };
                     let distance = match at { 0 => 4, 1 => 2, _ => 1 };
                     prop_assert_eq!(lower, picture - distance);

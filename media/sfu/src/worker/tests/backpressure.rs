@@ -69,7 +69,11 @@ fn most_waiting_bytes(world: &World) -> usize {
 }
 
 fn data_losses(world: &World) -> u64 {
-    world.worker.counters().dropped.of(DropReason::DataBacklog)
+    world
+        .worker
+        .counters()
+        .dropped
+        .count_for(DropReason::DataBacklog)
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn padding_is_not_sent_and_leaves_no_gap() {
                 .worker_of(call.bob)
                 .counters()
                 .dropped
-                .of(DropReason::Padding),
+                .count_for(DropReason::Padding),
             73,
             "{mode:?} {codec}"
         );

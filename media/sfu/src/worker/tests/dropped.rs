@@ -39,7 +39,7 @@ fn assert_dropped(world: &mut World, reason: DropReason, act: impl FnOnce(&mut W
     let after = world.worker.counters().dropped;
     for other in DropReason::ALL {
         assert_eq!(
-            after.of(other) - before.of(other),
+            after.count_for(other) - before.count_for(other),
             u64::from(other == reason),
             "{other:?}"
         );

@@ -74,7 +74,7 @@ impl Call {
     /// Returns the number of packets that full rings have lost.
     fn losses(&self) -> u64 {
         let counters = self.world.worker.counters();
-        counters.dropped.of(DropReason::MirrorFull)
+        counters.dropped.count_for(DropReason::MirrorFull)
     }
 
     /// Returns the number of key frames requested from Alice since the last call.
@@ -546,7 +546,7 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
             numbers(&mut call.world, bob, "_reliable"),
             Vec::from_iter(1..=COUNT)
         );
-        let lost = |worker: &Worker| worker.counters().dropped.of(DropReason::DataBacklog);
+        let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
         assert_eq!((lost(&call.world.worker), lost(call.second())), (0, 0));
     }
 }
