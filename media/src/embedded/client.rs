@@ -1,5 +1,5 @@
-//! What the plane keeps of a participant with a client of its own, as opposed to one of the sandbox: its tracks as clients
-//! describe them, what it wants to receive, and whom it lets receive.
+//! State of a participant with a real client, as opposed to a sandbox participant: its tracks as clients describe them,
+//! its subscriptions, and its permissions for subscribers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,64 +10,63 @@ use super::data_track::{DataHandles, DataTracks};
 use super::machine::media_tracks::MediaTracks;
 use super::own_metadata::OwnMetadata;
 
-/// Number of tracks about which a client can have a wish; more are ignored.
+/// Maximum number of tracks that a client can explicitly subscribe to or unsubscribe from. More are ignored.
 const MAX_WISHES: usize = 10_000;
 
-/// A client that is connected by signalling and media.
+/// Client that is connected through signalling and media.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// The client's version of the protocol between clients, for its peers.
+    /// The client's version of the client-to-client protocol, for other clients.
     pub client_protocol: i32,
-    /// What the client can do, for its peers.
+    /// The client's capabilities, for other clients.
     pub capabilities: Vec<i32>,
-    /// What it says of itself when it joins. Empty once it has been applied.
+    /// Metadata that it sends with its join. Empty once applied.
     pub own_metadata: OwnMetadata,
-    /// What it wants to receive, and receives.
     pub subscriptions: Subscriptions,
-    /// Who may receive its tracks, as it says itself.
+    /// Permissions that it sets for its subscribers.
     pub permission: PublisherPermission,
-    /// The tracks that it has announced, also those that are negotiated.
+    /// Its announced and published tracks.
     pub tracks: MediaTracks,
-    /// Its data tracks.
     pub data_tracks: DataTracks,
-    /// The handles of the data tracks that it receives.
+    /// Handles of the data tracks that it receives.
     pub data_handles: DataHandles,
     /// Whether the media worker has its transports.
     pub is_peer: bool,
 }
 
 impl Client {
-    /// Returns the number of its tracks, also of those that it has announced only.
+    /// Returns the number of its tracks, including announced ones.
     pub fn track_count(&self) -> usize {
         self.tracks.len() + self.data_tracks.len()
     }
 }
 
-/// Whom a publisher lets receive its tracks (`SubscriptionPermission`). The default is everyone.
+/// A publisher's permissions for its subscribers (`SubscriptionPermission`). By default, everyone may receive its
+/// tracks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PublisherPermission(Option<PermittedTracks>);
 
-/// The tracks that participants may receive, by the identity or the sid with which the publisher names them, so that the length of
-/// the list costs nothing when it is applied. `None` for all tracks.
+/// Permitted tracks by a participant's identity or sid, whichever the publisher used. Maps, so that applying a long
+/// list costs no more than a short one. `None` for all tracks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PermittedTracks {
     by_identity: HashMap<String, Option<HashSet<String>>>,
     by_sid: HashMap<String, Option<HashSet<String>>>,
 }
 
-/// What one participant may receive of a publisher.
+/// Permission for one subscriber.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReceiverPermission {
-    /// The participant's identity; empty if it is named by its sid.
+    /// The subscriber's identity; empty if it is listed by sid.
     pub identity: String,
-    /// The participant's sid; empty if it is named by its identity.
+    /// The subscriber's sid; empty if it is listed by identity.
     pub sid: String,
-    /// The tracks; `None` for all.
+    /// Permitted tracks; `None` for all.
     pub tracks: Option<HashSet<String>>,
 }
 
 impl PublisherPermission {
-    /// Permits the listed participants only.
+    /// Permits only the listed subscribers.
     pub fn listed(list: Vec<ReceiverPermission>) -> Self {
         let mut permitted = PermittedTracks::default();
         for ReceiverPermission {
@@ -76,6 +75,7 @@ impl PublisherPermission {
             tracks,
         } in list
         {
+            // Each entry has either name. `permit` ignores the empty one.
             permit(&mut permitted.by_sid, sid, tracks.clone());
             permit(&mut permitted.by_identity, identity, tracks);
         }
@@ -92,6 +92,7 @@ impl PublisherPermission {
             permitted.by_sid.get(sid.as_str()),
         ];
         let mut named = named.into_iter().flatten();
+        // A participant that is listed both by identity and by sid gets the union.
         named.any(|tracks| {
             tracks
                 .as_ref()
@@ -100,7 +101,7 @@ impl PublisherPermission {
     }
 }
 
-/// Permits tracks to a participant, besides those that are permitted to it already. An empty name is none.
+/// Permits further tracks to a participant. Ignores an empty name.
 fn permit(
     permitted: &mut HashMap<String, Option<HashSet<String>>>,
     name: String,
@@ -112,50 +113,51 @@ fn permit(
     let known = permitted
         .entry(name)
         .or_insert_with(|| Some(HashSet::new()));
+    // `zip` gives `None`, all tracks, if either side is `None`.
     *known = known.take().zip(tracks).map(|(mut known, tracks)| {
         known.extend(tracks);
         known
     });
 }
 
-/// What a client wants to receive, and receives.
+/// A client's requested and current subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it wants the tracks of audio and video that it has said nothing about.
+    /// Whether it wants audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
     is_auto: bool,
-    /// The same of data tracks.
+    /// Same, for data tracks.
     is_auto_data: bool,
     wishes: HashMap<TrackSid, bool>,
-    /// The tracks that are forwarded to it, with their publishers.
+    /// Tracks that are forwarded to it, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
-    /// The tracks that it wants and may not receive, with their publishers.
+    /// Tracks that it wants but may not receive, with their publishers.
     denied: HashMap<TrackSid, ParticipantSid>,
 }
 
-/// Whether a track is forwarded to a client.
+/// Decision on forwarding a track to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// The client is subscribed to the track.
+    /// The client wants the track and may receive it.
     Subscribed,
-    /// The client wants it, and may not have it.
+    /// The client wants the track but may not receive it.
     Denied,
-    /// The client does not want it.
+    /// The client does not want the track.
     Unwanted,
 }
 
-/// The tracks whose subscriptions are brought into line.
+/// Tracks whose subscriptions are updated.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'a> {
-    /// All tracks of the room.
+    /// All tracks in the room.
     All,
-    /// Those of one publisher.
+    /// One publisher's tracks.
     Publisher(&'a ParticipantSid),
-    /// Some, of any publisher.
+    /// These tracks, from any publisher.
     Tracks(&'a HashSet<TrackSid>),
 }
 
 impl Scope<'_> {
-    /// Returns whether a publisher's tracks may be among them.
+    /// Returns whether any of a publisher's tracks may be in scope.
     pub fn may_include(self, publisher: &ParticipantSid) -> bool {
         if let Self::Publisher(of) = self {
             of == publisher
@@ -164,7 +166,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Returns whether a track of a publisher is one of them.
+    /// Returns whether a publisher's track is in scope.
     pub fn includes(self, publisher: &ParticipantSid, track: &TrackSid) -> bool {
         match self {
             Self::All => true,
@@ -174,19 +176,19 @@ impl Scope<'_> {
     }
 }
 
-/// How the subscriptions of a client have changed.
+/// Changes to a client's subscriptions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SubscriptionChanges {
-    /// Tracks that are forwarded from now on, with their publishers.
+    /// Tracks to start forwarding, with their publishers.
     pub subscribed: Vec<(TrackSid, ParticipantSid)>,
-    /// Tracks that are no longer forwarded.
+    /// Tracks to stop forwarding.
     pub unsubscribed: Vec<TrackSid>,
-    /// Tracks that the client may now receive, or may no longer receive.
+    /// Tracks that the client may or may no longer receive.
     pub permissions: Vec<(TrackSid, ParticipantSid, bool)>,
 }
 
 impl Subscriptions {
-    /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks of audio and video.
+    /// Creates the subscriptions of a client that receives nothing yet. `is_auto`: it wants all audio and video tracks.
     pub fn new(is_auto: bool) -> Self {
         Self {
             is_auto,
@@ -202,8 +204,9 @@ impl Subscriptions {
         }
     }
 
-    /// Records that the client wants a track, or does not. Returns whether that is new.
+    /// Records whether the client wants a track. Returns whether that is new.
     pub fn wish(&mut self, track: TrackSid, is_wanted: bool) -> bool {
+        // At the limit, known tracks can still change: a client must always be able to unsubscribe.
         let is_recorded = self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track);
         is_recorded && self.wishes.insert(track, is_wanted) != Some(is_wanted)
     }
@@ -232,13 +235,12 @@ impl Subscriptions {
         self.current.contains_key(track)
     }
 
-    /// Returns whether a track of this publisher is forwarded to the client.
+    /// Returns whether any of this publisher's tracks is forwarded to the client.
     pub fn is_following(&self, publisher: &ParticipantSid) -> bool {
         self.current.values().any(|of| of == publisher)
     }
 
-    /// Brings the subscriptions to some tracks into line with what is `decided` about each of them. A track about which nothing is
-    /// decided does not exist any more.
+    /// Updates the subscriptions in scope to match `decided`. A track that is not in `decided` no longer exists.
     pub fn apply(
         &mut self,
         scope: Scope<'_>,
@@ -253,6 +255,7 @@ impl Subscriptions {
         self.denied.retain(|track, publisher| {
             let keeps =
                 !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
+            // A track that no longer exists needs no notice of permission: the client learns of its end.
             if !keeps && verdict(track).is_some() {
                 changes
                     .permissions

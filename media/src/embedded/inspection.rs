@@ -1,4 +1,4 @@
-//! The state of participants' transports and tracks, as `/debug/actors` shows it.
+//! Inspection of participants' transports and tracks, for `/debug/actors`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 
 use super::room::Room;
 
-/// Participants that a media worker is asked about at once, since packets wait meanwhile.
+/// Participants per snapshot request. The media worker handles no packets meanwhile, so one request must stay short.
 const AT_ONCE: usize = 16;
 
-/// Returns the state of the transports and tracks of a room's participants; `None` if none of them has a client. Waits
-/// as long as a media worker does not answer.
+/// Returns the state of the transports and tracks of a room's participants; `None` if none has a client. Waits for the
+/// media worker without a timeout.
 pub(super) async fn inspect(room: &Room) -> Option<Value> {
     let clients = room.lock().machine.clients();
     show(&clients, |command| room.send_command(command)).await
 }
 
-/// Returns the state of clients, which the media worker tells that the commands go to.
+/// Returns clients' state from the media worker that receives `send`'s commands.
 async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) -> Option<Value> {
     if clients.is_empty() {
         return None;
@@ -31,13 +31,13 @@ async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) ->
     let mut shown = Vec::new();
     for some in clients.chunks(AT_ONCE) {
         let (sender, answer) = oneshot::channel();
-        // The receiver is gone if the time for the answer is over.
+        // Ignored: the receiver is gone after the caller's timeout.
         let reply = Reply::new(move |peers| drop(sender.send(peers)));
         send(Command::Snapshot {
             peers: some.iter().map(|(sid, _)| sid.clone()).collect(),
             reply,
         });
-        // The last client of the room may have left in the meantime.
+        // The worker drops the reply if the room's last client has left in the meantime.
         let Ok(answered) = answer.await else { break };
         let identity = |peer: &PeerSnapshot| {
             some.iter()
@@ -124,7 +124,7 @@ const fn quality(quality: Quality) -> &'static str {
     }
 }
 
-/// Milliseconds, which 64 bits hold for as long as a server runs.
+/// Returns milliseconds. 64 bits suffice for any uptime.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! A participant on the embedded plane.
+//! A participant's state on the embedded plane.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::publish::{check_mime_type, check_track};
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig, SignedToken, TokenError, TokenSigner};
 
-/// Least lifetime of a refreshed token.
+/// Minimum lifetime of a refreshed token.
 const REFRESHED_LIFETIME: Duration = Duration::from_secs(600);
 
-/// One join of a participant: what others see of it, what it may do, and what it has received.
+/// State of one join: the participant as others see it, its permissions and its inbox.
 #[derive(Debug)]
 pub(super) struct LocalParticipant {
     room: NamespacedRoom,
@@ -30,22 +30,22 @@ pub(super) struct LocalParticipant {
     participant: Participant,
     role: Option<RoleName>,
     room_config: Option<RoomConfig>,
-    /// When its token expires.
+    /// Expiry of its token.
     expires_at: Timestamp,
-    /// The texts of its token, once its client has set others.
+    /// Name, metadata and attributes from its token, once its client has changed them.
     texts_of_token: Option<Box<Texts>>,
-    /// Grows with every change that clients are notified of.
+    /// Incremented with every change that clients are notified of.
     version: u32,
-    /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
+    /// `None` for a sandbox participant or a simulated encoder, which send no packets.
     pub client: Option<Box<Client>>,
-    /// Whether its join was reported, so that its leave has to be.
+    /// Whether its join was reported, so that its leave must be.
     is_reported: bool,
-    /// Its access to the TURN server in this process, which ends when it leaves.
+    /// Its access to the embedded TURN server, which ends when it leaves.
     relay_access: Option<RelayAccess>,
 }
 
 impl LocalParticipant {
-    /// Creates a participant that is joining.
+    /// Creates a joining participant.
     pub fn new(sid: ParticipantSid, claims: Claims, now: Timestamp) -> Self {
         Self {
             role: claims.role(),
@@ -75,7 +75,7 @@ impl LocalParticipant {
         }
     }
 
-    /// Gives the participant a client of its own.
+    /// Adds a client.
     pub fn with_client(self, client: Client) -> Self {
         Self {
             client: Some(Box::new(client)),
@@ -100,7 +100,7 @@ impl LocalParticipant {
         self.role.as_ref()
     }
 
-    /// Returns the participant as reports name it.
+    /// Returns the participant's identification in reports.
     pub fn to_ref(&self) -> ParticipantRef {
         ParticipantRef {
             identity: self.participant.identity.clone(),
@@ -122,22 +122,22 @@ impl LocalParticipant {
         self.participant.state == ParticipantState::Active
     }
 
-    /// Returns whether its client is notified of what happens in the room.
+    /// Returns whether its client is notified of events in the room.
     pub fn is_present(&self) -> bool {
         self.is_active() || self.participant.state == ParticipantState::Joined
     }
 
-    /// Gives it access to the TURN server in this process.
+    /// Sets its access to the embedded TURN server.
     pub fn set_relay_access(&mut self, access: Option<RelayAccess>) {
         self.relay_access = access;
     }
 
-    /// Returns whether its join was reported, so that its leave has to be.
+    /// Returns whether its join was reported, so that its leave must be.
     pub const fn is_reported(&self) -> bool {
         self.is_reported
     }
 
-    /// Marks its join as reported. Returns the participant as the report has it.
+    /// Marks its join as reported. Returns the participant for the report.
     pub fn report(&mut self) -> Participant {
         self.is_reported = true;
         self.as_active()
@@ -148,17 +148,17 @@ impl LocalParticipant {
         self.inbox.push(now, notice);
     }
 
-    /// Marks it as admitted: its media may connect.
+    /// Marks it as joined: its media may connect.
     pub fn admit(&mut self) {
         self.participant.state = ParticipantState::Joined;
     }
 
-    /// Returns the number of changes that clients were notified of.
+    /// Returns the version of its state as clients see it.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Counts a change that clients are notified of.
+    /// Increments the version, for a change that clients are notified of.
     pub fn bump_version(&mut self) {
         self.version += 1;
     }
@@ -168,23 +168,25 @@ impl LocalParticipant {
         self.participant.state = ParticipantState::Active;
     }
 
-    /// Marks it as disconnected, and returns the tracks that it published until then.
+    /// Marks it as disconnected. Returns the tracks that it published.
     pub fn disconnect(&mut self) -> Vec<Track> {
+        // Dropping the access releases the participant's TURN allocations.
         self.relay_access = None;
         self.participant.state = ParticipantState::Disconnected;
         self.participant.is_publisher = false;
         std::mem::take(&mut self.participant.tracks)
     }
 
-    /// Returns the limit of everything it publishes together, in kilobits per second.
+    /// Returns the limit for its total published bitrate, in kbit/s.
     pub fn max_kbps(&self) -> Option<u32> {
+        // The role's limit is an attribute, so that clients see it, too.
         self.participant
             .attributes
             .get(MAX_KBPS_ATTRIBUTE)
             .and_then(|kbps| kbps.parse().ok())
     }
 
-    /// Returns the sid of its track, if it publishes exactly one.
+    /// Returns its track's sid if it publishes exactly one.
     fn only_track(&self) -> Option<TrackSid> {
         match self.participant.tracks.as_slice() {
             [track] => Some(track.sid.clone()),
@@ -192,12 +194,12 @@ impl LocalParticipant {
         }
     }
 
-    /// Returns the last measured bitrate of everything it publishes, in kilobits per second.
+    /// Returns the last measurement of its total published bitrate, in kbit/s.
     pub fn kbps(&self) -> u32 {
         self.meter.kbps()
     }
 
-    /// Compares a bitrate with its current limit, and updates the deadline.
+    /// Compares a measured bitrate with the current limit, and updates the deadline.
     pub fn measure(&mut self, kbps: u32, deadlines: &mut Deadlines) {
         let before = self.meter.deadline();
         self.meter
@@ -208,7 +210,7 @@ impl LocalParticipant {
         }
     }
 
-    /// Returns that its bitrate has exceeded its limit, or has fallen back below it, once, if that has lasted long enough.
+    /// Returns a bitrate change that has lasted long enough, once: above the limit, or below it again.
     pub fn take_limit_change(&mut self, deadlines: &mut Deadlines) -> Option<PublishLimit> {
         let change = self.meter.take_change(deadlines.reading())?;
         deadlines.remove(&Deadline::Bitrate(self.sid().clone()));
@@ -236,12 +238,13 @@ impl LocalParticipant {
         Ok(track)
     }
 
-    /// Replaces its grants, and its attributes for role and bitrate limit. What it said of itself with its join is dropped if that does
-    /// not come with this role.
+    /// Replaces its grants, and its attributes for role and bitrate limit. Own metadata that it sent with its join is
+    /// dropped if this role does not permit own metadata.
     pub fn set_role(&mut self, grant: RoleGrant) {
         self.participant.set_role(&grant.role, grant.max_kbps);
         self.role = Some(grant.role);
         self.grants = grant.grants;
+        // Later, own metadata was accepted under an earlier role and seen by others, so it stays.
         let is_joining = self.participant.state == ParticipantState::Joining;
         if is_joining
             && !self.grants.can_update_own_metadata
@@ -278,7 +281,7 @@ impl LocalParticipant {
         ) = (name, metadata, attributes);
     }
 
-    /// Sets what its client says of it. Returns whether that is new.
+    /// Sets the metadata that its client sent. Returns whether anything changed.
     pub fn set_own_metadata(&mut self, change: OwnMetadata) -> Result<bool, OwnMetadataError> {
         if !self.grants.can_update_own_metadata {
             return Err(OwnMetadataError::NotPermitted);
@@ -288,12 +291,13 @@ impl LocalParticipant {
         if changed == before {
             return Ok(false);
         }
+        // Only the first change stores the token's texts; later ones would store the client's.
         self.texts_of_token.get_or_insert_with(|| Box::new(before));
         self.set_texts(changed);
         Ok(true)
     }
 
-    /// Returns as how many changes one of it counts that its client causes.
+    /// Returns the number of changes that one change by its client counts as.
     pub fn change_weight(&self) -> u32 {
         if self.texts_of_token.is_some() {
             self.texts().weight()
@@ -308,6 +312,7 @@ impl LocalParticipant {
         let tracks = &mut self.participant.tracks;
         let is_forbidden = |track: &mut Track| {
             check_track(grants, track.kind, track.source).is_err()
+                // A track without a known codec is not forwarded in one, so only its source matters.
                 || track
                     .mime_type
                     .as_deref()
@@ -338,18 +343,19 @@ impl LocalParticipant {
         Ok((track.clone(), summary))
     }
 
-    /// Returns how much memory the part of it takes that the sandbox shows, about.
+    /// Returns the approximate memory size of the parts that the sandbox shows.
     pub fn shown_bytes(&self) -> usize {
         let participant = &self.participant;
         let attributes = participant
             .attributes
             .iter()
+            // 64: about a map entry's overhead, with two `String`s.
             .map(|(name, value)| name.len() + value.len() + 64);
         let texts = participant.name.len() + participant.metadata.len() + attributes.sum::<usize>();
         size_of::<Self>() + texts + self.inbox.bytes()
     }
 
-    /// Returns the claims that a refreshed token has: with what its client has set, if that is not too long.
+    /// Returns the claims for a refreshed token, including metadata that its client has set unless that is too long.
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;
         let texts = match &self.texts_of_token {
@@ -371,7 +377,7 @@ impl LocalParticipant {
         }
     }
 
-    /// Signs the claims that it has now, valid for ten minutes or as long as its token is.
+    /// Signs its current claims, valid for ten minutes or until its current token expires, whichever is later.
     pub fn refreshed_token(
         &self,
         signer: &TokenSigner,
@@ -382,11 +388,11 @@ impl LocalParticipant {
     }
 }
 
-/// What the sandbox shows of a participant.
+/// A participant as the sandbox shows it.
 #[derive(Debug)]
 pub(super) struct ShownParticipant {
     pub participant: Participant,
-    /// The claims that a refreshed token has.
+    /// Claims for a refreshed token.
     pub claims: Claims,
     pub inbox: Vec<InboxEntry>,
 }
@@ -401,7 +407,7 @@ impl From<&LocalParticipant> for ShownParticipant {
     }
 }
 
-/// Returns the expiry of a client's token, which is extended while the participant is connected.
+/// Returns a client token's expiry, which is extended while the participant is connected.
 pub(super) fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
     if is_connected {
         claims.expires_at.max(now.after(REFRESHED_LIFETIME))

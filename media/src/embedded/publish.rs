@@ -1,4 +1,4 @@
-//! Checks of what a participant publishes against its grants.
+//! Checks of published tracks against a participant's grants.
 
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::role::PublishCodec;
@@ -7,14 +7,13 @@ use conclave_sfu::{Codec, TrackMedium};
 use super::error::MachineError;
 use crate::token::Grants;
 
-/// A track that a participant wants to publish.
+/// A track that a participant requests to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTrack {
-    /// Audio, video or data.
     pub kind: TrackKind,
-    /// Where the track comes from, such as a camera.
+    /// The track's origin, such as a camera.
     pub source: TrackSource,
-    /// The name that its publisher gives it.
+    /// The publisher's name for the track.
     pub name: Option<String>,
     /// Whether the track starts muted.
     pub muted: bool,
@@ -37,7 +36,7 @@ pub(super) fn check_track(
     }
 }
 
-/// Returns the codecs with which the grants allow to publish, those that are preferred first.
+/// Returns the codecs that the grants allow for publishing, in order of preference.
 pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
     Codec::ALL
         .into_iter()
@@ -48,6 +47,7 @@ pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
 /// Checks whether the grants allow a codec.
 pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineError> {
     let is_allowed = |allowed: &Vec<PublishCodec>| {
+        // Roles list video codecs only.
         codec.medium() == TrackMedium::Audio
             || allowed
                 .iter()
@@ -62,12 +62,13 @@ pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineEr
     }
 }
 
-/// Checks whether the grants allow the codec of a published track, whose MIME type this is.
+/// Checks whether the grants allow a published track's codec, given by MIME type.
 pub(super) fn check_mime_type(grants: &Grants, mime_type: &str) -> Result<(), MachineError> {
+    // An unknown or empty type is none of the codecs that a role can list.
     Codec::from_mime_type(mime_type).map_or(Ok(()), |codec| check_codec(grants, codec))
 }
 
-/// Checks whether the grants allow data, as a track or as messages.
+/// Checks whether the grants allow data tracks and messages.
 pub(super) fn check_data(grants: &Grants) -> Result<(), MachineError> {
     if grants.can_publish_data {
         Ok(())
@@ -79,6 +80,7 @@ pub(super) fn check_data(grants: &Grants) -> Result<(), MachineError> {
 fn check_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError> {
     if !grants.can_publish {
         Err(MachineError::Forbidden("publishing is not granted"))
+    // An empty list allows every source, as in LiveKit's `canPublishSources`.
     } else if grants.sources.is_empty() || grants.sources.contains(&source) {
         Ok(())
     } else {
@@ -88,7 +90,8 @@ fn check_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError>
     }
 }
 
-/// Returns whether a source can have tracks of this kind. An unknown source can have all; data has no other source.
+/// Returns whether a source can have tracks of this kind. An unknown source can have any kind; data has no other
+/// source.
 fn is_source_of(kind: TrackKind, source: TrackSource) -> bool {
     match source {
         TrackSource::Camera | TrackSource::ScreenShare => kind == TrackKind::Video,

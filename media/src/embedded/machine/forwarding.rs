@@ -1,7 +1,9 @@
-//! Who receives which track: the grants, the rules of roles, what publishers permit and what clients want.
+//! Which participant receives which track: depends on grants, role rules, publishers' permissions and clients'
+//! subscriptions.
 //!
-//! What a client receives is in its [`Subscriptions`](crate::embedded::client::Subscriptions). After each change, [`Forwarding`] decides
-//! anew about the tracks that it may concern, and commands the media worker what has changed.
+//! A client's current subscriptions are in [`Subscriptions`](crate::embedded::client::Subscriptions). After each
+//! change, [`Forwarding`] decides again on the tracks that it may affect, and sends the differences to the media
+//! worker.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,19 +16,18 @@ use crate::embedded::client::{Audience, PublisherPermission, Scope, Subscription
 use crate::embedded::data_track::DataHandle;
 use crate::embedded::effect::ClientNotice;
 
-/// What is forwarded in a room.
+/// Forwarding of tracks in a room.
 pub(super) struct Forwarding<'a> {
     roster: &'a mut Roster,
     outbox: &'a mut Outbox,
 }
 
 impl<'a> Forwarding<'a> {
-    /// Borrows what it works on.
     pub const fn new(roster: &'a mut Roster, outbox: &'a mut Outbox) -> Self {
         Self { roster, outbox }
     }
 
-    /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
+    /// Sets which tracks a participant's client wants to receive, and updates forwarding.
     pub fn wish(
         &mut self,
         sid: &ParticipantSid,
@@ -45,7 +46,7 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    /// Sets whom a publisher lets receive its tracks.
+    /// Sets which participants may receive a publisher's tracks.
     pub fn set_publisher_permission(
         &mut self,
         sid: &ParticipantSid,
@@ -60,25 +61,25 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    /// Updates what is forwarded to a participant.
+    /// Updates the tracks that are forwarded to a participant.
     pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
         self.refresh(sid, Scope::All);
     }
 
-    /// Updates to whom the tracks of a publisher are forwarded, who may have left.
+    /// Updates the receivers of a publisher's tracks. The publisher may have left.
     pub fn refresh_publisher(&mut self, publisher: &ParticipantSid) {
         self.for_members(|forwarding, receiver| {
             forwarding.refresh(receiver, Scope::Publisher(publisher));
         });
     }
 
-    /// Updates what participants may do and what is forwarded, in the whole room.
+    /// Updates permissions and forwarding for the whole room.
     pub fn refresh_room(&mut self) {
         self.for_members(Self::refresh_permissions_of);
         self.for_members(Self::refresh_receiver);
     }
 
-    /// Commands the media worker what a participant may do now.
+    /// Sends a participant's current permissions to the media worker.
     pub fn refresh_permissions_of(&mut self, sid: &ParticipantSid) {
         if self.roster.client(sid).is_some()
             && let Some(permissions) = self.roster.permissions(sid)
@@ -89,11 +90,12 @@ impl<'a> Forwarding<'a> {
     }
 
     fn for_members(&mut self, mut call: impl FnMut(&mut Self, &ParticipantSid)) {
+        // Copied, since each call borrows the roster mutably.
         let members: Vec<_> = self.roster.members().iter().cloned().collect();
         members.iter().for_each(|member| call(self, member));
     }
 
-    /// Updates what is forwarded to a participant, of some tracks.
+    /// Updates which of the tracks in `scope` are forwarded to a participant.
     fn refresh(&mut self, receiver: &ParticipantSid, scope: Scope<'_>) {
         let decided = self.decide(receiver, scope);
         let Some(client) = self.roster.client_mut(receiver) else {
@@ -103,7 +105,7 @@ impl<'a> Forwarding<'a> {
         self.carry_out(receiver, changes);
     }
 
-    /// Decides about each of some tracks whether it is forwarded to a participant.
+    /// Decides for each track in `scope` whether it is forwarded to a participant.
     fn decide(
         &self,
         receiver: &ParticipantSid,
@@ -120,6 +122,7 @@ impl<'a> Forwarding<'a> {
             .roster
             .active_members()
             .filter(|p| scope.may_include(p.sid()));
+        // A hidden publisher's tracks are not even denied: clients must not learn of them.
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
             let tracks = publisher.participant().tracks.iter();
             for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
@@ -127,6 +130,7 @@ impl<'a> Forwarding<'a> {
                     true if self.roster.may_receive(local, publisher, &track.sid) => {
                         Audience::Subscribed
                     }
+                    // A client that may not subscribe at all is not notified of each denied track: its permission covers all of them.
                     true if local.grants.can_subscribe => Audience::Denied,
                     _ => Audience::Unwanted,
                 };
@@ -159,7 +163,7 @@ impl<'a> Forwarding<'a> {
             .into_iter()
             .filter_map(|(track, publisher)| self.assign_handle(receiver, track, publisher))
             .collect();
-        // A client learns of a handle before packets with it arrive.
+        // The client must know a handle before packets with it arrive.
         if has_other_handles || !assigned.is_empty() {
             self.outbox
                 .notify(receiver, ClientNotice::DataHandlesChanged);
@@ -168,7 +172,7 @@ impl<'a> Forwarding<'a> {
             self.outbox.command(receiver, command);
         }
         for (track, publisher) in media {
-            // A participant of the sandbox sends no packets.
+            // Sandbox participants send no packets.
             if self.roster.client(&publisher).is_some() {
                 self.outbox.command(receiver, PeerCommand::Subscribe(track));
             }
@@ -181,7 +185,7 @@ impl<'a> Forwarding<'a> {
             .is_some_and(|client| client.data_tracks.contains(track.as_str()))
     }
 
-    /// Gives a data track a handle for a subscriber, and returns the command to forward it.
+    /// Assigns a handle to a data track for a subscriber, and returns the command to forward it.
     fn assign_handle(
         &mut self,
         receiver: &ParticipantSid,
@@ -199,9 +203,10 @@ impl<'a> Forwarding<'a> {
         })
     }
 
-    /// Ends the forwarding of a track. Returns whether it was a data track.
+    /// Stops forwarding a track. Returns whether it was a data track.
     fn unsubscribe(&mut self, receiver: &ParticipantSid, track: TrackSid) -> bool {
         let client = self.roster.client_mut(receiver);
+        // The track may be unpublished already. Its handle is the only trace that it was a data track.
         let released = client.and_then(|client| client.data_handles.release(&track));
         let is_data = released.is_some();
         let command = match released {
@@ -233,7 +238,7 @@ pub(super) fn subscriptions(roster: &Roster, sid: &ParticipantSid) -> Vec<TrackS
         .collect()
 }
 
-/// Returns those of some tracks that no participant publishes.
+/// Returns the tracks in `tracks` that no participant publishes.
 pub(super) fn unpublished<'a>(roster: &Roster, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
     let published = roster
         .active_members()
@@ -245,7 +250,7 @@ pub(super) fn unpublished<'a>(roster: &Roster, tracks: &'a [TrackSid]) -> Vec<&'
         .collect()
 }
 
-/// Returns the data tracks that a client receives, each with its handle and the identity of its publisher.
+/// Returns the data tracks that a client receives, each with its handle and its publisher's identity.
 pub(super) fn data_handles(
     roster: &Roster,
     sid: &ParticipantSid,
@@ -260,6 +265,8 @@ pub(super) fn data_handles(
     let named = known.map(|(track, known)| {
         let publisher = roster.get(&known.publisher);
         let identity = publisher
+            // A publisher that has just left is no longer in the roster; the client gets the next list without its
+            // tracks.
             .map(|publisher| publisher.identity().to_string())
             .unwrap_or_default();
         (track.clone(), known.clone(), identity)

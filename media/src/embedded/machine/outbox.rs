@@ -1,4 +1,4 @@
-//! What a room has to say since the last call: reports to the control plane, and effects for its clients, its egresses and its media
+//! A room's output since the last call: reports for the control plane, and effects for clients, egresses and the media
 //! worker, each in order.
 
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
@@ -8,18 +8,17 @@ use crate::embedded::effect::{ClientNotice, DisconnectCause, Effect, JobEffect};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::port::{MediaEvent, Report};
 
-/// The reports and effects of a room that the driver has not fetched yet.
+/// Reports and effects that the driver has not fetched yet.
 #[derive(Debug)]
 pub(in crate::embedded) struct Outbox {
     room: NamespacedRoom,
     reports: Vec<Report>,
     effects: Vec<Effect>,
-    /// The participants whose transports the media worker has.
+    /// Number of participants whose transports the media worker has.
     peers: usize,
 }
 
 impl Outbox {
-    /// Creates the outbox of a room that has nothing to say.
     pub const fn new(room: NamespacedRoom) -> Self {
         Self {
             room,
@@ -29,7 +28,6 @@ impl Outbox {
         }
     }
 
-    /// Returns the name of the room.
     pub const fn room(&self) -> &NamespacedRoom {
         &self.room
     }
@@ -43,7 +41,7 @@ impl Outbox {
         });
     }
 
-    /// Notifies the client of a participant.
+    /// Notifies a participant's client.
     pub fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         self.effects.push(Effect::Notify {
             to: to.clone(),
@@ -56,12 +54,12 @@ impl Outbox {
         self.effects.push(Effect::Command(command));
     }
 
-    /// Commands the media worker about a participant.
+    /// Sends a participant's command to the media worker.
     pub fn command(&mut self, sid: &ParticipantSid, command: PeerCommand) {
         self.send(command.for_peer(sid.clone()));
     }
 
-    /// Lets an egress with ffmpeg know of something.
+    /// Sends a change to an egress with ffmpeg.
     pub fn inform_job(&mut self, egress: &EgressId, effect: JobEffect) {
         self.effects.push(Effect::Job {
             egress: egress.clone(),
@@ -69,21 +67,24 @@ impl Outbox {
         });
     }
 
-    /// Gives the transports of a participant to the media worker, which gets the room with the first ones.
+    /// Adds a participant's transports to the media worker. The first ones open the room there.
     pub fn add_peer(&mut self, peer: NewPeer) {
         self.peers += 1;
+        // Rooms with sandbox participants or egresses only, and rooms in which nobody has connected, are on no media worker.
         if self.peers == 1 {
             self.effects.push(Effect::OpenMedia);
         }
         self.send(Command::AddPeer(peer));
     }
 
-    /// Notifies the client of a participant that has left of the cause, and closes its transports. With the last ones, the media
-    /// worker loses the room. Has no effect without a client.
+    /// Sends the cause of a disconnection to a participant's client, and closes its transports. The last ones close the
+    /// room at the media worker. Has no effect without a client.
     pub fn disconnect(&mut self, gone: &LocalParticipant, cause: DisconnectCause) {
         let Some(client) = &gone.client else { return };
+        // The session ends at this notice, so it must be the last one for this client.
         self.notify(gone.sid(), ClientNotice::Disconnected(cause));
         self.command(gone.sid(), PeerCommand::Remove);
+        // A client that never connected its media was not counted.
         if client.is_peer {
             self.peers -= 1;
             if self.peers == 0 {

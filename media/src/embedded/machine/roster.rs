@@ -1,6 +1,7 @@
-//! The participants of a room: who has a seat in it, and what is known of each.
+//! A room's participants and their seats.
 //!
-//! A participant counts in [`Members`] as soon as its join is requested. Its data is in the [`Roster`] from then until it leaves.
+//! A participant occupies a seat in [`Members`] as soon as its join is requested, and its data is in the [`Roster`]
+//! from then until it leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,17 +17,16 @@ use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::rules::SubscriptionRules;
 
-/// The participants of a room that are joining or active.
+/// A room's joining and active participants.
 #[derive(Debug)]
 pub(in crate::embedded) struct Roster {
     members: Members,
     participants: HashMap<ParticipantSid, LocalParticipant>,
-    /// Whether the sandbox shows what participants receive.
+    /// Whether the sandbox shows received notices.
     keeps_inboxes: bool,
 }
 
 impl Roster {
-    /// Creates the roster of a room without participants.
     pub fn new(keeps_inboxes: bool) -> Self {
         Self {
             members: Members::default(),
@@ -35,7 +35,7 @@ impl Roster {
         }
     }
 
-    /// Returns whether the sandbox shows what participants receive.
+    /// Returns whether the sandbox shows received notices.
     pub const fn keeps_inboxes(&self) -> bool {
         self.keeps_inboxes
     }
@@ -45,34 +45,33 @@ impl Roster {
         self.participants.is_empty() && self.members.is_unused()
     }
 
-    /// Returns who has a seat in the room, and its subscription rules.
+    /// Returns the room's seats and subscription rules.
     pub const fn members(&self) -> &Members {
         &self.members
     }
 
-    /// Changes who has a seat.
     pub const fn members_mut(&mut self) -> &mut Members {
         &mut self.members
     }
 
-    /// Returns a participant, also one that is joining.
+    /// Returns a participant, which may still be joining.
     pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {
         self.participants.get(sid)
     }
 
-    /// As [`Roster::get`], to change it.
+    /// Like [`Roster::get`], mutably.
     pub fn get_mut(&mut self, sid: &ParticipantSid) -> Option<&mut LocalParticipant> {
         self.participants.get_mut(sid)
     }
 
-    /// Returns a participant that is active.
+    /// Returns an active participant.
     pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
         self.get(sid)
             .filter(|participant| participant.is_active())
             .ok_or(MachineError::NoSuchParticipant)
     }
 
-    /// As [`Roster::active`], to change it.
+    /// Like [`Roster::active`], mutably.
     pub fn active_mut(
         &mut self,
         sid: &ParticipantSid,
@@ -82,14 +81,14 @@ impl Roster {
             .ok_or(MachineError::NoSuchParticipant)
     }
 
-    /// Returns a participant that is joined or active.
+    /// Returns a joined or active participant.
     pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
         self.get(sid)
             .filter(|participant| participant.is_present())
             .ok_or(MachineError::NoSuchParticipant)
     }
 
-    /// As [`Roster::present`], to change it.
+    /// Like [`Roster::present`], mutably.
     pub fn present_mut(
         &mut self,
         sid: &ParticipantSid,
@@ -99,12 +98,12 @@ impl Roster {
             .ok_or(MachineError::NoSuchParticipant)
     }
 
-    /// Returns the client of a participant, also of one that is joining.
+    /// Returns a participant's client. The participant may still be joining.
     pub fn client(&self, sid: &ParticipantSid) -> Option<&Client> {
         self.get(sid)?.client.as_deref()
     }
 
-    /// As [`Roster::client`], to change it.
+    /// Like [`Roster::client`], mutably.
     pub fn client_mut(&mut self, sid: &ParticipantSid) -> Option<&mut Client> {
         self.get_mut(sid)?.client.as_deref_mut()
     }
@@ -126,7 +125,7 @@ impl Roster {
         self.members.iter().filter_map(|sid| self.active(sid).ok())
     }
 
-    /// Returns the participants whose clients are notified of what happens in the room.
+    /// Returns the participants whose clients are notified of events in the room.
     pub fn present_clients(&self) -> impl Iterator<Item = &ParticipantSid> {
         let is_notified = |local: &LocalParticipant| local.is_present() && local.client.is_some();
         self.members
@@ -134,7 +133,7 @@ impl Roster {
             .filter(move |sid| self.get(sid).is_some_and(is_notified))
     }
 
-    /// Returns the members that have clients.
+    /// Returns the members with clients.
     pub fn clients(&self) -> impl Iterator<Item = &LocalParticipant> {
         self.members
             .iter()
@@ -142,7 +141,7 @@ impl Roster {
             .filter(|local| local.client.is_some())
     }
 
-    /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
+    /// Returns whether the control plane is writing the join of this participant, or of any if `identity` is `None`.
     pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
         let is_reported = |local: &LocalParticipant| local.is_reported() && !local.is_active();
         let named =
@@ -153,13 +152,15 @@ impl Roster {
             .any(|local| named(local) && is_reported(local))
     }
 
-    /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
-    /// with its own token replaces itself.
+    /// Checks that a token from a room code that is not locked to an identity does not take another participant's
+    /// identity. A participant that joins again with its own token replaces itself.
     pub fn check_identity(
         &self,
         identity: &Identity,
         exchange: Option<&str>,
     ) -> Result<(), MachineError> {
+        // Only tokens from such room codes name their exchange. Any other token was issued by the tenant for its
+        // identity.
         let Some(exchange) = exchange else {
             return Ok(());
         };
@@ -173,7 +174,7 @@ impl Roster {
         }
     }
 
-    /// Returns what the media worker lets a participant do.
+    /// Returns a participant's permissions at the media worker.
     pub fn permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
         let local = self.get(sid)?;
         Some(PeerPermissions {
@@ -185,13 +186,14 @@ impl Roster {
         })
     }
 
-    /// Returns whether a participant may receive a track of another one that it sees.
+    /// Returns whether a participant may receive another participant's track.
     pub fn may_receive(
         &self,
         receiver: &LocalParticipant,
         publisher: &LocalParticipant,
         track: &TrackSid,
     ) -> bool {
+        // Sandbox participants and encoders have no client that could set a permission: everyone may receive them.
         let everyone = PublisherPermission::default();
         let permission = publisher
             .client
@@ -206,7 +208,7 @@ impl Roster {
             && permission.allows(receiver.identity(), receiver.sid(), track)
     }
 
-    /// Returns all participants, also those that are joining.
+    /// Returns all participants, including joining ones.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &LocalParticipant> {
         self.participants.values()
@@ -217,7 +219,7 @@ impl Roster {
         unused_id("PA_", |sid| self.participants.contains_key(sid))
     }
 
-    /// Adds a participant that is joining. It has its seat already.
+    /// Adds a joining participant, which already has a seat.
     pub fn add(&mut self, participant: LocalParticipant) {
         self.participants
             .insert(participant.sid().clone(), participant);
@@ -228,17 +230,19 @@ impl Roster {
         self.participants.remove(sid)
     }
 
-    /// Releases the seat of a participant that was taken out. The next one after the last opens the room again.
+    /// Releases a removed participant's seat. A join after the last leave opens the room again.
     pub fn release_seat(&mut self, left: &LocalParticipant) {
+        // A participant has either a requested or a regular seat; removing the other is a no-op.
         self.members.end_request(left.sid());
         self.members.remove(left.identity(), left.sid());
         if self.members.is_unused() {
+            // A fresh value has a new room sid and no maximum, as for a room that is created.
             self.members = Members::default();
         }
     }
 
-    /// Releases all seats, and drops the rules. Returns the sids of all members, in the order of their joins, and then those of requested
-    /// joins, which are to be taken out.
+    /// Releases all seats, and drops the rules. Returns the members' sids in the order of their joins, then those of
+    /// requested joins; the caller must take them out.
     pub fn release_seats(&mut self) -> impl Iterator<Item = ParticipantSid> + use<> {
         std::mem::take(&mut self.members).into_sids()
     }
@@ -252,7 +256,7 @@ impl Roster {
         }
     }
 
-    /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
+    /// Puts a notice into the inboxes of the active participants that `is_for` selects, if the sandbox shows inboxes.
     pub fn deliver(
         &mut self,
         notice: &Notice,
@@ -274,27 +278,26 @@ impl Roster {
     }
 }
 
-/// The members of a room. The first one opens it; before, it exists only to keep its rules.
+/// A room's members. The first one opens the room; before, only its rules exist.
 #[derive(Debug)]
 pub(in crate::embedded) struct Members {
-    /// The id of the room as long as it is in memory, as clients see it.
+    /// The room's sid as clients see it. A room gets a new one when it is in memory again.
     sid: Box<str>,
-    /// When its first member joined; `None` before.
+    /// Time of the first join; `None` before.
     opened_at: Option<Timestamp>,
     members: BTreeMap<Identity, Member>,
-    /// The number of joins so far.
+    /// Number of joins so far.
     joins: u64,
-    /// Joins that the control plane is being asked about.
+    /// Joins that the control plane has not decided on.
     requested: HashMap<ParticipantSid, Identity>,
     max_participants: Option<u32>,
     rules: SubscriptionRules,
 }
 
-/// A member of a room.
 #[derive(Debug)]
 struct Member {
     sid: ParticipantSid,
-    /// Position among the joins of the room, since the instants of two can be equal.
+    /// Position in the order of joins, since two joins can have equal times.
     number: u64,
 }
 
@@ -313,13 +316,14 @@ impl Default for Members {
 }
 
 impl Members {
-    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it replaces.
-    /// The first token with a maximum sets the room's maximum; an encoder has no token.
+    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it
+    /// replaces. The first token with a maximum sets the room's maximum. Encoders have no token.
     pub fn check_capacity(
         &mut self,
         identity: &Identity,
         max_participants: Option<u32>,
     ) -> Result<Option<ParticipantSid>, MachineError> {
+        // A maximum that came with a token ends with the last participant: the next one sets its own.
         if self.members.is_empty() && self.requested.is_empty() {
             self.max_participants = None;
         }
@@ -332,8 +336,10 @@ impl Members {
         }
     }
 
-    /// Returns whether members and requested joins of other identities take all places.
+    /// Returns whether members and requested joins with other identities occupy all seats.
     pub fn is_full_for(&self, identity: &Identity) -> bool {
+        // An identity can have a member and a requested join at the same time, as when it replaces itself. It counts
+        // once.
         let others = self
             .members
             .keys()
@@ -343,22 +349,22 @@ impl Members {
             .is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
     }
 
-    /// Holds a place while the control plane is asked about a join.
+    /// Reserves a seat while the control plane decides on a join.
     pub fn request(&mut self, sid: ParticipantSid, identity: Identity) {
         self.requested.insert(sid, identity);
     }
 
-    /// Releases the place of a join that the control plane has decided about.
+    /// Releases the seat of a join that the control plane has decided on.
     pub fn end_request(&mut self, sid: &ParticipantSid) {
         self.requested.remove(sid);
     }
 
-    /// Returns the id of the room as long as it is in memory, as clients see it.
+    /// Returns the room's sid as clients see it.
     pub const fn sid(&self) -> &str {
         &self.sid
     }
 
-    /// Returns when the first member joined; `None` before.
+    /// Returns the time of the first join; `None` before.
     pub const fn opened_at(&self) -> Option<Timestamp> {
         self.opened_at
     }
@@ -376,14 +382,14 @@ impl Members {
         );
     }
 
-    /// Removes a member, unless another join has taken its place.
+    /// Removes a member, unless another join has taken its seat.
     pub fn remove(&mut self, identity: &Identity, sid: &ParticipantSid) {
         if self.get(identity) == Some(sid) {
             self.members.remove(identity);
         }
     }
 
-    /// Returns the sids of all members, in the order of their joins, and then those of requested joins.
+    /// Returns the members' sids in the order of their joins, then those of requested joins.
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
         let mut members: Vec<_> = self.members.into_values().collect();
         members.sort_unstable_by_key(|member| member.number);
@@ -398,7 +404,7 @@ impl Members {
         self.members.get(identity).map(|member| &member.sid)
     }
 
-    /// Returns the sids of all members, ordered by identity.
+    /// Returns the members' sids, ordered by identity.
     pub fn iter(&self) -> impl Iterator<Item = &ParticipantSid> {
         self.members.values().map(|member| &member.sid)
     }
@@ -407,14 +413,14 @@ impl Members {
         &self.rules
     }
 
-    /// Sets the rules and returns whether they are others than before.
+    /// Sets the rules. Returns whether they have changed.
     pub fn set_rules(&mut self, rules: SubscriptionRules) -> bool {
         let is_changed = self.rules != rules;
         self.rules = rules;
         is_changed
     }
 
-    /// Returns whether there are neither members nor rules.
+    /// Returns whether there are neither members, requested joins nor rules.
     pub fn is_unused(&self) -> bool {
         self.members.is_empty() && self.requested.is_empty() && self.rules.is_empty()
     }

@@ -1,8 +1,9 @@
-//! Updates of participants for the clients of a room, in batches if the room is large.
+//! Participant updates for a room's clients, in batches if the room is large.
 //!
-//! In a room of 500, each join and leave would be a message to 499 others. So updates that concern no media wait: the first one after
-//! an interval without any is sent at once, and then those of each interval together, of each participant the last. An update of a
-//! participant that publishes never waits, since clients drop media of participants that they do not know.
+//! In a room of 500, each join and leave would cause a message to 499 others. So updates that concern no media are
+//! delayed: the first one after an interval without updates is sent immediately, later ones together at the end of each
+//! interval, with only the last update of each participant. Updates for a publishing participant are never delayed,
+//! since clients drop media from participants that they do not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,39 +21,40 @@ use crate::embedded::effect::{ClientNotice, Infos};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::wire::participant_info;
 
-/// Rooms with more clients than this are large.
+/// A room with more clients than this is large.
 const LARGE_ROOM: usize = 50;
-/// How long an update waits at most.
+/// Maximum delay of an update.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The most participants whose updates wait; with one more, all are sent.
+/// Maximum number of participants with delayed updates. With one more, all are sent.
 const MOST_WAITING: usize = 1_000;
-/// The bytes of participants that are sent in one message, at least one of them, about.
+/// Approximate size of a message with several participants, in bytes. A larger participant is sent alone.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
-/// The updates of a room's participants.
+/// Participant updates in a room.
 #[derive(Debug, Default)]
 pub(super) struct Updates(UpdateBatch);
 
-/// The updates that wait.
+/// Delayed updates.
 #[derive(Debug, Default)]
 struct UpdateBatch {
-    /// The last state of each participant, by identity: of two joins with one identity, that of the earlier is sent first.
+    /// Last state of each participant, by identity. If two joins have one identity, the earlier one's state is sent
+    /// first.
     waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
-    /// The monotonic reading at which what waits is sent; `None` after an interval without updates.
+    /// Monotonic reading at which the delayed updates are sent; `None` after an interval without updates.
     until: Option<Duration>,
 }
 
-/// Whether an update of a participant may wait.
+/// Whether an update may be delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// It may be sent with others in a large room: the participant publishes nothing.
+    /// May be batched in a large room: the participant publishes nothing.
     CanWait,
-    /// It concerns media, or what others may see.
+    /// Concerns media or visibility.
     AtOnce,
 }
 
 impl Urgency {
-    /// Returns the urgency of news of a participant that concern no track.
+    /// Returns the urgency of an update that concerns no track.
     pub const fn beside_tracks(is_publisher: bool) -> Self {
         if is_publisher {
             Self::AtOnce
@@ -63,8 +65,8 @@ impl Urgency {
 }
 
 impl Updates {
-    /// Notifies a participant's own client, and those of the others if they see it, of its state now. Returns whether there is such a
-    /// participant.
+    /// Notifies a participant's own client, and all clients that see it, of its current state. Returns false if there
+    /// is no such participant.
     pub fn send_changed(
         &mut self,
         sid: &ParticipantSid,
@@ -78,7 +80,9 @@ impl Updates {
         };
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
+        // Clients ignore an update with a lower version than their current one, so versions only grow.
         if changed.client.is_some() {
+            // A client's own state is never delayed: it may be waiting for it, as after a change of its own metadata.
             let own = ClientNotice::ParticipantsChanged([Arc::clone(&info)].into());
             outbox.notify(sid, own);
         }
@@ -89,7 +93,7 @@ impl Updates {
         true
     }
 
-    /// Notifies the clients of all others that a participant, which is not in the roster, is gone for them.
+    /// Notifies all other clients that a participant, which is not in the roster, has left or become hidden.
     pub fn send_gone(
         &mut self,
         gone: &LocalParticipant,
@@ -123,7 +127,7 @@ impl Updates {
         self.send(due, roster, deadlines, outbox);
     }
 
-    /// Sends the updates of an interval together.
+    /// Sends the updates of the past interval in one batch.
     pub fn end_interval(
         &mut self,
         roster: &Roster,
@@ -134,7 +138,7 @@ impl Updates {
         self.send(due, roster, deadlines, outbox);
     }
 
-    /// Sends what is due, and keeps the deadline of what waits.
+    /// Sends what is due, and updates the batch's deadline.
     fn send(
         &self,
         due: Vec<Infos>,
@@ -146,7 +150,7 @@ impl Updates {
             deadlines.set(Deadline::Updates, self.0.until);
         }
         for infos in due {
-            // Of more participants than one, a session leaves out its own.
+            // A participant has received its own state already. In a larger batch, its session leaves it out.
             let alone = match &*infos {
                 [info] => Some(info.sid.as_str()),
                 _ => None,
@@ -161,7 +165,7 @@ impl Updates {
 }
 
 impl UpdateBatch {
-    /// Takes an update of a participant in a room with so many clients, at this monotonic reading. Returns what is to be sent now.
+    /// Adds an update in a room with this many clients. Returns the messages to send now.
     pub fn push(
         &mut self,
         identity: &Identity,
@@ -172,7 +176,8 @@ impl UpdateBatch {
     ) -> Vec<Infos> {
         let waits = urgency == Urgency::CanWait && clients > LARGE_ROOM;
         let before = self.waiting.remove(identity);
-        // Of the same join, the new state is enough. That of an earlier join comes first, or clients would take the later for gone.
+        // Within one join, the latest state suffices. An earlier join's state must precede it: clients identify
+        // participants by identity, and would otherwise treat the new join as gone.
         let mut sent: Vec<_> = before
             .filter(|before| before.sid != info.sid)
             .into_iter()
@@ -185,6 +190,7 @@ impl UpdateBatch {
                 Vec::new()
             };
         }
+        // The first update after a quiet interval is sent now and starts the next interval.
         if waits {
             self.until.get_or_insert(reading + INTERVAL);
         }
@@ -192,7 +198,7 @@ impl UpdateBatch {
         in_messages(sent)
     }
 
-    /// The interval is over: returns what has waited. Without any, the next update is sent at once.
+    /// Ends the interval. Returns the delayed updates. If there are none, the next update is sent immediately.
     pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
         self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
         self.take()
@@ -203,7 +209,7 @@ impl UpdateBatch {
     }
 }
 
-/// Divides participants into messages that are not too long.
+/// Splits participants into messages of limited size.
 fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
     let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
     for info in infos {
