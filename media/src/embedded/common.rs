@@ -179,8 +179,8 @@ impl Common {
 }
 
 /// Participants that left recently.
-/// ///
-/// /// The sandbox keeps their inboxes readable for a while, so that a test can see that a participant was removed.
+///
+/// The sandbox keeps their inboxes readable for a while, so that a test can see that a participant was removed.
 #[derive(Debug, Default)]
 struct RecentlyLeft {
     participants: HashMap<ParticipantSid, (LocalParticipant, usize)>,

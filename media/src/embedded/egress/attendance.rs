@@ -1,4 +1,4 @@
-//! Who and what an egress contains, as participants join and leave and tracks come and go.
+//! An egress's inputs, as participants join and leave and tracks come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,24 @@ use crate::embedded::machine::outbox::Outbox;
 use crate::embedded::machine::roster::Roster;
 use crate::port::MediaError;
 
-/// What an egress with ffmpeg is of, and what it has.
+/// Source and current inputs of an egress with ffmpeg.
 #[derive(Debug, Clone)]
 pub(in crate::embedded) struct Attendance {
     source: EgressSource,
-    /// Whether it was told who attends.
+    /// Whether it was sent any inputs.
     was_told: bool,
-    /// Whether the room has no participants, as it was told.
+    /// Whether the room had no participants at the last update.
     is_room_empty: bool,
-    /// Who attends, as it was told.
+    /// Participants in the last update.
     attendees: Vec<InputParticipant>,
-    /// The tracks that it gets, with their publishers.
+    /// Attached tracks, with their publishers.
     attached: BTreeMap<TrackSid, ParticipantSid>,
-    /// The tracks that it does not get because they are encrypted, as the log has them.
+    /// Tracks that were logged as left out because they are encrypted.
     encrypted: BTreeSet<TrackSid>,
 }
 
 impl Attendance {
-    /// Starts without participants.
+    /// Creates the inputs of an egress that has not been sent any.
     pub const fn new(source: EgressSource) -> Self {
         Self {
             source,
@@ -43,11 +43,12 @@ impl Attendance {
         }
     }
 
-    /// Lets the egress know if others attend than before, and gives it the tracks that it needs.
+    /// Sends the egress its new inputs if they have changed, and attaches the tracks that it needs.
     pub fn follow(&mut self, egress: &EgressId, roster: &Roster, outbox: &mut Outbox) {
         let attendees = attendees(roster, &self.source);
         let is_room_empty = roster.active_members().next().is_none();
         self.leave_out(egress, encrypted(roster, &self.source));
+        // The first update is sent even if it is empty: the egress's thread waits for it.
         let was_empty = std::mem::replace(&mut self.is_room_empty, is_room_empty);
         if std::mem::replace(&mut self.was_told, true)
             && self.attendees == attendees
@@ -65,7 +66,7 @@ impl Attendance {
             })
             .collect();
         let attached = std::mem::replace(&mut self.attached, wanted.clone());
-        // The egress knows of a track before its packets arrive.
+        // The egress must know a track before its packets arrive.
         outbox.inform_job(
             egress,
             JobEffect::Attend {
@@ -75,6 +76,7 @@ impl Attendance {
         );
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
+        // Only the difference, so that unchanged tracks continue without interruption.
         for (track, peer) in before.difference(&after).cloned() {
             detach(egress, track, &peer, outbox);
         }
@@ -83,6 +85,7 @@ impl Attendance {
         }
     }
 
+    // Logged once per track, so that an operator who misses a track in a recording finds the reason.
     fn leave_out(&mut self, egress: &EgressId, encrypted: BTreeSet<TrackSid>) {
         for track in encrypted.difference(&self.encrypted) {
             log::warn!(
@@ -93,7 +96,7 @@ impl Attendance {
         self.encrypted.extend(encrypted);
     }
 
-    /// Takes all tracks from the egress, which ends.
+    /// Detaches all tracks from an egress that ends.
     pub fn detach_all(&mut self, egress: &EgressId, outbox: &mut Outbox) {
         for (track, peer) in std::mem::take(&mut self.attached) {
             detach(egress, track, &peer, outbox);
@@ -112,10 +115,11 @@ fn detach(egress: &EgressId, track: TrackSid, peer: &ParticipantSid, outbox: &mu
     outbox.command(peer, PeerCommand::DetachRecorder { track, egress });
 }
 
-/// Returns the codec of a track that is published.
+/// Returns a published track's codec.
 pub(in crate::embedded) fn codec_of(roster: &Roster, track: &TrackSid) -> Option<Codec> {
     let mut tracks = roster
         .active_members()
+        // Hidden participants are not recorded, so their tracks cannot be selected either.
         .filter(|local| !local.grants.hidden)
         .flat_map(recordable);
     tracks
@@ -123,10 +127,10 @@ pub(in crate::embedded) fn codec_of(roster: &Roster, track: &TrackSid) -> Option
         .map(|known| known.codec)
 }
 
-/// Refuses what would contain nothing, because all of its tracks are encrypted end to end.
+/// Rejects an egress all of whose tracks are encrypted end to end: its output would be empty.
 ///
 /// # Errors
-/// Which field of a request names the tracks.
+/// Names the request's field that selects the tracks.
 pub(in crate::embedded) fn check_encryption(
     roster: &Roster,
     source: &EgressSource,
@@ -134,10 +138,11 @@ pub(in crate::embedded) fn check_encryption(
     let field = match source {
         EgressSource::Track(_) => "track_id",
         EgressSource::Participant(_) => "identity",
-        // Others may come whose tracks are not.
+        // Participants with unencrypted tracks may join later.
         EgressSource::RoomComposite { .. } => return Ok(()),
     };
     let mut tracks = media_tracks_of(roster, source).peekable();
+    // A participant without tracks may publish an unencrypted one later.
     let is_empty = tracks.peek().is_some() && tracks.all(|(_, is_encrypted)| is_encrypted);
     if is_empty {
         Err(MediaError::Encrypted { field })
@@ -146,7 +151,7 @@ pub(in crate::embedded) fn check_encryption(
     }
 }
 
-/// Returns the participants that an egress contains, with their tracks. Hidden ones are not recorded.
+/// Returns the participants that an egress records, with their tracks. Hidden participants are not recorded.
 fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     let visible = roster.active_members().filter(|local| !local.grants.hidden);
     let attendees = visible.map(|local| InputParticipant {
@@ -157,6 +162,8 @@ fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
             .filter(|track| is_of(source, track))
             .collect(),
     });
+    // A participant without tracks is an input of a composition, which may show its name, but not of a track's
+    // recording.
     let is_contained = |attendee: &InputParticipant| match source {
         EgressSource::Track(_) => !attendee.tracks.is_empty(),
         source => may_contain(source, &attendee.identity),
@@ -164,7 +171,7 @@ fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     attendees.filter(is_contained).collect()
 }
 
-/// Returns the tracks that an egress would contain if they were not encrypted end to end.
+/// Returns the tracks that an egress would record if they were not encrypted end to end.
 fn encrypted(roster: &Roster, source: &EgressSource) -> BTreeSet<TrackSid> {
     media_tracks_of(roster, source)
         .filter(|(_, is_encrypted)| *is_encrypted)
@@ -172,7 +179,7 @@ fn encrypted(roster: &Roster, source: &EgressSource) -> BTreeSet<TrackSid> {
         .collect()
 }
 
-/// Returns the tracks that an egress is about, and whether they are encrypted end to end.
+/// Returns the tracks within an egress's source, and whether they are encrypted end to end.
 fn media_tracks_of(
     roster: &Roster,
     source: &EgressSource,
@@ -185,7 +192,8 @@ fn media_tracks_of(
         .filter(move |(track, _)| is_of(source, track))
 }
 
-/// Returns whether a track of an attendee is part of an egress.
+/// Returns whether a track belongs to an egress's source.
+// Opus is the only audio codec that the SFU forwards.
 fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
     let is_audio = track.codec == Codec::Opus;
     match source {
@@ -206,22 +214,23 @@ fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
     }
 }
 
-/// Returns whether an egress may contain tracks of a participant.
+/// Returns whether an egress may record a participant's tracks.
 fn may_contain(source: &EgressSource, participant: &Identity) -> bool {
     match source {
+        // A track's publisher is not known in advance: `is_of` selects the track itself.
         EgressSource::RoomComposite { .. } | EgressSource::Track(_) => true,
         EgressSource::Participant(identity) => participant == identity,
     }
 }
 
-/// Returns the tracks of a participant that can be decoded. What is encrypted end to end would be noise.
+/// Returns a participant's tracks that can be decoded. Tracks that are encrypted end to end would be noise.
 fn recordable(local: &LocalParticipant) -> impl Iterator<Item = InputTrack> {
     media_tracks(local)
         .filter(|(_, is_encrypted)| !is_encrypted)
         .map(|(track, _)| track)
 }
 
-/// Returns the tracks of a participant that consist of packets, and whether they are encrypted end to end.
+/// Returns a participant's tracks with packets, and whether they are encrypted end to end.
 fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (InputTrack, bool)> {
     let is_media = |track: &&Track| track.kind != TrackKind::Data;
     local

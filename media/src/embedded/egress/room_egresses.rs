@@ -1,4 +1,4 @@
-//! The recordings and broadcasts of a room, which the control plane, the sandbox, time and the end of the room change.
+//! A room's recordings and broadcasts. The control plane, the sandbox, timers and the room's end change them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,21 +17,20 @@ use crate::embedded::machine::outbox::Outbox;
 use crate::embedded::machine::roster::Roster;
 use crate::port::MediaEvent;
 
-/// The egresses of a room.
+/// A room's egresses.
 #[derive(Debug)]
 pub(in crate::embedded) struct RoomEgresses {
     room: NamespacedRoom,
     common: Arc<Common>,
-    /// Those that have not ended.
+    /// Egresses that have not ended.
     running: HashMap<EgressId, Egress>,
-    /// Whether they have to follow a change.
+    /// Whether the egresses' inputs may have changed.
     is_changed: bool,
-    /// Whether clients have to learn that other egresses take the room's media than before.
+    /// Whether the clients must be notified because an egress started or stopped recording.
     is_capture_changed: bool,
 }
 
 impl RoomEgresses {
-    /// Creates it without egresses.
     pub fn new(room: NamespacedRoom, common: Arc<Common>) -> Self {
         Self {
             room,
@@ -42,24 +41,25 @@ impl RoomEgresses {
         }
     }
 
-    /// Returns whether no egress is running.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Returns whether an egress takes the room's media, or is about to. One that was stopped takes no more of it.
+    /// Returns whether an egress records the room's media, or is about to. A stopped egress no longer does.
     pub fn is_recorded(&self) -> bool {
         self.running
             .values()
             .any(|egress| is_capturing(egress.state().status))
     }
 
-    /// Returns whether an egress has begun or ceased to take the room's media since the last call.
+    /// Returns whether an egress started or stopped recording since the last call.
     pub fn take_capture_change(&mut self) -> bool {
         std::mem::take(&mut self.is_capture_changed)
     }
 
     /// Returns an id for a new egress.
+    // Checked against the plane's index, not against this room: ids are unique on the server, and include ended
+    // egresses.
     pub fn unused_id(&self) -> EgressId {
         unused_id("EG_", |id: &EgressId| {
             self.common.room_of(&Owned::Egress(id.clone())).is_some()
@@ -74,7 +74,7 @@ impl RoomEgresses {
         self.insert(egress)
     }
 
-    /// Records an egress that was started with ffmpeg, so that it gets to know who attends.
+    /// Records an egress that was started with ffmpeg. It gets its inputs with the next effects.
     pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
         let attendance = Attendance::new(source);
         self.note_change();
@@ -90,20 +90,20 @@ impl RoomEgresses {
         state
     }
 
-    /// Returns the state of an egress of the room, also for a while after it has ended.
+    /// Returns an egress's state; ended egresses are kept for a while.
     pub fn get(&self, id: &EgressId) -> Option<EgressState> {
         let running = self.running.get(id).map(|egress| egress.state().clone());
         running.or_else(|| self.common.ended_egress(&self.room, id))
     }
 
-    /// Returns the egresses that have not ended, with the name of the room.
+    /// Returns the egresses that have not ended, with the room's name.
     pub fn running(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
         self.running
             .values()
             .map(|egress| (self.room.clone(), egress.state().clone()))
     }
 
-    /// Takes what has happened to an egress with ffmpeg.
+    /// Handles an event from an egress with ffmpeg.
     pub fn handle_job_event(
         &mut self,
         id: &EgressId,
@@ -116,6 +116,7 @@ impl RoomEgresses {
             EgressEvent::Active => (EgressStatus::Active, None),
             EgressEvent::Ended { status, error } => (status, error),
         };
+        // Its thread has ended: packets from the media worker would fill a queue that nothing reads.
         if status.is_final()
             && let Some(attendance) = self.running.get_mut(id).and_then(Egress::attendance)
         {
@@ -124,7 +125,7 @@ impl RoomEgresses {
         self.advance(id, (status, error), now, deadlines, outbox);
     }
 
-    /// The server tells an egress to finish. Returns its state afterwards.
+    /// Stops an egress on the server's request. Returns its new state.
     pub fn stop(
         &mut self,
         id: &EgressId,
@@ -133,12 +134,13 @@ impl RoomEgresses {
         outbox: &mut Outbox,
     ) -> Option<EgressState> {
         self.stop_job(id, outbox);
+        // Only the status changes now. The final status follows when the file is complete.
         self.advance(id, (EgressStatus::Ending, None), now, deadlines, outbox);
         self.get(id)
     }
 
-    /// The sandbox sets the status of an egress. Returns the state afterwards. A status that the egress cannot change to is
-    /// reported nevertheless, so that an integration can test that a record never goes back.
+    /// Sets an egress's status for the sandbox. Returns its new state. An impossible transition is reported
+    /// nevertheless, so that an integration can test that a record never goes backwards.
     pub fn set_status(
         &mut self,
         id: &EgressId,
@@ -158,7 +160,7 @@ impl RoomEgresses {
         self.get(id)
     }
 
-    /// Ends the egresses, because the room was closed.
+    /// Ends all egresses, because the room was closed.
     pub fn end_all(&mut self, now: Timestamp, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         let last: Vec<_> = self
             .running
@@ -166,6 +168,7 @@ impl RoomEgresses {
             .map(|(id, egress)| (id.clone(), egress.status_without_room()))
             .collect();
         for (id, status) in last {
+            // An egress with ffmpeg still has to finish its file; a simulated one ends at once.
             let is_ending = self.stop_job(&id, outbox);
             let status = if is_ending {
                 EgressStatus::Ending
@@ -176,7 +179,7 @@ impl RoomEgresses {
         }
     }
 
-    /// Lets an egress with ffmpeg end; returns whether it is one.
+    /// Stops an egress if it runs with ffmpeg. Returns whether it does.
     fn stop_job(&self, id: &EgressId, outbox: &mut Outbox) -> bool {
         let has_job = self.running.get(id).is_some_and(Egress::has_job);
         if has_job {
@@ -185,7 +188,7 @@ impl RoomEgresses {
         has_job
     }
 
-    /// Makes the next transition of an egress by time.
+    /// Applies an egress's next timed transition, if it is due.
     pub fn apply_due_transition(
         &mut self,
         id: &EgressId,
@@ -194,6 +197,7 @@ impl RoomEgresses {
         outbox: &mut Outbox,
     ) {
         let reading = deadlines.reading();
+        // The sandbox may have changed the status since the timer was set.
         let due = self
             .running
             .get(id)
@@ -203,7 +207,7 @@ impl RoomEgresses {
         }
     }
 
-    /// Changes the status of an egress and reports it; returns whether the change is allowed.
+    /// Changes and reports an egress's status. Returns false if the transition is not allowed.
     fn advance(
         &mut self,
         id: &EgressId,
@@ -230,13 +234,14 @@ impl RoomEgresses {
         true
     }
 
-    /// Notes that the participants, or their tracks, have changed, so that the egresses follow.
+    /// Records that participants or their tracks have changed, so that the egresses' inputs are updated.
     pub fn note_change(&mut self) {
         self.is_changed = true;
     }
 
-    /// Lets the egresses know of a change of who attends, and gives them the tracks that they need.
+    /// Updates the egresses' inputs if participants or tracks have changed.
     pub fn follow_changes(&mut self, roster: &Roster, outbox: &mut Outbox) {
+        // Once per call on the room state, however many changes it made.
         if std::mem::take(&mut self.is_changed) {
             for (id, egress) in &mut self.running {
                 if let Some(attendance) = egress.attendance() {
@@ -253,7 +258,7 @@ impl RoomEgresses {
     }
 }
 
-/// Whether an egress with this status takes media. It may do so before it is known to be active.
+/// Returns whether an egress with this status records media. It may do so before it is reported as active.
 fn is_capturing(status: EgressStatus) -> bool {
     matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }

@@ -1,4 +1,4 @@
-//! The start of egresses, the way from their threads to the machine, and their end when the server stops.
+//! Start of egresses, events from their threads to the room state, and their end when the server stops.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::embedded::plane::core::Inner;
 use crate::port::MediaError;
 use crate::redact::redact_urls;
 
-/// When it is worth another try to start an egress that has to wait for others.
+/// Retry hint for an egress that was refused because too many are running.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
-/// How long the last reports of egresses may take, beyond the time for their files.
+/// Time limit for egresses' last reports, in addition to the time for their files.
 const REPORTING: Duration = Duration::from_secs(5);
 
-/// The server around an egress, on the egress's thread.
+/// An egress's connection to its room, used on the egress's thread.
 struct Host {
     plane: Weak<Inner>,
     room: NamespacedRoom,
-    /// The runtime of the actors, to which reports go.
+    /// The actors' runtime, which handles reports.
     runtime: Handle,
 }
 
-/// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
-/// with a client of its own, or nothing is simulated on this server.
+/// Returns whether a new egress in a room runs with ffmpeg instead of being simulated: the room has a participant with
+/// a real client, or this server simulates nothing.
 fn uses_ffmpeg(plane: &Arc<Inner>, room: &NamespacedRoom) -> Result<bool, MediaError> {
     let has_participants = plane.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
     Ok(plane.jobs.is_some() && (has_participants || !plane.common.has_sandbox()))
@@ -48,12 +48,13 @@ pub(in crate::embedded) async fn start(
         .into())
 }
 
-/// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
+/// Starts an egress with ffmpeg: first its file, which may be refused, then its thread.
 async fn start_job(plane: &Arc<Inner>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
     let Some(jobs) = &plane.jobs else {
         return Err(MediaError::Refused("nothing can be recorded".into()));
     };
     let room = &plan.room;
+    // The room's lock is released while the file is created: a slow disk must not block the room.
     let (id, codec) = plane.call_by_port(room, |machine, _| {
         let codec = match &plan.source {
             EgressSource::Track(track) => machine.codec_of(track),
@@ -63,6 +64,7 @@ async fn start_job(plane: &Arc<Inner>, plan: Arc<EgressPlan>) -> Result<StartedE
             .check_encryption(&plan.source)
             .map(|()| (machine.unused_egress_id(), codec))
     })??;
+    // Creating files and running ffmpeg block.
     let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
     let prepared = tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
     let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;
@@ -74,13 +76,15 @@ async fn start_job(plane: &Arc<Inner>, plan: Arc<EgressPlan>) -> Result<StartedE
     };
     jobs.start(&id, room.clone(), prepared, Arc::new(host))
         .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
+    // The thread is running and waits. Only now does the room know the egress, so its first event finds it there.
     let begun = plane.call_by_port(room, |machine, now| {
         machine.begin_job(id.clone(), plan.source.clone(), now)
     });
+    // The call fails during a simulated outage. Dropping the job's handle ends the thread without an event.
     if begun.is_err() {
         jobs.remove(&id);
     } else if jobs.is_closed() {
-        // Those that ran when the server began to stop have been told already.
+        // `end_all` may have run in between, when the room did not know this egress yet.
         plane.call(room, |machine, now| machine.stop_egress(&id, now));
     }
     let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
@@ -91,7 +95,8 @@ async fn start_job(plane: &Arc<Inner>, plan: Arc<EgressPlan>) -> Result<StartedE
     })
 }
 
-/// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
+/// Ends all egresses with ffmpeg, and refuses new ones. Returns once their files are final and their records are
+/// written.
 pub(in crate::embedded) async fn end_all(plane: &Arc<Inner>) {
     let Some(jobs) = &plane.jobs else {
         return;
@@ -121,6 +126,7 @@ impl EgressHost for Host {
             },
             EgressEvent::Active => EgressEvent::Active,
         };
+        // The thread is outside the runtime, and the call may spawn the room's deadline task.
         let has_ended = matches!(event, EgressEvent::Ended { .. });
         let runtime = self.runtime.enter();
         let ((), answers) = plane.call(&self.room, |machine, now| {
@@ -128,8 +134,8 @@ impl EgressHost for Host {
         });
         drop(runtime);
         if let Some(jobs) = plane.jobs.as_ref().filter(|_| has_ended) {
-            // It counts as running until its end is on disk, for which a server that stops waits. An answer that does not come is
-            // that of a control plane that has ended.
+            // It counts as running until its end is recorded, which a stopping server waits for. A reply is missing
+            // only if the control plane has already stopped.
             answers
                 .into_iter()
                 .for_each(|answer| drop(answer.blocking_recv()));
@@ -143,6 +149,7 @@ impl EgressHost for Host {
         track: (&ParticipantSid, &TrackSid),
         settings: TrackSettings,
     ) {
+        // The plane is gone: the process is stopping.
         let Some(plane) = self.plane.upgrade() else {
             return;
         };

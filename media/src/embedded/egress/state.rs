@@ -1,4 +1,4 @@
-//! The state of a recording or broadcast, and those that ended last.
+//! An egress's state, and the egresses that ended recently.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
 use super::attendance::Attendance;
 
-/// How long an egress takes to become active, and to complete after a stop request.
+/// Time that a simulated egress takes to become active, and to complete after it is stopped.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
-/// Number of ended egresses that are kept; the one that ended first is dropped first.
+/// Maximum number of ended egresses that are kept. The one that ended first is dropped first.
 const ENDED_CAPACITY: usize = 1_000;
 
 /// A recording or broadcast.
@@ -18,9 +18,9 @@ const ENDED_CAPACITY: usize = 1_000;
 pub(in crate::embedded) struct Egress {
     room: NamespacedRoom,
     state: EgressState,
-    /// What it contains; `None` if it is simulated.
+    /// Its inputs; `None` if it is simulated.
     job: Option<Attendance>,
-    /// The next transition by time, and at which monotonic reading it is due. Only a simulated one has any.
+    /// Next timed transition, and the monotonic reading at which it is due. Only for simulated egresses.
     next: Option<(Duration, EgressStatus)>,
 }
 
@@ -47,13 +47,14 @@ impl Egress {
         }
     }
 
-    /// Creates an egress that ffmpeg carries out.
+    /// Creates an egress that runs with ffmpeg.
     pub fn with_job(
         egress_id: EgressId,
         room: NamespacedRoom,
         job: Attendance,
         now: Timestamp,
     ) -> Self {
+        // Its thread's events change its status, so no timer does; the reading does not matter.
         Self {
             job: Some(job),
             next: None,
@@ -61,7 +62,6 @@ impl Egress {
         }
     }
 
-    /// Returns the name of its room.
     pub const fn room(&self) -> &NamespacedRoom {
         &self.room
     }
@@ -71,29 +71,29 @@ impl Egress {
         &self.state
     }
 
-    /// Returns whether ffmpeg carries it out.
+    /// Returns whether it runs with ffmpeg.
     pub const fn has_job(&self) -> bool {
         self.job.is_some()
     }
 
-    /// Returns what it contains; `None` if it is simulated.
+    /// Returns its inputs; `None` if it is simulated.
     pub const fn attendance(&mut self) -> Option<&mut Attendance> {
         self.job.as_mut()
     }
 
-    /// Returns the reading at which the next transition by time is due.
+    /// Returns the reading at which the next timed transition is due.
     pub fn deadline(&self) -> Option<Duration> {
         self.next.map(|(at, _)| at)
     }
 
-    /// Returns the status after the next transition, if that is due.
+    /// Returns the status after the next timed transition, if that is due.
     pub fn due_transition(&self, reading: Duration) -> Option<EgressStatus> {
         self.next
             .filter(|(at, _)| *at <= reading)
             .map(|(_, status)| status)
     }
 
-    /// Changes the status; returns whether the change is allowed.
+    /// Changes the status. Returns false if the transition is not allowed.
     pub fn advance(
         &mut self,
         status: EgressStatus,
@@ -112,7 +112,7 @@ impl Egress {
         true
     }
 
-    /// Returns the final status if the room is closed now: an egress that had started is complete.
+    /// Returns the final status if the room closes now: complete if it had started recording.
     pub fn status_without_room(&self) -> EgressStatus {
         if self.state.status == EgressStatus::Starting {
             EgressStatus::Aborted
@@ -122,11 +122,11 @@ impl Egress {
     }
 }
 
-/// The egresses that ended last.
+/// Egresses that ended recently.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct EndedEgresses {
     egresses: HashMap<EgressId, Egress>,
-    /// Their ids, in the order in which they ended.
+    /// Ids in the order in which the egresses ended.
     order: VecDeque<EgressId>,
 }
 
@@ -135,7 +135,7 @@ impl EndedEgresses {
         self.egresses.get(id)
     }
 
-    /// Adds an egress that has ended, and drops the one that ended first at capacity. Returns the id of that.
+    /// Adds an ended egress. If there are too many, drops the one that ended first and returns its id.
     pub fn push(&mut self, egress: Egress) -> Option<EgressId> {
         let id = egress.state.egress_id.clone();
         self.order.push_back(id.clone());

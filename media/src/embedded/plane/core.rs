@@ -1,8 +1,8 @@
-//! The parts of the plane, and calls on rooms.
+//! A plane's parts, and calls on rooms.
 //!
-//! A call on a room's machine and the sending of its reports happen under the room's lock, so that reports are sent in the order
-//! of the events. Sandbox calls await the answers after the lock is released, since the control plane may call the port while it
-//! handles a report. Calls of the port never await answers: their caller is the actor that has to give them.
+//! A call on a room state and the delivery of its reports happen under the room's lock, so that reports are sent in the
+//! order of events. Sandbox calls await the replies after releasing the lock, since the control plane may call the port
+//! while it handles a report. Port calls never await replies: their caller is the actor that would have to give them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,37 +29,36 @@ use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::{MediaError, Report, ReportAnswer, ReportError, ReportSink};
 use crate::token::TokenSigner;
 
-/// The state that clones share.
+/// State that a plane's clones share.
 pub(in crate::embedded) struct Inner {
-    /// The time that the machines' calls get.
+    /// Time for calls on room states.
     pub clock: Clock,
-    /// Verifies and refreshes the tokens of participants.
+    /// Verifies and refreshes participants' tokens.
     pub signer: Arc<TokenSigner>,
     pub rooms: Arc<Directory>,
     pub common: Arc<Common>,
-    /// The sessions of encoders that speak WHIP.
+    /// Sessions of WHIP encoders.
     pub whip: WhipSessions,
-    /// How often encoders may try stream keys.
+    /// Limits on encoders' attempts with stream keys.
     pub stream_key_rates: StreamKeyRates,
     pub(super) urls: PublishUrls,
     pub(super) sink: Arc<dyn ReportSink>,
-    /// The media workers; without them, no client's media connects.
+    /// The media workers. Without them, no client's media connects.
     pub workers: Option<Workers>,
     pub(super) metrics: Option<RtcMetrics>,
-    /// The egresses that run with ffmpeg; without them, all egresses are simulated.
+    /// Egresses that run with ffmpeg. Without it, all egresses are simulated.
     pub jobs: Option<Jobs>,
-    /// The TURN servers that clients are given.
+    /// TURN servers for clients.
     pub turn: Arc<[TurnServers]>,
-    /// The TURN server in this process, if there is one.
+    /// The embedded TURN server, if it is enabled.
     pub(super) own_turn: Option<OwnTurn>,
-    /// What clients may send.
+    /// Limits on clients' messages.
     pub budgets: Budgets,
     pub faults: Faults,
 }
 
 impl Inner {
-    /// Makes a call on a room, which is opened for it unless it is open, and sends its reports, under the room's lock. Returns
-    /// the room, too.
+    /// Calls a room, which is created if needed, and sends its reports under the room's lock. Returns the room, too.
     pub fn enter<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
@@ -71,7 +70,7 @@ impl Inner {
         })
     }
 
-    /// As [`Inner::enter`], without the room.
+    /// Like [`Inner::enter`], without the room.
     pub fn call<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
@@ -81,7 +80,7 @@ impl Inner {
         (result, answers)
     }
 
-    /// Makes a call on a room that a participant has entered. The call adds nothing to the room, which may be closed.
+    /// Calls a room that a participant has entered. The call must add nothing to the room, which may be closed.
     pub fn call_in<T>(
         self: &Arc<Self>,
         room: &Arc<Room>,
@@ -90,7 +89,7 @@ impl Inner {
         self.run(room, &mut room.lock(), call)
     }
 
-    /// Makes a call of the port on a room. It fails during a simulated outage.
+    /// Calls a room for the port. Fails during a simulated outage.
     pub fn call_by_port<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
@@ -118,18 +117,20 @@ impl Inner {
             .into_iter()
             .map(|report| self.send(report))
             .collect();
+        // The call may have set an earlier deadline, or emptied the room. Both are checked under the same lock.
         self.watch_deadlines(room, state);
         self.rooms.close_if_unused(room, state);
         (result, answers)
     }
 
-    /// Notifies clients and commands media workers. A client is notified before packets that depend on it can arrive.
+    /// Delivers an effect. Clients are notified before packets that depend on the notice can arrive.
     fn carry_out(&self, room: &Room, effect: Effect) {
         match effect {
             Effect::Notify { to, notice } => {
                 room.sessions.send(&to, Input::Notice(notice));
             }
             Effect::Job { egress, effect } => {
+                // Without an engine, all egresses are simulated and have no jobs.
                 if let Some(jobs) = &self.jobs {
                     jobs.carry_out(room, &egress, effect);
                 }
@@ -140,8 +141,9 @@ impl Inner {
         }
     }
 
-    /// Sends a report. The sender of one that is dropped cannot tell that from an accepted one.
+    /// Sends a report. A dropped one looks accepted to its sender.
     fn send(&self, report: Report) -> ReportAnswer {
+        // Simulates a report that was lost on its way, for tests of reconciliation.
         if !self.faults.take_drop() {
             return self.sink.report(report);
         }
@@ -150,9 +152,9 @@ impl Inner {
         answer
     }
 
-    /// Spawns a task that waits for the machine's deadlines, if there is a deadline and no such task.
+    /// Spawns a task that waits for the room's deadlines, if there is a deadline and no such task.
     fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut RoomState) {
-        // The task also ends with the runtime that it was spawned on, and is then replaced.
+        // The task also ends with the runtime that spawned it, and is then replaced.
         let is_watching = state
             .deadline_task
             .as_ref()
@@ -161,9 +163,11 @@ impl Inner {
             return;
         };
         if is_watching {
+            // A later deadline needs no wake-up: the task finds it when the awaited one has passed.
             if state.awaited_deadline.is_some_and(|awaited| next < awaited) {
                 state.earlier_deadline.notify_one();
             }
+        // Outside a runtime no timer can run. The next call within one spawns the task.
         } else if let Ok(runtime) = Handle::try_current() {
             let wake = Arc::clone(&state.earlier_deadline);
             let waiting = wait_for_deadlines(
@@ -177,12 +181,13 @@ impl Inner {
         }
     }
 
-    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    /// Returns the ffmpeg that records and broadcasts, or the reason why it is unusable; `None` if all egresses are
+    /// simulated.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
         self.jobs.as_ref()?.ffmpeg().await
     }
 
-    /// Counts something, if there are metrics.
+    /// Records a value if there are metrics.
     pub fn record(&self, record: impl FnOnce(&RtcMetrics)) {
         if let Some(metrics) = &self.metrics {
             record(metrics);
@@ -190,32 +195,34 @@ impl Inner {
     }
 }
 
-/// Returns the next deadline of a room. If there is none, the calling task has to end.
+/// Returns a room's next deadline. `None` ends the calling task.
 fn next_deadline(room: &Weak<Room>) -> Option<Duration> {
     let room = room.upgrade()?;
     let mut state = room.lock();
     let next = state.machine.next_deadline();
     state.awaited_deadline = next;
+    // Cleared under the lock: a call that sets a deadline right after this one spawns a new task.
     if next.is_none() {
         state.deadline_task = None;
     }
     next
 }
 
-/// Waits for one deadline of a room after another until there is none. `wake` says that there is an earlier one.
+/// Waits for a room's deadlines, one after another, until there is none. `wake` announces an earlier one.
 async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, wake: Arc<Notify>, clock: Clock) {
     while let Some(next) = next_deadline(&room) {
         tokio::select! {
             () = clock.sleep_until_reading(next) => {}
             () = wake.notified() => continue,
         }
+        // Weak references: the task must keep neither a closed room nor a stopped plane.
         if let Some((plane, room)) = plane.upgrade().zip(room.upgrade()) {
             plane.call_in(&room, Machine::tick);
         }
     }
 }
 
-/// Awaits all answers and returns the first error. A report whose answer the sink drops counts as refused.
+/// Awaits all replies and returns the first error. A report whose reply the sink drops counts as refused.
 pub(in crate::embedded) async fn await_answers(
     answers: Vec<ReportAnswer>,
 ) -> Result<(), ReportError> {

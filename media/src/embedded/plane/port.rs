@@ -1,6 +1,6 @@
-//! The calls of the media port on the embedded plane.
+//! The media port's calls on the embedded plane.
 //!
-//! They never await the answers to the reports that they cause: their caller is the actor that has to give them.
+//! They never await replies to the reports that they cause: their caller is the actor that would have to give them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn survey(&self) -> Result<Survey, MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
-        // A room without participants is not live on this plane, so it is not among the empty ones.
+        // A room without participants is not live on this plane, so it is not listed as empty either.
         let mut survey = Survey::default();
         for room in self.0.rooms.all() {
             let state = room.lock();
