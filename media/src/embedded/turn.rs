@@ -1,5 +1,5 @@
-//! TURN servers, which relay the media of clients whose network lets nothing else through: the one in this process, and external ones.
-//! Clients get their urls with credentials that expire, as coturn checks them with `use-auth-secret`.
+//! TURN servers, which relay media for clients whose network permits nothing else: the embedded one, and external ones.
+//! Clients get their URLs with credentials that expire, as coturn verifies them with `use-auth-secret`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,33 +18,33 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-/// TURN servers that share a secret with this server. `Debug` shows no secret.
+/// TURN servers that share a secret with this server. `Debug` does not show the secret.
 #[derive(Debug, Clone)]
 pub struct TurnServers {
-    /// Their urls, such as `turn:turn.example.com:3478?transport=udp`.
+    /// URLs, such as `turn:turn.example.com:3478?transport=udp`.
     pub urls: Vec<String>,
-    /// The shared secret (coturn's `static-auth-secret`).
+    /// Shared secret (coturn's `static-auth-secret`).
     pub secret: Secret,
-    /// How long credentials are valid.
+    /// Validity of credentials.
     pub ttl: Duration,
 }
 
-/// TURN servers with credentials for one participant. `Debug` shows no credential.
+/// TURN servers with one participant's credentials. `Debug` does not show them.
 #[derive(Debug, Clone)]
 pub struct TurnCredentials {
-    /// The urls of the servers, `turn:` or `turns:`.
+    /// URLs with the scheme `turn:` or `turns:`.
     pub urls: Vec<String>,
-    /// The user name.
+    /// User name: expiry time and participant's sid.
     pub username: String,
-    /// The password: an HMAC of the user name under the shared secret.
+    /// Password: HMAC of the user name under the shared secret.
     pub credential: Secret,
 }
 
-/// The TURN server in this process, and its thread for clients by UDP if it has one. It ends when this is dropped.
+/// The embedded TURN server, and its thread for UDP clients if it has one. Dropping it stops the thread.
 pub struct OwnTurn {
-    /// What answers clients, over each transport.
+    /// The server, for clients on every transport.
     pub server: TurnServer,
-    /// The urls that clients are given.
+    /// URLs for clients.
     pub urls: Vec<String>,
     udp: Option<UdpRelay>,
 }
@@ -65,7 +65,7 @@ impl From<TurnCredentials> for IceServer {
 }
 
 impl TurnServers {
-    /// Returns the servers with credentials for a participant.
+    /// Returns the servers with a participant's credentials.
     pub(super) fn for_participant(&self, sid: &ParticipantSid, now: Timestamp) -> TurnCredentials {
         let username = username(sid.as_str(), now.after(self.ttl));
         let credential = password(&self.secret, &username);
@@ -78,7 +78,7 @@ impl TurnServers {
 }
 
 impl OwnTurn {
-    /// A server that relays to these media workers. It has no clients yet.
+    /// Creates a server that relays to these media workers. It has no clients yet.
     pub(super) fn new(
         secret: Secret,
         workers: &Workers,
@@ -100,12 +100,13 @@ impl OwnTurn {
         }
     }
 
-    /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.
+    /// Serves UDP clients at this port on the media workers' addresses; port 0 selects a free one. Returns the port.
     ///
     /// # Errors
-    /// It cannot be bound, or the thread cannot be started.
+    /// If the port cannot be bound, or the thread cannot be started.
     pub fn serve_udp(&mut self, addresses: &[IpAddr], port: u16) -> io::Result<u16> {
         let relay = self.server.serve_udp(addresses, port)?;
+        // With port 0, the system has chosen the port.
         let port = relay.addresses().first().map_or(port, SocketAddr::port);
         self.udp = Some(relay);
         Ok(port)
@@ -116,19 +117,19 @@ impl OwnTurn {
     /// Registers its metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn register_metrics(&self, registry: &Registry) -> Result<(), Error> {
         registry.register(Box::new(TurnCollector::new(self.server.metrics())?))
     }
 }
 
-/// Reads the counters of the server when the metrics are shown.
+/// Reads the server's counters at each scrape.
 struct TurnCollector {
     descriptions: Vec<Desc>,
     metrics: Arc<TurnMetrics>,
 }
 
-/// The metrics with their present values.
+/// The metrics with their current values.
 struct Shown {
     allocations: IntGauge,
     bytes: IntCounterVec,
@@ -163,6 +164,7 @@ impl Shown {
                 &["reason"],
             )?,
         };
+        // New collectors each time: the counters live in the TURN server, so these only carry a snapshot.
         shown
             .allocations
             .set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
@@ -212,7 +214,7 @@ impl Collector for TurnCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // The names and labels were accepted when the metrics were described.
+        // Cannot fail: names and labels were accepted when the metrics were described.
         let Ok(shown) = Shown::new(&self.metrics) else {
             return Vec::new();
         };

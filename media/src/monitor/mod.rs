@@ -1,8 +1,8 @@
-//! Monitoring of any media plane: metrics, a circuit breaker, and the detection of outages and recoveries.
+//! Monitoring of any media plane: metrics, a circuit breaker, and detection of outages and recoveries.
 //!
-//! Calls pass through unchanged, unless a circuit breaker rejects them because the plane keeps failing. A call that
-//! fails starts a health check (both in [`outages`]). While the plane is unreachable the check is repeated, so that the recovery
-//! is detected without any call. Reconciliation then finds what was missed during the outage.
+//! Calls pass through unchanged, unless the circuit breaker rejects them because the plane keeps failing. A failed call
+//! triggers a health check (both in [`outages`]). While the plane is unavailable, the check is repeated, so that a
+//! recovery is detected without any call. Reconciliation then makes up for events missed during the outage.
 
 mod outages;
 
@@ -40,16 +40,16 @@ struct Inner {
     plane: Arc<dyn MediaPlane>,
     clock: Clock,
     metrics: MediaMetrics,
-    /// `None` for a plane in this process, whose calls fail without a delay.
+    /// `None` for a plane in this process, whose calls fail without delay.
     breaker: Option<CircuitBreaker>,
-    /// The result of the last health check.
+    /// Result of the last health check.
     is_unreachable: AtomicBool,
     /// Requests a health check.
     health_check: Notify,
 }
 
 impl MonitoredPlane {
-    /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without a delay.
+    /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without delay.
     pub fn new(
         plane: Arc<dyn MediaPlane>,
         clock: Clock,
@@ -81,6 +81,7 @@ impl MonitoredPlane {
         }
         let result = self.0.measure(name, call).await;
         match (breaker, CallOutcome::from(&result)) {
+            // A refusal proves that the plane works: only missing replies count as failures.
             (None, _) => {}
             (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => {
                 breaker.record_success();
@@ -92,7 +93,8 @@ impl MonitoredPlane {
 }
 
 impl Inner {
-    /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last one.
+    /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last
+    /// one.
     async fn measure<T>(
         &self,
         name: &'static str,
@@ -102,6 +104,7 @@ impl Inner {
         let result = call.await;
         self.metrics
             .record_call(name, CallOutcome::from(&result), started.elapsed());
+        // Also after a refusal: whether it is an outage is for the health check to decide.
         if result.is_err() != self.is_unreachable.load(Ordering::Relaxed) {
             self.health_check.notify_one();
         }
@@ -116,7 +119,7 @@ impl MediaPlane for MonitoredPlane {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        // Passes the circuit breaker, since health checks find out when to close it.
+        // Bypasses the circuit breaker, since health checks decide when it closes.
         self.0.measure("health", self.0.plane.health()).await
     }
 
@@ -292,26 +295,26 @@ impl MediaPlane for MonitoredPlane {
     }
 }
 
-/// Upper bounds of the buckets, in seconds. The highest is the longest timeout, that of starting an egress.
+/// Bucket bounds in seconds. The highest equals the longest timeout, for starting an egress.
 const BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.,
 ];
 
-/// The number of calls by method and outcome, and their duration by method.
+/// Number of calls by method and outcome, and their duration by method.
 #[derive(Clone)]
 pub struct MediaMetrics {
     calls: IntCounterVec,
     seconds: HistogramVec,
 }
 
-/// The outcome of a call. Each outcome is a value of the `outcome` label.
+/// Outcome of a call; each is a value of the `outcome` label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
-    /// The plane did what was requested.
+    /// The plane carried out the call.
     Answered,
-    /// The plane answered with an error.
+    /// The plane replied with an error.
     Refused,
-    /// The plane did not answer.
+    /// The plane did not reply.
     Failed,
 }
 
@@ -342,10 +345,10 @@ impl<T> From<&Result<T, MediaError>> for CallOutcome {
 }
 
 impl MediaMetrics {
-    /// Creates the metrics and registers them.
+    /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let calls = Opts::new(
             "conclave_media_calls_total",
@@ -364,7 +367,7 @@ impl MediaMetrics {
         Ok(metrics)
     }
 
-    /// Records a call that was made, and its duration.
+    /// Records a completed call and its duration.
     pub(crate) fn record_call(&self, call: &str, outcome: CallOutcome, duration: Duration) {
         self.calls.with_label_values(&[call, outcome.label()]).inc();
         self.seconds

@@ -1,7 +1,7 @@
-//! The calls of the sandbox API, by which an HTTP client acts as a participant's client, and simulates failures between the plane and
-//! the control plane.
+//! The sandbox API's calls, by which an HTTP client acts as a participant's client and simulates failures between the
+//! plane and the control plane.
 //!
-//! A call that changes something returns once the control plane has answered the reports that it caused.
+//! A call that changes something returns once the control plane has replied to the resulting reports.
 
 pub(super) mod faults;
 
@@ -31,41 +31,39 @@ use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
 
-/// Why a sandbox call failed.
+/// Reason why a sandbox call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// The token is invalid.
     #[error("{0}")]
     BadToken(TokenError),
-    /// No participant has that sid.
+    /// No participant has this sid.
     #[error("no such participant")]
     NoSuchParticipant,
-    /// The participant publishes no track with that sid.
+    /// The participant publishes no track with this sid.
     #[error("no such track")]
     NoSuchTrack,
-    /// No recording or broadcast has that id.
+    /// No recording or broadcast has this id.
     #[error("no such egress")]
     NoSuchEgress,
-    /// The participant's grants forbid it. Holds the reason.
+    /// Not granted. Holds the reason.
     #[error("{0}")]
     Forbidden(String),
-    /// No ingress endpoint has that stream key, or it has been deleted.
+    /// No ingress endpoint has this stream key, or it was deleted.
     #[error("no such ingress endpoint")]
     NoSuchIngress,
-    /// The room has its maximum of participants.
+    /// The room has its maximum number of participants.
     #[error("the room is full")]
     RoomFull,
-    /// The role has its maximum of participants in this room.
+    /// The role has its maximum number of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
     /// The token comes from a room code, and another participant with its identity is connected.
     #[error("another participant with this identity is connected")]
     IdentityTaken,
-    /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
-    /// The control plane did not accept the report. Except for a join, the change on the media plane is kept, and
-    /// reconciliation adapts the records to it.
+    /// The control plane did not accept the report. Except for a join, the change on the media plane remains, and
+    /// reconciliation adjusts the records.
     #[error("the report was not accepted")]
     Unavailable,
 }
@@ -80,7 +78,7 @@ impl From<MachineError> for SandboxError {
             MachineError::RoomFull => Self::RoomFull,
             MachineError::IdentityTaken => Self::IdentityTaken,
             MachineError::Stopping => Self::Unavailable,
-            // Connecting a second encoder has no effect here, so it is not refused.
+            // A second encoder's connection has no effect here, so it is not refused.
             MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
         }
     }
@@ -91,7 +89,8 @@ impl From<ReportError> for SandboxError {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
-            // This plane admits no other identities, and a join of the sandbox is not asked for beforehand.
+            // `InvalidIdentity` and `RoleRemoved` cannot occur: tokens contain only valid identities, and only a join
+            // request, which the sandbox does not send, is refused for a removed role.
             ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => {
                 Self::Unavailable
             }
@@ -99,7 +98,7 @@ impl From<ReportError> for SandboxError {
     }
 }
 
-/// A join that the control plane has accepted.
+/// A join that the control plane accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinAccepted {
     /// The participant's sid.
@@ -112,25 +111,25 @@ pub struct JoinAccepted {
     pub role: Option<RoleName>,
 }
 
-/// The state of a participant's client.
+/// State of a participant's client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientView {
     /// The participant; its state is `disconnected` after it has left.
     pub participant: Participant,
-    /// Its token, which is refreshed while it is connected.
+    /// Its token, refreshed while it is connected.
     pub token: Secret,
-    /// What it has received, oldest first.
+    /// Received notices, oldest first.
     pub inbox: Vec<InboxEntry>,
-    /// The tracks it may receive.
+    /// Tracks that it may receive.
     pub subscriptions: Vec<TrackSid>,
 }
 
-/// The sandbox API: what an HTTP client does as a participant's client, and the failures that it simulates. Cheap to clone.
+/// The sandbox API: actions of a participant's client, and simulated failures. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox(Arc<Inner>);
 
 impl Sandbox {
-    /// Creates the sandbox API of a plane.
+    /// Creates a plane's sandbox API.
     pub(super) const fn new(inner: Arc<Inner>) -> Self {
         Self(inner)
     }
@@ -138,7 +137,8 @@ impl Sandbox {
     /// Joins a room.
     ///
     /// # Errors
-    /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined then.
+    /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined
+    /// then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self
             .0
@@ -155,7 +155,7 @@ impl Sandbox {
             .0
             .enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
-        // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
+        // Spawned, so that the join is completed or aborted even if the caller disconnects.
         let concluded = tokio::spawn(phases::conclude_uncounted(
             Arc::clone(&self.0),
             entered,
@@ -174,7 +174,7 @@ impl Sandbox {
     /// Publishes a track.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
+    /// `NoSuchParticipant`, `Forbidden`, or the control plane's refusal.
     pub async fn publish(
         &self,
         sid: &ParticipantSid,
@@ -187,7 +187,7 @@ impl Sandbox {
     /// Ends a track.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
+    /// `NoSuchParticipant`, `NoSuchTrack`, or the control plane's refusal.
     pub async fn unpublish(
         &self,
         sid: &ParticipantSid,
@@ -200,7 +200,7 @@ impl Sandbox {
     /// Mutes or unmutes a track as its publisher.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
+    /// `NoSuchParticipant`, `NoSuchTrack`, or the control plane's refusal.
     pub async fn mute(
         &self,
         sid: &ParticipantSid,
@@ -211,7 +211,7 @@ impl Sandbox {
             .await
     }
 
-    /// Sends data to all other participants of the room that may subscribe.
+    /// Sends data to all other participants in the room that may subscribe.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`.
@@ -225,10 +225,10 @@ impl Sandbox {
             .await
     }
 
-    /// Sets the measured bitrate of a participant, in kilobits per second.
+    /// Sets a participant's measured bitrate, in kbit/s.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, or what the control plane answered.
+    /// `NoSuchParticipant`, or the control plane's refusal.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
         self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now))
             .await
@@ -237,7 +237,7 @@ impl Sandbox {
     /// Leaves, or loses the connection.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
+    /// `NoSuchParticipant`, or the control plane's refusal. The participant has left in any case.
     pub async fn leave(
         &self,
         sid: &ParticipantSid,
@@ -247,11 +247,11 @@ impl Sandbox {
             .await
     }
 
-    /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is
-    /// only reported. Urls in the error are redacted, like those in the errors of LiveKit's egress workers.
+    /// Sets the status of a recording or broadcast, and returns its new state. An impossible transition is only
+    /// reported. URLs in the error are redacted, as in errors from LiveKit's egress workers.
     ///
     /// # Errors
-    /// `NoSuchEgress`, or what the control plane answered.
+    /// `NoSuchEgress`, or the control plane's refusal.
     pub async fn set_egress_status(
         &self,
         id: &EgressId,
@@ -272,7 +272,8 @@ impl Sandbox {
         Ok(state)
     }
 
-    /// An encoder connects with a stream key: a participant joins and publishes. Has no effect if the endpoint has an encoder.
+    /// Connects a simulated encoder with a stream key: a participant joins and publishes. Has no effect if the endpoint
+    /// already has an encoder.
     ///
     /// # Errors
     /// `NoSuchIngress`, or the errors of a join.
@@ -285,7 +286,7 @@ impl Sandbox {
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
-                // In a spawned task, as every join.
+                // Spawned, like every join.
                 let connected =
                     tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, answers));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
@@ -293,10 +294,10 @@ impl Sandbox {
         }
     }
 
-    /// An encoder disconnects. Has no effect if none is connected.
+    /// Disconnects an encoder. Has no effect if none is connected.
     ///
     /// # Errors
-    /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
+    /// `NoSuchIngress`, or the control plane's refusal. The encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
         let room = self.0.common.room_of_key(&key)?;
@@ -304,22 +305,24 @@ impl Sandbox {
             .await
     }
 
-    /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
-    /// and what they do is reported.
+    /// Makes all of the control plane's calls fail for a duration; zero ends an outage. Participants stay connected,
+    /// and events are reported.
     pub fn simulate_outage(&self, duration: Duration) {
         self.0.faults.simulate_outage(&self.0.clock, duration);
     }
 
-    /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
+    /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as
+    /// accepted.
     pub fn drop_reports(&self, count: u32) {
         self.0.faults.drop_reports(count);
     }
 
-    /// Returns the state of a participant's client, also for a while after it has left.
+    /// Returns a participant's client state, also for a while after its leave.
     ///
     /// # Errors
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
+        // One call, so that participant and subscriptions come from the same moment.
         let read = |machine: &mut Machine, now| {
             (machine.active_or_left(sid), machine.subscriptions(sid), now)
         };
@@ -350,7 +353,7 @@ impl Sandbox {
             .ok_or(SandboxError::NoSuchParticipant)
     }
 
-    /// Makes a call on the room of a participant and awaits the answers to the reports that it caused.
+    /// Calls a participant's room and awaits the replies to the resulting reports.
     async fn call<T>(
         &self,
         sid: &ParticipantSid,
@@ -366,12 +369,13 @@ impl Sandbox {
     ) -> Result<T, SandboxError> {
         let (result, answers) = self.0.call(room, call);
         let value = result?;
+        // The call has already taken effect. An error only means that the control plane's records lack it.
         await_answers(answers).await?;
         Ok(value)
     }
 }
 
-/// Completes or aborts the join of an encoder, which publishes once it has joined.
+/// Completes or aborts a simulated encoder's join, and publishes its tracks.
 async fn conclude_encoder(
     inner: Arc<Inner>,
     room: Arc<Room>,
