@@ -109,7 +109,7 @@ struct JoinRoomConfig {
     departure_timeout: u32,
 }
 
-/// Signs a token for one API call made at `now`.
+/// Signs a token for one API call at `now`.
 pub(super) fn api_token(
     signer: &TokenSigner,
     grant: &ApiGrant,
@@ -124,8 +124,8 @@ pub(super) fn api_token(
     })
 }
 
-/// Signs a token that joins a room as a hidden participant which neither publishes nor subscribes. If the join opens the
-/// room, LiveKit keeps it open for `empty_seconds` while it is empty.
+/// Signs a token for a hidden participant that neither publishes nor subscribes. If the join opens the room, LiveKit
+/// keeps it open for `empty_seconds` while it is empty.
 pub(super) fn join_token(
     signer: &TokenSigner,
     (room, identity): (&str, &str),
@@ -155,7 +155,7 @@ pub(super) fn join_token(
     })
 }
 
-/// Returns `nbf` and `exp` of a token signed at `now`, in seconds since the epoch.
+/// Returns `nbf` and `exp` for a token signed at `now`, in seconds since the epoch.
 fn validity(now: Timestamp) -> (i64, i64) {
     (now.millis() / 1_000, now.after(LIFETIME).millis() / 1_000)
 }

@@ -138,7 +138,6 @@ pub trait ReportSink: Send + Sync + 'static {
 
 /// Accepts reports for a control plane that starts after the media plane. The control plane owns the media plane; this
 /// holds only a weak reference in the other direction. Clones share it.
-/// not kept. Clones share it.
 #[derive(Clone, Default)]
 pub struct ReportInlet(Arc<OnceLock<Weak<dyn ReportSink>>>);
 

@@ -1,9 +1,9 @@
-//! The requests of egresses: conversion of a plan into LiveKit's call, and recognition of an egress that a start has begun
-//! although its answer was lost.
+//! Egress requests: conversion of a plan into LiveKit's call, and recognition of an egress that was started although
+//! the reply was lost.
 //!
-//! LiveKit gives an egress no name of the client's, but lists each with its request. LiveKit removes secrets from it, so what
-//! is compared is what is recorded, and where it goes: the path of a file behind the directory or the prefix of its storage, urls
-//! without stream keys.
+//! LiveKit cannot give an egress a name chosen by its client, but lists each with its request, from which it removes
+//! secrets. So the comparison uses the recorded subject and the destination: a file's path after its storage's
+//! directory or prefix, and URLs without stream keys.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::livekit::convert::nanos;
 use crate::livekit::twirp::{self, Call};
 use crate::port::MediaError;
 
-/// A storage, from which the storage field of both of LiveKit's file outputs is made.
+/// A storage in the form that both of LiveKit's file outputs need.
 enum Storage {
     Local,
     S3(Box<proto::S3Upload>),
@@ -41,8 +41,8 @@ pub(super) fn start_call(request: &Request) -> Result<Call<proto::EgressInfo>, M
     }
 }
 
-/// Converts a plan. `storage` is that of its destination; without one, files are written to `recordings`, the directory of local
-/// recordings.
+/// Converts a plan. `storage` belongs to its destination; without one, files are written to `recordings`, the directory
+/// of local recordings.
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
@@ -105,7 +105,7 @@ fn outputs(
     }
 }
 
-/// The output of a track egress, which writes the track as it is.
+/// Returns a track egress's output, which contains the track as it is.
 fn direct_file(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -119,7 +119,7 @@ fn direct_file(
         Storage::Gcp(gcp) => Some(direct_file_output::Output::Gcp(gcp)),
         Storage::Azure(azure) => Some(direct_file_output::Output::Azure(azure)),
     };
-    // A manifest would be a second file beside the one that was requested.
+    // A manifest would be a second file next to the requested one.
     proto::DirectFileOutput {
         filepath,
         disable_manifest: true,
@@ -127,7 +127,7 @@ fn direct_file(
     }
 }
 
-/// The output of the other egresses, which encode the file.
+/// Returns the output of the other egresses, which encode the file.
 fn encoded_file(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -149,7 +149,7 @@ fn encoded_file(
     }
 }
 
-/// Returns the full path of a file and the storage that it is written to.
+/// Returns a file's full path and its storage.
 fn file_location(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -158,6 +158,7 @@ fn file_location(
 ) -> (String, Storage) {
     match destination {
         None => {
+            // Local recordings have a directory for each project, so that projects cannot overwrite each other's files.
             let directory = recordings.join(room.split().0.as_str());
             (
                 directory.join(filepath.as_str()).display().to_string(),
@@ -227,14 +228,14 @@ fn azure_upload(azure: &AzureConfig) -> proto::AzureBlobUpload {
     }
 }
 
-/// How far LiveKit's clock may be behind this server's.
+/// Maximum time by which LiveKit's clock may be behind this server's.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
-/// What a listed request records or broadcasts, and where to.
+/// Subject and destination of a listed request.
 struct Outline<'a> {
     subject: Subject<'a>,
     files: Vec<&'a str>,
-    /// The urls without their last segment, which holds the stream key.
+    /// URLs without their last segment, which contains the stream key.
     streams: Vec<&'a str>,
 }
 
@@ -245,8 +246,8 @@ enum Subject<'a> {
     Track(&'a str),
 }
 
-/// Returns whether a listed egress may have been started by this plan at `since` or later. A LiveKit that does not list requests
-/// leaves only the time.
+/// Returns whether a listed egress may have been started by this plan at `since` or later. If LiveKit does not list
+/// requests, only the time decides.
 pub(super) fn is_started_by(
     listed: &proto::EgressInfo,
     plan: &EgressPlan,
@@ -269,6 +270,7 @@ impl Outline<'_> {
             EgressSource::Track(track) => Subject::Track(track.as_str()),
         };
         let goes_there = match &plan.output {
+            // Paths are compared without the storage's directory or prefix.
             EgressOutput::File { filepath, .. } => {
                 self.streams.is_empty()
                     && matches!(self.files[..], [file] if ends_with(file, filepath))
@@ -285,17 +287,18 @@ impl Outline<'_> {
     }
 }
 
-/// Returns whether a path ends with another, behind a directory or a prefix if there is one.
+/// Returns whether a path ends with another, possibly after a directory or prefix.
 fn ends_with(path: &str, end: &FilePath) -> bool {
     path.strip_suffix(end.as_str())
         .is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
+// LiveKit removes stream keys from its lists, so they cannot be compared.
 fn without_key(url: &str) -> &str {
     url.rsplit_once('/').map_or(url, |(base, _)| base)
 }
 
-/// Returns what this server's kinds of requests are compared by; `None` for other kinds.
+/// Returns the compared parts of this server's kinds of requests; `None` for other kinds.
 fn outline(request: &Request) -> Option<Outline<'_>> {
     match request {
         Request::RoomComposite(request) => Some(encoded(
