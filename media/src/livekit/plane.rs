@@ -33,26 +33,26 @@ use crate::port::{
 };
 use crate::token::TokenSigner;
 
-/// How long LiveKit's lists may lack a participant that is connected. Less than the time between two reconciliations, so that
-/// two absences in a row end a session.
+/// Time for which LiveKit's lists may lack a connected participant. Less than the time between two reconciliations, so
+/// that two consecutive absences end a session.
 const ABSENCE_GRACE: Duration = Duration::from_secs(10);
 
-/// The settings of a LiveKit plane.
+/// Settings of a LiveKit plane.
 #[derive(Clone)]
 pub struct LivekitSettings {
-    /// Url of the API, with the scheme `http` or `https`, or the websocket url that clients use.
+    /// The API's URL with the scheme `http` or `https`, or the clients' WebSocket URL.
     pub url: String,
     /// Timeout of a call. Starting an egress has at least 30 seconds.
     pub timeout: Duration,
-    /// The directory of local recordings, as LiveKit's egress workers see it.
+    /// Directory of local recordings, as LiveKit's egress workers see it.
     pub recordings: PathBuf,
-    /// Without a valid lease, every call fails as if LiveKit did not answer.
+    /// Without a valid lease, every call fails as if LiveKit were unavailable.
     pub lease: LeaseCheck,
 }
 
 impl fmt::Debug for LivekitSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may contain a password.
+        // The URL may contain a password.
         f.debug_struct("LivekitSettings")
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
@@ -69,7 +69,7 @@ impl fmt::Debug for LivekitPlane {
     }
 }
 
-/// The parts of the plane, one for each group of calls. Each holds only what its calls need.
+/// The plane's parts, one for each group of calls, with only what these calls need.
 struct Services {
     rooms: Rooms,
     participants: Participants,
@@ -146,8 +146,8 @@ impl Services {
 }
 
 impl LivekitPlane {
-    /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the sink. Makes no
-    /// call yet.
+    /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the
+    /// sink. Makes no call yet.
     #[must_use]
     pub fn new(
         settings: LivekitSettings,
@@ -158,23 +158,23 @@ impl LivekitPlane {
         Self(Arc::new(Services::new(settings, signer, clock, sink)))
     }
 
-    /// Checks LiveKit's configuration: what does not work with it, and which of its settings to change. For that, the check
-    /// opens a room that belongs to no project, and deletes it again.
+    /// Checks LiveKit's configuration. Returns problems with the settings to change. The check opens a room that
+    /// belongs to no project, and deletes it again.
     ///
     /// # Errors
-    /// LiveKit does not answer, or refuses the credentials.
+    /// If LiveKit is unavailable, or rejects the credentials.
     pub async fn check_config(&self) -> Result<ConfigCheck, MediaError> {
         self.0.config.run().await
     }
 
-    /// Verifies the text of a webhook's `Authorization` header. `None` if it is not signed with this server's key; the body
-    /// need not be read then.
+    /// Verifies a webhook's `Authorization` header. `None` if it is not signed with this server's key; then the body
+    /// need not be read.
     #[must_use]
     pub fn verify_webhook(&self, authorization: &str) -> Option<WebhookSignature> {
         self.0.webhooks.verify(authorization)
     }
 
-    /// Handles a webhook with a verified signature; `body` are the bytes as received.
+    /// Handles a webhook with a verified signature; `body` contains the bytes as received.
     pub async fn handle_webhook(
         &self,
         signature: &WebhookSignature,
@@ -196,6 +196,7 @@ impl MediaPlane for LivekitPlane {
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
         let participants = self.0.participants.list_confirmed(room).await?;
+        // An empty list has no ghosts.
         if !participants.is_empty() {
             self.0.ghosts.spawn_if_due(room);
         }
@@ -251,11 +252,13 @@ impl MediaPlane for LivekitPlane {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
         let changed = self.0.moderation.set_role(room, identity, &role).await?;
+        // The new role may receive other roles, and be received by others.
         self.0.subscriptions.spawn_apply(room);
         Ok(changed)
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        // Forgotten first, so that a task that is applying rules finds none and ends.
         self.0.subscriptions.forget(room);
         self.0.ghosts.forget(room);
         self.0.rooms.close(room).await
@@ -333,7 +336,7 @@ impl MediaPlane for LivekitPlane {
         room: &NamespacedRoom,
         mut rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        // LiveKit has no limit of what a participant receives.
+        // LiveKit cannot limit a participant's received bitrate.
         rules.retain(|_, subscribe| subscribe.to_roles.is_some());
         self.0.subscriptions.set_rules(room, rules.into());
         self.0.subscriptions.spawn_apply(room);

@@ -1,5 +1,6 @@
-//! The websocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is complete, so
-//! this module sends and reads nothing after it: it makes the handshake by HTTP and keeps the connection.
+//! The WebSocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is
+//! complete, so this module sends and reads nothing afterwards: it performs the handshake through HTTP and keeps the
+//! connection open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,24 @@ use sha1::{Digest, Sha1};
 
 use super::twirp::{describe_http, http_url};
 
-/// What a server hashes with the key of a handshake (RFC 6455, section 1.3).
+/// String that a server hashes with the handshake's key (RFC 6455, section 1.3).
 const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// An open signal connection. The participant leaves when it is dropped.
+/// An open signal connection. Dropping it makes the participant leave.
 pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not used")] Slot);
 
-/// Why no signal connection could be opened.
+/// Reason why no signal connection could be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ConnectError {
-    /// The server answered the handshake with this HTTP status.
+    /// The server responded to the handshake with this HTTP status.
     #[error("{0} came back for a websocket: check what is in front of LiveKit")]
     Status(u16),
-    /// There was no answer to the handshake. Holds the description for the operator.
+    /// The handshake had no response. Holds the description for the operator.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Joins the room that `token` names, on the server at `url`.
+/// Joins the room in `token` on the server at `url`.
 pub(super) async fn connect(
     url: &str,
     token: Secret,
@@ -42,6 +43,7 @@ pub(super) async fn connect(
 ) -> Result<SignalConnection, ConnectError> {
     let signal_url = signal_url(url);
     let connected =
+        // The HTTP client blocks.
         tokio::task::spawn_blocking(move || connect_blocking(&signal_url, &token, timeout));
     connected
         .await
@@ -71,6 +73,7 @@ fn connect_blocking(
         .headers()
         .get("Sec-WebSocket-Accept")
         .map(HeaderValue::as_bytes);
+    // The hash proves that the server speaks WebSocket and did not merely echo the status (RFC 6455, section 4.1).
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS if accepted == Some(accept(&key).as_bytes()) => {
             Ok(SignalConnection(slot))
@@ -82,7 +85,7 @@ fn connect_blocking(
     }
 }
 
-/// Returns how a server answers this key.
+/// Returns a server's accept value for this key.
 fn accept(key: &str) -> String {
     BASE64_STANDARD.encode(
         Sha1::new()
@@ -92,16 +95,16 @@ fn accept(key: &str) -> String {
     )
 }
 
-/// Returns the url of the websocket on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
+/// Returns the WebSocket's URL on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
 /// supports protocol 9.
 fn signal_url(url: &str) -> String {
     format!("{}/rtc?protocol=9&auto_subscribe=0", http_url(url))
 }
 
-/// Where a connection is put that its client drops: after a response that switches protocols, it is open and not used.
+/// Receives a connection that its HTTP client drops: after a response that switches protocols, it is open and unused.
 type Slot = Arc<Mutex<Option<Box<dyn Transport>>>>;
 
-/// Gives the connections of a client to a slot.
+/// Puts an HTTP client's connections into a slot.
 #[derive(Debug)]
 struct Keeper(Slot);
 
@@ -120,7 +123,7 @@ impl Connector<Box<dyn Transport>> for Keeper {
     }
 }
 
-/// A connection that goes to the slot when it is dropped.
+/// A connection that moves into the slot when it is dropped.
 #[derive(Debug)]
 struct Kept {
     transport: Box<dyn Transport>,
@@ -129,6 +132,7 @@ struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        // A closed transport takes its place, since `drop` cannot move a field out.
         let transport = std::mem::replace(&mut self.transport, Box::new(()));
         *self.slot.lock() = Some(transport);
     }

@@ -1,9 +1,9 @@
 //! Conversion of webhook events into reports, and the order in which these are sent.
 //!
-//! LiveKit sends events in order, but repeats an event that was not accepted, so later events of the same participant can
-//! overtake its join. The control plane ignores a track or a leave of a participant without a session. So these reports are
-//! kept, and sent again after the join: the track would otherwise be missing, and the participant count as connected, until
-//! reconciliation. The control plane records each of them once, however often it is sent.
+//! LiveKit sends events in order, but repeats an event that was not accepted, so later events of the same participant
+//! can overtake its join. The control plane ignores a track or a leave of a participant without a session. So these
+//! reports are kept, and sent again after the join. Otherwise, until reconciliation, the track would be missing and the
+//! participant would count as connected. The control plane records each of them once, however often it is sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,24 +18,26 @@ use super::wire::WebhookEvent;
 use crate::livekit::convert;
 use crate::port::{MediaEvent, Report};
 
-/// From the begin of a second to its last millisecond.
+/// From a second's start to its last millisecond.
 const LAST_MILLISECOND: Duration = Duration::from_millis(999);
 
-/// A signed event that lacks the participant or track that it is about.
+/// A signed event that lacks its participant or track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IncompleteEvent;
 
-/// Returns the reports of an event, in the order in which they have to be recorded. There are none if the room is not owned
-/// by this server, or if the event needs no record: Conclave's own timers open and end rooms. Of a participant with an invalid
-/// identity only the join is reported. `now` replaces times that the event lacks.
+/// Returns an event's reports, in the order in which they must be recorded. There are none if the room is not owned by
+/// this server, or if the event needs no record: Conclave's own timers open and end rooms. For a participant with an
+/// invalid identity, only the join is reported. `now` replaces times that the event lacks.
 pub(super) fn from_event(
     event: &WebhookEvent,
     now: Timestamp,
 ) -> Result<Vec<Report>, IncompleteEvent> {
+    // Room names of other users of this LiveKit do not parse.
     let Ok(room) = event.room().parse::<NamespacedRoom>() else {
         return Ok(Vec::new());
     };
     let at = occurred_at(event.created_at(), now);
+    // Without a valid identity there is no session that a later event could belong to.
     if convert::is_invalid_identity(event.identity()) {
         let joined = (event.name() == "participant_joined").then_some(MediaEvent::InvalidIdentity);
         return Ok(joined
@@ -77,8 +79,8 @@ pub(super) fn from_event(
         .collect())
 }
 
-/// Returns when an event occurred that LiveKit queued in the given second and that has arrived now. Without the
-/// milliseconds, a track would be published, or a participant leave, before the join, which has a time in milliseconds.
+/// Returns the time of an event that LiveKit queued in the given second and that has arrived now. Without the
+/// milliseconds, a track's publication or a participant's leave would precede the join, whose time has milliseconds.
 fn occurred_at(created_at_second: i64, now: Timestamp) -> Timestamp {
     let first = Timestamp::from_millis(created_at_second.saturating_mul(1_000));
     if created_at_second > 0 {
@@ -88,7 +90,7 @@ fn occurred_at(created_at_second: i64, now: Timestamp) -> Timestamp {
     }
 }
 
-/// A join, and the tracks that the participant had published when the event was queued.
+/// Returns the reports of a join and of the tracks that the participant had published when the event was queued.
 fn joined(
     event: &WebhookEvent,
     room: &NamespacedRoom,
@@ -126,9 +128,9 @@ fn left(event: &WebhookEvent) -> Result<MediaEvent, IncompleteEvent> {
     })
 }
 
-/// A connection that ended before it was active. Reconciliation may have found the participant in the meantime, so both
-/// events are reported: a leave, which is recorded if there is a session, and an aborted join, which is recorded if there
-/// is none.
+/// Returns the reports of a connection that ended before it was active. Reconciliation may have found the participant
+/// in the meantime, so both events are reported: a leave, which is recorded if there is a session, and an aborted join,
+/// which is recorded if there is none.
 fn connection_aborted(event: &WebhookEvent) -> Result<Vec<MediaEvent>, IncompleteEvent> {
     let participant = participant(&event.participant())?;
     let left = MediaEvent::ParticipantLeft {
@@ -164,7 +166,7 @@ fn publish_limit(event: &WebhookEvent, exceeded: bool) -> Result<MediaEvent, Inc
     })
 }
 
-/// An egress; nothing if it has no id, because LiveKit could not start it.
+/// Returns an egress's report; none if it has no id, because LiveKit could not start it.
 fn egress(event: &WebhookEvent, now: Timestamp) -> Vec<MediaEvent> {
     convert::egress(&event.egress(), now)
         .into_iter()
@@ -179,7 +181,7 @@ fn ingress(event: &WebhookEvent) -> Vec<MediaEvent> {
         .collect()
 }
 
-/// The participant of an event. Track events contain only sid and identity; the role is then read from the records.
+/// Returns an event's participant. Track events contain only sid and identity; the role is then read from the records.
 fn participant(info: &proto::ParticipantInfo) -> Result<ParticipantRef, IncompleteEvent> {
     convert::participant(info)
         .as_ref()
@@ -199,7 +201,7 @@ const fn departure(reason: Reason) -> Departure {
         | Reason::RoomClosed
         | Reason::UserUnavailable
         | Reason::UserRejected => Departure::Left,
-        // A server that shuts down interrupts its connections, as a restart of the embedded plane does.
+        // A server's shutdown interrupts connections, as a restart of the embedded plane does.
         Reason::ServerShutdown
         | Reason::StateMismatch
         | Reason::JoinFailure
@@ -211,14 +213,14 @@ const fn departure(reason: Reason) -> Departure {
     }
 }
 
-/// Number of reports of each kind that are kept. LiveKit repeats a join for half a minute or not at all.
+/// Maximum number of kept reports per kind. LiveKit repeats a join within half a minute or not at all.
 const MAX_KEPT_REPORTS: usize = 1_000;
 
-/// The latest publications, ends of tracks, and leaves.
+/// Recent publications, ends of tracks, and leaves.
 #[derive(Debug, Default)]
 pub(super) struct OutOfOrderEvents(Mutex<RecentReports>);
 
-/// A queue for each kind, in the order in which the kinds have to be recorded.
+/// A queue for each kind, in the order in which the kinds must be recorded.
 #[derive(Debug, Default)]
 struct RecentReports {
     published: ReportQueue,
@@ -231,14 +233,14 @@ struct RecentReports {
 struct ReportQueue(VecDeque<((ParticipantSid, Option<TrackSid>), Report)>);
 
 impl OutOfOrderEvents {
-    /// Sends the reports of one event by `send`, and after a join also the reports that arrived before it. The reports of
+    /// Sends an event's reports through `send`, and after a join also the reports that arrived before it. Reports of
     /// concurrent events are not interleaved.
     pub fn send_in_order<T>(&self, reports: Vec<Report>, send: impl FnMut(Report) -> T) -> Vec<T> {
         let mut recent = self.0.lock();
         let mut overdue = Vec::new();
         for report in &reports {
             match &report.event {
-                // The reports stay in their queues: the join may not be accepted, and be repeated.
+                // The reports stay in their queues: the join may be refused, and repeated.
                 MediaEvent::ParticipantJoined(participant) => {
                     overdue.extend(recent.of(&participant.sid));
                 }
@@ -268,7 +270,7 @@ impl RecentReports {
         }
     }
 
-    /// Returns the reports of a participant, in the order in which they have to be recorded.
+    /// Returns a participant's reports, in the order in which they must be recorded.
     fn of(&self, sid: &ParticipantSid) -> Vec<Report> {
         let queues = [&self.published, &self.unpublished, &self.left];
         let reports = queues
@@ -280,7 +282,7 @@ impl RecentReports {
 }
 
 impl ReportQueue {
-    /// Adds a report in place of an earlier one with the same key, and removes the oldest at capacity.
+    /// Adds a report in place of an earlier one with the same key, and removes the oldest if there are too many.
     fn push(&mut self, key: (ParticipantSid, Option<TrackSid>), report: &Report) {
         self.0.retain(|(kept, _)| *kept != key);
         self.0.push_back((key, report.clone()));
