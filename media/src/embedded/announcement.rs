@@ -230,7 +230,7 @@ fn sorted_layers(layers: &[VideoLayer]) -> Vec<VideoLayer> {
     layers
 }
 
-/// Returns whether a client names codecs for a video track, none of which it may use.
+/// Returns whether a client names codecs for a video track, but none that it may use.
 pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -> bool {
     let is_forwarded = |name: &str| {
         let codec = Codec::from_mime_type(name).filter(|codec| allowed.contains(codec));

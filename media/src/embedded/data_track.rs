@@ -1,4 +1,4 @@
-//! A client's data tracks: those that it publishes, and the handles that identify those that it receives.
+//! A client's data tracks: its published ones, and handles for its received ones.
 //!
 //! In records, reports and lists they are tracks with the kind `data`, and rules for tracks apply to them.
 

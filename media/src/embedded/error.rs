@@ -13,7 +13,7 @@ pub enum MachineError {
     #[error("{0}")]
     Forbidden(&'static str),
     /// The participant has the maximum number of tracks.
-    #[error("the participant has as many tracks as one may have")]
+    #[error("the participant has the maximum number of tracks")]
     TooManyTracks,
     /// The server is stopping and admits no participants.
     #[error("the server is stopping")]

@@ -44,14 +44,14 @@ pub struct OwnMetadata {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OwnMetadataError {
     /// The role does not permit own metadata.
-    #[error("the token does not permit metadata or attributes of one's own")]
+    #[error("the token does not permit changes of the participant's own metadata")]
     NotPermitted,
     /// Only the server may set attributes with this prefix.
-    #[error("attributes whose names begin with svc. are the server's")]
+    #[error("attributes with the prefix svc. are reserved for the server")]
     Reserved,
     /// A text is too long.
     #[error(
-        "a name may have {MAX_NAME} bytes, metadata {MAX_METADATA}, all attributes {MAX_ATTRIBUTES}"
+        "at most {MAX_NAME} bytes are allowed for the name, {MAX_METADATA} for metadata and {MAX_ATTRIBUTES} for all attributes"
     )]
     TooLong,
     /// The participant is gone.

@@ -161,7 +161,7 @@ impl ConfigChecker {
             Ok(_connection) => self.check_unmute(room, check).await,
             Err(error) => {
                 check.unknown.push(format!(
-                    "whether clients can join and be unmuted was not found out: {error}"
+                    "could not check whether clients can join and be unmuted: {error}"
                 ));
             }
         }
@@ -189,7 +189,7 @@ impl ConfigChecker {
             .await
             .map_err(|error| error.to_string())?;
         check.add_problem(
-            "nobody can join: set room.auto_create to true in LiveKit's configuration",
+            "participants cannot join: set room.auto_create to true in LiveKit's configuration",
             true,
         );
         Ok(connection)
@@ -211,7 +211,7 @@ impl ConfigChecker {
             }
             Err(error) => {
                 check.unknown.push(format!(
-                    "whether a server may unmute was not found out: {error}"
+                    "could not check whether a server may unmute: {error}"
                 ));
             }
         }

@@ -93,7 +93,7 @@ pub(super) fn egress(
 ) -> Option<(NamespacedRoom, EgressState)> {
     let error = match (info.error.as_str(), info.error_code) {
         ("", 0) => None,
-        ("", code) => Some(format!("LiveKit gave error code {code}")),
+        ("", code) => Some(format!("LiveKit reported error code {code}")),
         // The text may quote a broadcast's URL with its stream key.
         (text, _) => Some(sanitized(text)),
     };

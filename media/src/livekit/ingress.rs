@@ -34,12 +34,12 @@ impl IngressEndpoints {
             .await?;
         let ingress_id: Result<IngressId, _> = created.ingress_id.parse();
         let ingress_id = ingress_id.map_err(|_| {
-            MediaError::Unavailable("LiveKit made an ingress that has no id".into())
+            MediaError::Unavailable("LiveKit created an ingress without an id".into())
         })?;
         // Encoders cannot use an endpoint without a URL, so it must not remain.
         if created.url.is_empty() {
             self.delete(&ingress_id).await?;
-            let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
+            let missing = "LiveKit returned no publish URL: set ingress.rtmp_base_url and \
                            ingress.whip_base_url in its configuration";
             return Err(MediaError::Refused(missing.into()));
         }

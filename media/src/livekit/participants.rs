@@ -72,7 +72,7 @@ impl Participants {
             && self.rooms.is_occupied(room).await?
             && self.rooms.count_participants(room).await? > 0
         {
-            let problem = "LiveKit lists no participant of a room in which it counts some; it will be asked again";
+            let problem = "LiveKit lists no participants in a room for which it counts some; the call will be repeated";
             return Err(MediaError::Refused(problem.into()));
         }
         self.spawn_remove_invalid(room, &listed);
@@ -95,12 +95,12 @@ impl Participants {
     /// counted, and no request could name it. If this fails, reconciliation repeats it.
     pub async fn remove_invalid(&self, room: &NamespacedRoom, identity: &str) {
         let shown = sanitized(identity);
-        log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed is removed");
+        log::warn!(room = room.as_str(), identity = shown.as_str(); "removing a participant with an identity that the API does not allow");
         let request = selector(room, identity);
         if let Err(error) = self.client.call(twirp::remove_participant(&request)).await
             && !error.is_not_found()
         {
-            log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed was not removed: {error}");
+            log::warn!(room = room.as_str(), identity = shown.as_str(); "could not remove a participant with an identity that the API does not allow: {error}");
         }
     }
 
@@ -369,7 +369,7 @@ impl Moderation {
                 current.permission.unwrap_or_default(),
                 &grants,
             )),
-            // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
+            // LiveKit removes an attribute whose value is empty, and keeps attributes that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),
                 (MAX_KBPS_ATTRIBUTE.to_owned(), max_kbps),

@@ -113,8 +113,7 @@ impl Rooms {
     /// a closed room for the time in LiveKit's own configuration.
     pub async fn count_participants(&self, room: &NamespacedRoom) -> Result<usize, CallError> {
         // `CreateRoom` is the only call that the node itself handles without a change. A request without settings does
-        // not overwrite those in the store either.
-        // not overwrite those in the store either.
+        // not overwrite the room's settings in the store either.
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
             ..Default::default()

@@ -28,7 +28,7 @@ pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ConnectError {
     /// The server responded to the handshake with this HTTP status.
-    #[error("{0} came back for a websocket: check what is in front of LiveKit")]
+    #[error("the response to a WebSocket handshake was {0}: check the proxy in front of LiveKit")]
     Status(u16),
     /// The handshake had no response. Holds the description for the operator.
     #[error("{0}")]
@@ -79,7 +79,7 @@ fn connect_blocking(
             Ok(SignalConnection(slot))
         }
         StatusCode::SWITCHING_PROTOCOLS => Err(ConnectError::Failed(
-            "what answers at media.url speaks no websocket".into(),
+            "the server at media.url does not speak WebSocket".into(),
         )),
         status => Err(ConnectError::Status(status.as_u16())),
     }
@@ -235,7 +235,7 @@ mod tests {
                          Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         let (connected, _) = answered(other_key);
         assert!(
-            matches!(connected, Err(ConnectError::Failed(text)) if text.contains("speaks no websocket"))
+            matches!(connected, Err(ConnectError::Failed(text)) if text.contains("does not speak WebSocket"))
         );
         let (connected, _) = answered("HTTP/1.1 404 Not Found\r\nContent-Length: 0");
         assert!(matches!(connected, Err(ConnectError::Status(404))));

@@ -96,7 +96,7 @@ impl TwirpClient {
         let request = request.map_err(|error| unavailable(&error.into(), timeout))?;
         let body = self.post(request, timeout).await?;
         R::decode(body.as_slice()).map_err(|_| {
-            CallError::Unavailable("LiveKit's answer does not read: check its version".into())
+            CallError::Unavailable("LiveKit's response is unreadable: check its version".into())
         })
     }
 
@@ -109,7 +109,7 @@ impl TwirpClient {
         let permit = tokio::time::timeout(timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(CallError::Unavailable(format!(
-                "{MAX_CONCURRENT_CALLS} calls to LiveKit are under way and none ends"
+                "{MAX_CONCURRENT_CALLS} calls to LiveKit are in progress, and none completes"
             )));
         };
         let (client, lease) = (self.client.clone(), self.lease.clone());
@@ -119,7 +119,7 @@ impl TwirpClient {
             // Checked right before the call: another server may be active by now, and its changes must not be undone.
             if !lease.is_valid() {
                 return Err(CallError::Unavailable(
-                    "LiveKit is not called: the lease of this server is not confirmed".into(),
+                    "LiveKit was not called: this server's lease is not confirmed".into(),
                 ));
             }
             send(&client, request, timeout)
@@ -147,7 +147,7 @@ fn send(
     match parts.status.as_u16() {
         200 if is_protobuf => Ok(body),
         200 => Err(CallError::Unavailable(
-            "what answers at media.url is not LiveKit's API".into(),
+            "the server at media.url is not LiveKit's API".into(),
         )),
         status => Err(CallError::from_response(status, &body)),
     }
@@ -242,7 +242,7 @@ pub(super) enum CallError {
     /// LiveKit responded with a Twirp error.
     #[error("{}", .0.advice())]
     Refused(TwirpError),
-    /// There was no response, or one that is not from LiveKit's API.
+    /// There was no response, or not from LiveKit's API.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -273,7 +273,7 @@ impl CallError {
             // Without the body: a proxy's error page adds nothing to its status.
             _ => {
                 format!(
-                    "the server answered {status} and no LiveKit error: check media.url and what is in front of it"
+                    "the server answered {status} without a LiveKit error: check media.url and the proxy in front of it"
                 )
             }
         })
@@ -355,7 +355,7 @@ impl TwirpError {
                 format!("LiveKit refused the credentials ({message}): check media.api_key and media.api_secret")
             }
             ("failed_precondition", message) if message.contains("remote unmute") => {
-                "LiveKit does not let a server unmute: set room.enable_remote_unmute to true in its configuration"
+                "LiveKit does not permit a server to unmute: set room.enable_remote_unmute to true in its configuration"
                     .into()
             }
             (_, message) if message.contains("not connected") => {
@@ -407,17 +407,19 @@ pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
         RequestFailure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
         RequestFailure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
         RequestFailure::UnknownIssuer => {
-            "LiveKit's certificate is of an issuer that is not trusted: name its authority in SSL_CERT_FILE"
+            "LiveKit's certificate has an untrusted issuer: name its authority in SSL_CERT_FILE"
         }
-        RequestFailure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
+        RequestFailure::NameNotResolved => {
+            "LiveKit's host name cannot be resolved: check media.url"
+        }
         RequestFailure::Refused => {
             "LiveKit refuses connections: is it running, and is media.url right?"
         }
         RequestFailure::Unreachable => "LiveKit's address is not reachable: check media.url",
-        RequestFailure::Closed => "the connection to LiveKit was closed before an answer",
+        RequestFailure::Closed => "the connection to LiveKit was closed before a response",
         RequestFailure::ConnectionFailed => "the connection to LiveKit failed",
-        RequestFailure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
-        RequestFailure::LargeBody => "LiveKit's answer is too large",
+        RequestFailure::NotHttp => "the server at media.url does not speak HTTP",
+        RequestFailure::LargeBody => "LiveKit's response is too large",
         RequestFailure::AddressBlocked | RequestFailure::LargeHead | RequestFailure::NotSent => {
             "the call to LiveKit could not be made: check media.url"
         }

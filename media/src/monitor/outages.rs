@@ -85,7 +85,7 @@ impl CircuitBreaker {
             State::Closed { .. } => {
                 let CircuitSettings { failures, open } = self.settings;
                 log::warn!(
-                    "the media plane did not answer {failures} calls in a row; calls are rejected for {open:?}"
+                    "the media plane did not reply to {failures} consecutive calls; calls are rejected for {open:?}"
                 );
                 self.open_from(now)
             }

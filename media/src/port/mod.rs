@@ -278,9 +278,7 @@ pub enum MediaError {
     #[error("the room has no such track")]
     NoSuchTrack,
     /// All tracks to record are encrypted end to end.
-    #[error(
-        "the server cannot decrypt what is encrypted end to end, so there is nothing to record"
-    )]
+    #[error("all of the tracks are encrypted end to end, which the server cannot decrypt")]
     Encrypted {
         /// The request's field that selects the tracks.
         field: &'static str,
@@ -290,14 +288,14 @@ pub enum MediaError {
     InvalidFilepath(String),
     /// The plane runs its maximum number of recordings and broadcasts.
     #[error(
-        "as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}"
+        "this server runs its maximum number of recordings and broadcasts; retry after {retry_after:?}"
     )]
     Busy {
         /// Time after which a retry makes sense.
         retry_after: Duration,
     },
     /// The circuit breaker rejected the call, because earlier calls had no reply.
-    #[error("the media plane does not answer, and will be asked again in {retry_after:?}")]
+    #[error("the media plane is unavailable; calls are rejected for {retry_after:?}")]
     CircuitOpen {
         /// Time for which calls are still rejected.
         retry_after: Duration,

@@ -110,13 +110,13 @@ pub enum ReportError {
     #[error("the room has ended")]
     RoomEnded,
     /// The room has no record. It may belong to another server that uses the same media plane.
-    #[error("the room is in no record")]
+    #[error("the room has no record")]
     UnknownRoom,
     /// The participant's role has its maximum number of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
     /// The room's template no longer has the participant's role.
-    #[error("the room has no such role any more")]
+    #[error("the room no longer has this role")]
     RoleRemoved,
     /// The participant's identity does not match the API's pattern.
     #[error("the API does not allow the identity")]

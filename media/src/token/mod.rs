@@ -47,7 +47,7 @@ pub struct TokenRequest {
     pub name: String,
     /// The participant's metadata; empty if there is none.
     pub metadata: String,
-    /// The participant's attributes, without those that the server sets.
+    /// The participant's attributes, except the server's own.
     pub attributes: BTreeMap<String, String>,
     /// The role to join with.
     pub role: Option<RoleName>,

@@ -1,4 +1,4 @@
-//! The LiveKit plane against a double of LiveKit: its calls, the peculiarities of LiveKit's API, and failures.
+//! The LiveKit plane against a fake LiveKit: its calls, peculiarities of LiveKit's API, and failures.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn alice() -> Identity {
     "alice".parse().unwrap()
 }
 
-/// A plane, the double that it calls, and the reports that it sent.
+/// A plane, the fake LiveKit that it calls, and the reports that it sent.
 struct TestPlane {
     double: Double,
     plane: LivekitPlane,
@@ -80,7 +80,7 @@ impl TestPlane {
     }
 }
 
-/// Creates a plane whose reports nothing takes.
+/// Creates a plane whose reports are not received.
 fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
     plane_at(
         url,
@@ -112,7 +112,7 @@ fn settings(url: &str, timeout: Duration) -> LivekitSettings {
     }
 }
 
-/// Accepts all reports, or answers with the errors that were set.
+/// Accepts all reports, or replies with the errors that were set.
 #[derive(Default)]
 struct RecordingSink {
     reports: Mutex<Vec<Report>>,
@@ -159,7 +159,7 @@ fn message(error: MediaError) -> String {
     }
 }
 
-/// Waits until a condition holds that a spawned task establishes.
+/// Waits for a condition that a spawned task establishes.
 async fn eventually(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {

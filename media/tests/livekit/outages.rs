@@ -47,7 +47,7 @@ async fn the_error_names_the_fault() {
         ),
         (Fault::Twirp(404, "bad_route", "no handler"), "version"),
         (Fault::Slow(Duration::from_secs(2)), "300ms"),
-        (Fault::Dropped, "closed before an answer"),
+        (Fault::Dropped, "closed before a response"),
     ] {
         let error = error_of(fault.clone()).await;
         assert!(error.contains(expected), "{fault:?}: {error}");

@@ -105,12 +105,12 @@ pub(in crate::embedded) async fn end_all(plane: &Arc<Inner>) {
     if running.is_empty() {
         return;
     }
-    log::info!(count = running.len(); "the recordings and broadcasts that run are ended");
+    log::info!(count = running.len(); "stopping the running recordings and broadcasts");
     for (id, room) in running {
         plane.call(&room, |machine, now| machine.stop_egress(&id, now));
     }
     if timeout(limit + REPORTING, jobs.all_ended()).await.is_err() {
-        log::warn!("some recordings or broadcasts have not ended in time (egress.stop_timeout)");
+        log::warn!("some recordings or broadcasts did not stop in time (egress.stop_timeout)");
     }
 }
 

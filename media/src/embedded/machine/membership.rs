@@ -374,8 +374,8 @@ impl Machine {
         })
     }
 
-    /// Disconnects an encoder that has been silent for too long, in favour of a new one with the same stream key. Has
-    /// no effect on other participants.
+    /// Disconnects an encoder after a long silence, in favour of a new one with the same stream key. Has no effect on
+    /// other participants.
     pub fn give_way(&mut self, sid: &ParticipantSid, now: Timestamp) {
         if self.endpoints.is_encoder(sid) {
             self.disconnect(sid, Departure::Lost, DisconnectCause::Replaced, now);

@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(sent.len(), MOST_WAITING + 1);
     }
 
-    /// What happens to a participant, or to time.
+    /// Step of a property test.
     #[derive(Debug, Clone)]
     enum Step {
         /// It changes, or comes.
@@ -436,7 +436,7 @@ mod tests {
                 prop_assert!(info.version >= *last, "{info:?} after {last}");
                 *last = info.version;
                 if info.state() == State::Disconnected {
-                    // Whoever has the identity is gone for the client.
+                    // Clients identify participants by identity here, whichever join it belongs to.
                     let known = self.known.remove(&info.identity);
                     prop_assert!(
                         known.is_none_or(|(sid, _)| sid == info.sid),

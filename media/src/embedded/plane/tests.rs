@@ -1,4 +1,4 @@
-//! Rooms of a plane beside each other.
+//! Independence of a plane's rooms.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -18,7 +18,7 @@ use crate::embedded::machine::tests::{NOW, claims};
 use crate::embedded::room::Room;
 use crate::port::{IngressRequest, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError};
 
-/// Finds what hangs.
+/// Bounds waits, to find hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A control plane that accepts everything.
@@ -32,7 +32,7 @@ impl ReportSink for Accept {
     }
 }
 
-/// A control plane that accepts nothing before it is told to.
+/// A control plane that accepts nothing until it is released.
 #[derive(Default)]
 struct Hold(parking_lot::Mutex<Vec<oneshot::Sender<Result<(), ReportError>>>>);
 
@@ -68,7 +68,7 @@ fn room(name: &str) -> NamespacedRoom {
     format!("prj_0123456789ab.{name}").parse().unwrap()
 }
 
-/// Joins a participant of the sandbox. Returns its room and its sid.
+/// Joins a sandbox participant. Returns its room and its sid.
 fn join(
     plane: &EmbeddedPlane,
     name: &NamespacedRoom,
@@ -84,7 +84,7 @@ fn join(
     (room, sid)
 }
 
-/// Uses a room in all ways, also those that open and close it.
+/// Uses a room in all ways, including opening and closing it.
 async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
     let (_, sid) = join(plane, name, "alice");
     assert_eq!(plane.participants(name).await.unwrap().len(), 1);
@@ -143,7 +143,7 @@ fn an_operation_on_one_room_does_not_wait_for_another() {
     let plane = plane();
     let (held, _) = join(&plane, &room("held"), "alice");
     let (used, done) = mpsc::channel();
-    // As long as the other operations take, and longer.
+    // Locked for longer than all operations on the other room take.
     let guard = held.lock();
     thread::spawn({
         let plane = plane.clone();
@@ -168,7 +168,7 @@ fn a_join_that_meets_the_close_of_its_room_is_in_a_new_one() {
         let (plane, name) = (plane.clone(), name.clone());
         move || join(&plane, &name, "bob")
     });
-    // Once it has found the room, as the directory and this test have, it waits for it.
+    // Once the thread has found the room, which the directory and this test have, too, it waits for the lock.
     let deadline = Instant::now() + WAIT_LIMIT;
     while Arc::strong_count(&closing) <= 2 {
         assert!(Instant::now() < deadline);
@@ -251,7 +251,7 @@ async fn an_earlier_deadline_than_the_one_that_is_awaited_is_not_missed() {
         sid
     });
     tokio::task::yield_now().await;
-    // It has less time than before to connect its media.
+    // Shortens the time to connect its media.
     plane
         .inner()
         .call_in(&room, |machine, _| machine.signal_lost(&sid));

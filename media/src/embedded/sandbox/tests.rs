@@ -14,7 +14,7 @@ use crate::token::{Grants, TokenRequest, TokenSigner};
 
 type Answer = oneshot::Sender<Result<(), ReportError>>;
 
-/// A control plane that accepts all reports, unless it has errors to answer with or holds its answers back.
+/// A control plane that accepts all reports, unless it has queued errors or withholds its replies.
 #[derive(Default)]
 struct FakeSink {
     reports: Mutex<Vec<Report>>,

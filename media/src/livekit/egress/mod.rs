@@ -71,7 +71,7 @@ impl Egresses {
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
             .ok_or_else(|| {
-                MediaError::Unavailable("LiveKit started an egress that has no id".into())
+                MediaError::Unavailable("LiveKit started an egress without an id".into())
             })
     }
 
@@ -140,7 +140,7 @@ impl Egresses {
                 match self.workers.verify(room, known).await? {
                     verified if verified.status.is_final() => Ok(Some(verified)),
                     _ => Err(MediaError::Refused(
-                        "the egress worker of this job does not answer LiveKit".into(),
+                        "this egress's worker does not respond to LiveKit".into(),
                     )),
                 }
             }
@@ -199,7 +199,7 @@ fn start_error(error: CallError) -> MediaError {
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Error of an egress whose worker died.
 const WORKER_DIED: &str =
-    "the egress worker died: no recorder of this job is in the room, and none answers LiveKit";
+    "the egress worker died: it is not in the room and does not respond to LiveKit";
 
 /// Verifies that egresses still have a worker.
 #[derive(Debug, Clone)]

@@ -68,7 +68,7 @@ impl GhostParticipants {
         }
     }
 
-    /// Adds a search's ghosts, and removes those that LiveKit no longer lists.
+    /// Adds a search's ghosts, and removes ghosts that LiveKit no longer lists.
     pub fn record(
         &self,
         room: &NamespacedRoom,

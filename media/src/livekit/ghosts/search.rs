@@ -72,7 +72,7 @@ impl GhostSearch {
         // The node counts its connections, whereas the list comes from LiveKit's store.
         let connected = self.rooms.count_participants(room).await?;
         let missing = suspects.len().saturating_sub(connected);
-        // Participants of a dead node joined before those that have reconnected.
+        // Participants of a dead node joined before the ones that have reconnected.
         suspects.sort_by_key(|participant| participant.joined_at);
         let found = self.find_ghosts(room, &suspects, missing).await?;
         // Listed again, since a participant may have reconnected in the meantime under the same identity.

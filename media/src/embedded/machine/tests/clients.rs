@@ -1,4 +1,4 @@
-//! Participants with clients of their own: how they join, what they announce, and what they are notified of.
+//! Participants with clients: joins, announcements and notices.
 
 use conclave_model::TrackSid;
 use conclave_model::event::Departure;
@@ -12,7 +12,7 @@ use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, Effect};
 use crate::embedded::machine::media_tracks::AnnounceError;
 
-/// Begins the join of a client that wants all tracks.
+/// Starts the join of a client that wants all tracks.
 fn request(machine: &mut Machine, claims: Claims) -> Result<ParticipantSid, MachineError> {
     let client = Client {
         subscriptions: Subscriptions::new(true),
@@ -49,7 +49,7 @@ fn announcement(cid: &str, kind: TrackType) -> AddTrackRequest {
     }
 }
 
-/// Publishes a track of a client: announces it, and gives it a media section.
+/// Announces and negotiates a client's track.
 fn publish(machine: &mut Machine, sid: &ParticipantSid, cid: &str, codec: Codec) -> TrackSid {
     let kind = if codec == Codec::Opus {
         TrackType::Audio
@@ -80,7 +80,7 @@ fn publish_announced(
     track
 }
 
-/// Takes the commands to the media worker.
+/// Takes the commands for the media worker.
 fn commands(machine: &mut Machine) -> Vec<Command> {
     let effects = machine.take_effects().into_iter();
     effects
@@ -94,7 +94,7 @@ fn commands(machine: &mut Machine) -> Vec<Command> {
         .collect()
 }
 
-/// Takes the messages that the media worker is to send.
+/// Takes the messages that the media worker must send.
 fn messages(machine: &mut Machine) -> Vec<ServerMessage> {
     let commands = commands(machine).into_iter();
     commands

@@ -1,4 +1,4 @@
-//! Who and what recordings and broadcasts contain.
+//! Inputs of recordings and broadcasts.
 
 use conclave_model::egress::{CompositeMedia, Layout};
 use conclave_model::participant::Track;
@@ -45,7 +45,8 @@ fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Code
     machine.notify_changed(sid);
 }
 
-/// What egresses and media workers are told since the last call: `attend` with the participants, `+` and `-` with tracks.
+/// Returns the effects on egresses and media workers since the last call: `attend` with the participants, `+` and `-`
+/// with tracks.
 fn told(machine: &mut Machine) -> Vec<String> {
     let effects = machine
         .take_effects()
@@ -139,7 +140,7 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
     assert_eq!((codec("TR_v"), codec("TR_g")), (Some(Codec::Vp8), None));
 }
 
-/// Publishes a track whose client says that it is encrypted.
+/// Publishes a track that its client declares to be encrypted.
 fn publish_encrypted(
     machine: &mut Machine,
     sid: &ParticipantSid,

@@ -1,4 +1,4 @@
-//! Ingress endpoints, and the encoders of the sandbox that publish to them.
+//! Ingress endpoints, and simulated encoders that publish to them.
 
 use conclave_model::IngressId;
 use conclave_model::ingress::IngressStatus;
@@ -11,7 +11,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(0)
 }
 
-/// Returns a machine with one endpoint, and the hash of its key.
+/// Returns a room state with one endpoint, and the hash of its key.
 fn machine() -> (Machine, IngressId, StreamKeyHash) {
     let mut machine = Machine::default();
     let (id, key) = machine.create_ingress(IngressRequest {

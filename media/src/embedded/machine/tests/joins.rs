@@ -1,4 +1,4 @@
-//! Joins and leaves, and what is kept of participants that left.
+//! Joins and leaves, and participants that are kept after their leave.
 
 use super::*;
 use crate::embedded::ids::unused_id;
@@ -209,7 +209,7 @@ fn a_bounded_number_of_participants_that_left_is_kept() {
     assert!(machine.active_or_left(&first).is_err() && machine.active_or_left(&sid).is_ok());
 }
 
-/// Joins and leaves as often as `times`, each time with what a client may say of itself. Returns the sids.
+/// Joins and leaves `times` times, each time with as much own metadata as permitted. Returns the sids.
 fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<ParticipantSid> {
     let come_and_go = |_| {
         let sid = join(

@@ -1,4 +1,4 @@
-//! The machine of a room, and what the tests of its parts share.
+//! Tests of the room state, and fixtures for the tests of its parts.
 
 mod clients;
 mod egress_inputs;
@@ -27,12 +27,12 @@ use crate::token::{Claims, Grants, RoomConfig};
 
 pub(in crate::embedded) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Returns the monotonic reading at a time of a clock that is never set.
+/// Returns the monotonic reading for a time of day, on a clock that is never adjusted.
 pub(in crate::embedded) fn reading(now: Timestamp) -> Duration {
     now.since(Timestamp::from_millis(0))
 }
 
-/// A room without the sandbox.
+/// Returns a room state without the sandbox.
 impl Default for Machine {
     fn default() -> Self {
         Self::new(room(), Arc::new(Common::new(100, false)))
@@ -40,7 +40,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Sets the reading of a clock that is never set.
+    /// Sets the reading, on a clock that is never adjusted.
     pub fn at(&mut self, now: Timestamp) -> &mut Self {
         self.set_reading(reading(now));
         self
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// A machine that keeps what the sandbox shows.
+/// Returns a room state with the sandbox.
 pub(in crate::embedded) fn sandbox_machine() -> Machine {
     Machine::new(room(), Arc::new(Common::new(100, true)))
 }
@@ -82,7 +82,7 @@ pub(in crate::embedded) fn claims(
     }
 }
 
-/// A role that receives the tracks of these roles.
+/// Returns the rule of a role that receives these roles.
 pub(super) fn to_roles(roles: &[RoleName]) -> RoleSubscribe {
     RoleSubscribe {
         to_roles: Some(roles.to_vec()),
@@ -105,7 +105,7 @@ fn without_subscribing(mut claims: Claims) -> Claims {
     claims
 }
 
-/// Creates an ingress endpoint, and returns the hash of its key.
+/// Creates an ingress endpoint. Returns the hash of its key.
 pub(in crate::embedded) fn endpoint(machine: &mut Machine, input_type: InputType) -> StreamKeyHash {
     let (_, key) = machine.create_ingress(IngressRequest {
         room: room(),
@@ -147,7 +147,7 @@ pub(super) fn microphone() -> NewTrack {
     }
 }
 
-/// Takes the reports; returns a short name and the participant's sid of each.
+/// Takes the reports. Returns each one's short name and participant's sid.
 pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
     let name = |report: Report| match report.event.clone() {
         MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),

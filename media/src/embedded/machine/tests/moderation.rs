@@ -59,7 +59,7 @@ fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
             Notice::Unmuted { track_sid }
         ]
     );
-    // A change by the publisher itself is not put into its inbox.
+    // The publisher's own change is not put into its inbox.
     machine.mute(&alice, &track, true, NOW).unwrap();
     assert_eq!(notices(&machine, &alice).len(), 2);
 }

@@ -52,14 +52,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The machines of two rooms, and the state that follows from their reports.
+/// Two rooms' states, and the state that follows from their reports.
 struct Model {
     machines: [Machine; 2],
-    /// All joins that were begun, with their rooms.
+    /// All started joins, with their rooms.
     sids: Vec<(ParticipantSid, NamespacedRoom)>,
     /// Joins that are neither complete nor aborted.
     pending: HashSet<ParticipantSid>,
-    /// The participants reported as joined: room, tracks, and whether the limit is exceeded.
+    /// Participants reported as joined: room, tracks, and whether the limit is exceeded.
     joined: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
 }
 
@@ -183,7 +183,7 @@ impl Model {
         }
     }
 
-    /// Aborts a join, unless it is complete already.
+    /// Aborts a join, unless it is already complete.
     fn abort(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) {
         if self.pending.remove(sid) {
             self.machine(room)
@@ -279,7 +279,7 @@ impl Model {
                 | MediaEvent::JoinAborted { .. } => {
                     prop_assert!(false, "the machine admits each join or reports nothing");
                 }
-                // These have their own property test.
+                // Egresses and endpoints have their own property test.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,
             }
             let count = self.joined.values().filter(|(of, ..)| *of == room).count();
@@ -288,7 +288,8 @@ impl Model {
         self.check_state()
     }
 
-    /// Checks that the machine has the participants that its reports describe, and lists those whose join is complete.
+    /// Checks that the room state has the participants that its reports describe, and lists those whose join is
+    /// complete.
     fn check_state(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(
             self.machines

@@ -1,4 +1,4 @@
-//! Tracks, data, and who receives them.
+//! Tracks, data, and their receivers.
 
 use super::*;
 
@@ -161,7 +161,7 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     machine.publish(&sid, microphone(), NOW).unwrap();
     machine.take_reports();
     machine.at(at(10)).set_bitrate(&sid, 100, at(10)).unwrap();
-    // Without a tick in between, the next measurement reports that the last one lasted.
+    // No tick comes in between: the next measurement reports that the last one lasted.
     machine.at(at(15)).set_bitrate(&sid, 180, at(15)).unwrap();
     let reports = machine.take_reports();
     assert!(
