@@ -26,6 +26,7 @@ impl SubscriptionRules {
 
     /// Returns whether a participant with the role `receiver` receives no other. Its grants forbid subscribing then.
     pub fn receives_nobody(&self, receiver: Option<&RoleName>) -> bool {
+        // An empty list differs from an absent one, which means all.
         self.to_roles(receiver).is_some_and(HashSet::is_empty)
     }
 
@@ -33,6 +34,7 @@ impl SubscriptionRules {
     /// participant without a role receives everyone, and is received only by unrestricted receivers.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
         self.to_roles(receiver)
+            // A list names roles, so it can never include a publisher without one.
             .is_none_or(|roles| publisher.is_some_and(|role| roles.contains(role)))
     }
 

@@ -62,6 +62,7 @@ pub(super) fn accept(
     (kind, source): (TrackKind, TrackSource),
     allowed: &[Codec],
 ) -> (TrackInfo, NewTrack) {
+    // In order of quality, whatever order the client lists them in.
     let layers = sorted_layers(&request.layers);
     let medium = if kind == TrackKind::Audio {
         TrackMedium::Audio
@@ -131,6 +132,7 @@ pub(super) fn accept(
 
 /// Completes a track's information for clients from its media section.
 pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
+    // The offer decides, not the announcement: a client may announce layers that it then does not send.
     info.simulcast = section.layers.len() > 1;
     info.mid.clone_from(&section.mid);
     section.codec.mime_type().clone_into(&mut info.mime_type);
@@ -164,6 +166,7 @@ pub(super) fn unsent_backup(codec: Codec) -> SimulcastCodecInfo {
 pub(super) fn backup_of(info: &mut TrackInfo, codec: Codec) -> Option<&mut SimulcastCodecInfo> {
     info.codecs
         .iter_mut()
+        // The first entry is the main codec.
         .skip(1)
         .find(|backup| backup.mime_type == codec.mime_type())
 }
@@ -179,6 +182,7 @@ pub(super) fn requested_backup(request: &AddTrackRequest, info: &TrackInfo) -> O
         Some(name) => {
             Codec::from_mime_type(name).filter(|codec| backups.any(|backup| backup == *codec))
         }
+        // Without a name, the backup must be unambiguous.
         None => backups.next().filter(|_| backups.next().is_none()),
     }
 }
@@ -233,6 +237,7 @@ fn sorted_layers(layers: &[VideoLayer]) -> Vec<VideoLayer> {
 /// Returns whether a client names codecs for a video track, but none that it may use.
 pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -> bool {
     let is_forwarded = |name: &str| {
+        // Names such as `vp8` are accepted as well as MIME types.
         let codec = Codec::from_mime_type(name).filter(|codec| allowed.contains(codec));
         codec.is_some_and(|codec| codec.medium() == TrackMedium::Video)
     };
@@ -259,18 +264,21 @@ fn wanted_codec(
     allowed: &[Codec],
 ) -> Option<Codec> {
     if medium == TrackMedium::Audio {
+        // The only audio codec that is forwarded, besides RED, which contains it.
         return Some(Codec::Opus);
     }
     let mut named = named_codecs(request).peekable();
     named.peek()?;
     let is_usable = |codec: &Codec| codec.medium() == medium && allowed.contains(codec);
     let forwarded = named.filter_map(Codec::from_mime_type).find(is_usable);
+    // The client's offer may still contain one of these.
     forwarded.or_else(|| allowed.iter().copied().find(is_usable))
 }
 
 /// Returns the further codecs that the client names for a video track and may use.
 fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Codec]) -> Vec<Codec> {
     let Some(first) = first.filter(|first| first.medium() == TrackMedium::Video) else {
+        // Audio has no backup codecs, and a video track without a named codec leaves the choice to its offer.
         return Vec::new();
     };
     let named = named_codecs(request)
@@ -303,6 +311,7 @@ fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
 fn cut(text: &str) -> String {
     let end = (0..=MAX_TEXT.min(text.len()))
         .rev()
+        // At most three steps back: a character has at most four bytes.
         .find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or_default())
         .unwrap_or_default()

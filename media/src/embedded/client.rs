@@ -84,6 +84,7 @@ impl PublisherPermission {
 
     /// Returns whether a participant may receive a track.
     pub fn allows(&self, identity: &Identity, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        // The client has not sent any permission: everyone is allowed.
         let Some(permitted) = &self.0 else {
             return true;
         };
@@ -208,12 +209,14 @@ impl Subscriptions {
     pub fn wish(&mut self, track: TrackSid, is_wanted: bool) -> bool {
         // At the limit, known tracks can still change: a client must always be able to unsubscribe.
         let is_recorded = self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track);
+        // A repeated request changes nothing, so no subscription needs to be decided again.
         is_recorded && self.wishes.insert(track, is_wanted) != Some(is_wanted)
     }
 
     /// Forgets that the client wants a track. Returns whether it did.
     pub fn withdraw(&mut self, track: &TrackSid) -> bool {
         let is_wanted = self.wishes.get(track) == Some(&true);
+        // An explicit "unsubscribe" stays: the track must not be forwarded automatically once it is published.
         if is_wanted {
             self.wishes.remove(track);
         }
@@ -248,6 +251,7 @@ impl Subscriptions {
     ) -> SubscriptionChanges {
         let mut changes = SubscriptionChanges::default();
         let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
+        // Tracks out of scope were not decided on, and stay as they are.
         let ended = self.current.extract_if(|track, of| {
             scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed)
         });
@@ -276,6 +280,7 @@ impl Subscriptions {
                         .permissions
                         .push((track.clone(), publisher.clone(), false));
                 }
+                // Already in that state, or not wanted: the removals above have handled the rest.
                 Audience::Subscribed | Audience::Denied | Audience::Unwanted => {}
             }
         }

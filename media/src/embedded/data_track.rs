@@ -41,6 +41,7 @@ pub enum DataTrackError {
 fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
     let handle = u16::try_from(request.pub_handle)
         .ok()
+        // Packets carry the handle in 16 bits, and 0 is invalid.
         .filter(|handle| *handle != 0);
     let handle = handle.ok_or(DataTrackError::InvalidHandle)?;
     if !is_name(&request.name, MAX_NAME) {
@@ -58,6 +59,7 @@ fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
             Some(data_track_frame_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
             _ => None,
         },
+        // Enumerated encodings are as bounded as a number; a custom name is the client's own text.
         match schema_encoding {
             Some(data_track_schema_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
             _ => None,
@@ -97,6 +99,7 @@ pub(super) fn published(sid: TrackSid, name: &str) -> Track {
         sid,
         kind: TrackKind::Data,
         source: TrackSource::Unknown,
+        // The protocol has no mute for data tracks.
         muted: false,
         name: Some(name.to_owned()),
         width: None,
@@ -143,6 +146,7 @@ impl DataTracks {
     ) -> Result<NewDataTrack, DataTrackError> {
         let handle = check(request)?;
         if self.0.contains_key(&handle) {
+            // Handles identify tracks in packets, names in the client's API: both must be unique for the publisher.
             return Err(DataTrackError::DuplicateHandle);
         } else if self.iter().any(|track| track.name == request.name) {
             return Err(DataTrackError::DuplicateName);
@@ -151,6 +155,7 @@ impl DataTracks {
         }
         let sid: TrackSid = unused_id("DTR_", |track: &TrackSid| self.contains(track.as_str()));
         let info = info(request, &sid);
+        // Stored as requested: clients see their own encodings and schema unchanged.
         self.0.insert(handle, info.clone());
         Ok(NewDataTrack { sid, handle, info })
     }
@@ -196,6 +201,7 @@ impl DataHandles {
         while is_used(handle) {
             handle = handle.wrapping_add(1);
         }
+        // Counting on, instead of taking the lowest free handle, delays its reuse by 65,535 assignments.
         self.last = handle;
         self.by_track
             .insert(track, DataHandle { handle, publisher });

@@ -103,6 +103,7 @@ impl Inbox {
     pub fn push(&mut self, at: Timestamp, notice: Notice) {
         self.bytes += notice.bytes();
         self.entries.push_back(InboxEntry { at, notice });
+        // Two limits: many small notices cost entries, a few large messages cost bytes.
         while self.entries.len() > CAPACITY || self.bytes > MAX_BYTES {
             let Some(oldest) = self.entries.pop_front() else {
                 break;

@@ -29,6 +29,7 @@ async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) ->
         return None;
     }
     let mut shown = Vec::new();
+    // One chunk after another, so that the worker handles packets in between.
     for some in clients.chunks(AT_ONCE) {
         let (sender, answer) = oneshot::channel();
         // Ignored: the receiver is gone after the caller's timeout.
@@ -39,6 +40,7 @@ async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) ->
         });
         // The worker drops the reply if the room's last client has left in the meantime.
         let Ok(answered) = answer.await else { break };
+        // The worker knows sids only.
         let identity = |peer: &PeerSnapshot| {
             some.iter()
                 .find(|(sid, _)| *sid == peer.sid)

@@ -189,6 +189,7 @@ impl LocalParticipant {
     /// Returns its track's sid if it publishes exactly one.
     fn only_track(&self) -> Option<TrackSid> {
         match self.participant.tracks.as_slice() {
+            // With several tracks, the total bitrate cannot be attributed to one of them.
             [track] => Some(track.sid.clone()),
             _ => None,
         }
@@ -205,6 +206,7 @@ impl LocalParticipant {
         self.meter
             .measure(kbps, self.max_kbps(), deadlines.reading());
         let after = self.meter.deadline();
+        // Most measurements change no deadline.
         if before != after {
             deadlines.set(Deadline::Bitrate(self.sid().clone()), after);
         }
@@ -234,6 +236,7 @@ impl LocalParticipant {
             .position(|track| track.sid == *sid)
             .ok_or(MachineError::NoSuchTrack)?;
         let track = tracks.remove(at);
+        // The flag follows the tracks: others see both in the participant's update.
         self.participant.is_publisher = !tracks.is_empty();
         Ok(track)
     }
@@ -288,6 +291,7 @@ impl LocalParticipant {
         }
         let before = self.texts();
         let changed = before.with(change)?;
+        // Nobody is notified of a change without effect, and no version is used up.
         if changed == before {
             return Ok(false);
         }

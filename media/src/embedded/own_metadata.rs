@@ -72,6 +72,7 @@ impl OwnMetadata {
 /// See [`OwnMetadataError`].
 pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMetadataError> {
     if own.is_empty() {
+        // Most clients send none, and need no permission for that.
         return Ok(());
     }
     if !claims.grants.can_update_own_metadata {
@@ -115,10 +116,12 @@ impl Texts {
             .keys()
             .any(|name| is_reserved_attribute(name))
         {
+            // `svc.` attributes carry role and limits, which the server enforces.
             return Err(OwnMetadataError::Reserved);
         }
         let mut changed = self.clone();
         if !change.name.is_empty() {
+            // An empty text means "unchanged" in the protocol, so a client cannot clear its name or metadata.
             changed.name = change.name;
         }
         if !change.metadata.is_empty() {
@@ -127,6 +130,7 @@ impl Texts {
         for (name, value) in change.attributes {
             if !value.is_empty() {
                 changed.attributes.insert(name, value);
+            // With a join, an empty value has no attribute to delete, and changes nothing.
             } else if change.deletes {
                 changed.attributes.remove(&name);
             }
@@ -158,11 +162,13 @@ impl Texts {
 
     /// Returns the number of changes that a change by this participant counts as.
     pub fn weight(&self) -> u32 {
+        // Proportional to size: each change sends all of it to every client in the room.
         u32::try_from(1 + self.bytes() / BYTES_OF_A_CHANGE).unwrap_or(u32::MAX)
     }
 
     /// Returns whether they fit into a refreshed token.
     pub fn fit_into_token(&self) -> bool {
+        // Proxies and servers commonly limit a request's URL and headers to 8 KiB, and base64 adds a third.
         self.bytes() <= MAX_IN_TOKEN
     }
 

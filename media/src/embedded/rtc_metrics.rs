@@ -285,10 +285,12 @@ impl WorkerMetric {
     }
 
     fn collect(&self, workers: &[Arc<WorkerMetrics>]) -> Result<Vec<MetricFamily>, Error> {
+        // Only one of the two is used: Prometheus has separate types for them.
         let (counter, gauge) = (
             CounterVec::new(self.opts(), &self.labels())?,
             GaugeVec::new(self.opts(), &self.labels())?,
         );
+        // A worker's position is its label: workers have no names, and their number is fixed.
         for (index, worker) in workers.iter().enumerate() {
             let index = index.to_string();
             // Metrics without an additional label have only the worker's.

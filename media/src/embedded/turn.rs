@@ -67,6 +67,7 @@ impl From<TurnCredentials> for IceServer {
 impl TurnServers {
     /// Returns the servers with a participant's credentials.
     pub(super) fn for_participant(&self, sid: &ParticipantSid, now: Timestamp) -> TurnCredentials {
+        // The expiry is part of the signed user name, so the TURN server needs no state for it.
         let username = username(sid.as_str(), now.after(self.ttl));
         let credential = password(&self.secret, &username);
         TurnCredentials {
@@ -88,6 +89,7 @@ impl OwnTurn {
         let peers = workers.udp_addresses();
         let settings = TurnSettings {
             secret,
+            // The relay accepts no other peers, so it cannot be used to reach other hosts.
             peers: &peers,
             clock,
             allocation_timeout: ALLOCATION_TIMEOUT,
@@ -108,6 +110,7 @@ impl OwnTurn {
         let relay = self.server.serve_udp(addresses, port)?;
         // With port 0, the system has chosen the port.
         let port = relay.addresses().first().map_or(port, SocketAddr::port);
+        // Kept, since dropping it stops the thread.
         self.udp = Some(relay);
         Ok(port)
     }
@@ -167,6 +170,7 @@ impl Shown {
         // New collectors each time: the counters live in the TURN server, so these only carry a snapshot.
         shown
             .allocations
+            // A gauge, since allocations end; the others only grow.
             .set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
         for (direction, counter) in [
             ("from_clients", &metrics.from_clients),

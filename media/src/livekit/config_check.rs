@@ -124,12 +124,14 @@ impl ConfigChecker {
                     false,
                 );
             }
+            // Any other error is an outage, which makes the check itself impossible.
             Err(error) => return Err(error.into()),
         }
         let room = format!("{ROOM_PREFIX}{}", random_text(12, BASE62));
         self.check_join_and_unmute(&room, &mut check).await;
         // Also after a failed join: a join that timed out may have opened the room.
         self.rooms.delete(&room).await?;
+        // Stable, so that problems of equal weight keep their order.
         check.problems.sort_by_key(|problem| !problem.is_fatal);
         Ok(check)
     }

@@ -95,6 +95,7 @@ impl Services {
             recordings,
             lease,
         } = settings;
+        // One client for all parts: they share its connections and its limit on concurrent calls.
         let client = Arc::new(TwirpClient::new(
             &url,
             timeout,
@@ -103,6 +104,7 @@ impl Services {
             lease,
         ));
         let rooms = Rooms::new(Arc::clone(&client));
+        // Shared: the search finds ghosts, and every list of participants leaves them out.
         let ghosts = Arc::<GhostParticipants>::default();
         let participants =
             Participants::new(Arc::clone(&client), rooms.clone(), Arc::clone(&ghosts));
@@ -203,6 +205,7 @@ impl MediaPlane for LivekitPlane {
         Ok(participants)
     }
 
+    // LiveKit keeps its connections while this server restarts.
     fn outlives_server(&self) -> bool {
         true
     }
@@ -338,6 +341,7 @@ impl MediaPlane for LivekitPlane {
     ) -> Result<(), MediaError> {
         // LiveKit cannot limit a participant's received bitrate.
         rules.retain(|_, subscribe| subscribe.to_roles.is_some());
+        // Set even if empty: tracks that earlier rules withheld must be subscribed again.
         self.0.subscriptions.set_rules(room, rules.into());
         self.0.subscriptions.spawn_apply(room);
         Ok(())

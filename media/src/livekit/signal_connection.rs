@@ -57,10 +57,12 @@ fn connect_blocking(
 ) -> Result<SignalConnection, ConnectError> {
     let slot = Slot::default();
     let connector = DefaultConnector::default().chain(Keeper(Arc::clone(&slot)));
+    // Covers the handshake only: the open connection is not read.
     let config = config().timeout_global(Some(timeout)).build();
     let key = BASE64_STANDARD.encode(random_text(16, BASE62));
     let request = Agent::with_parts(config, connector, DefaultResolver::default())
         .get(signal_url)
+        // In a header, unlike browsers' `access_token` parameter, so that no access log contains the token.
         .header("Authorization", format!("Bearer {}", token.reveal()))
         .header("Connection", "Upgrade")
         .header("Upgrade", "websocket")
@@ -81,6 +83,7 @@ fn connect_blocking(
         StatusCode::SWITCHING_PROTOCOLS => Err(ConnectError::Failed(
             "the server at media.url does not speak WebSocket".into(),
         )),
+        // Includes 404, with which LiveKit refuses to create a room.
         status => Err(ConnectError::Status(status.as_u16())),
     }
 }
@@ -116,6 +119,7 @@ impl Connector<Box<dyn Transport>> for Keeper {
         _: &ConnectionDetails<'_>,
         opened: Option<Box<dyn Transport>>,
     ) -> Result<Option<Kept>, Error> {
+        // Last in the chain of connectors, so it wraps the connection after TLS.
         Ok(opened.map(|transport| Kept {
             transport,
             slot: Arc::clone(&self.0),

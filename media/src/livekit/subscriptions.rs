@@ -71,6 +71,7 @@ impl SubscriptionEnforcer {
 
     /// Applies the rules once. Returns the tracks withheld afterwards; `None` if the room has been forgotten.
     async fn apply(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, CallError> {
+        // A copy, so that no lock is held during the calls.
         let Some((rules, before)) = self.rules.current(room) else {
             return Ok(None);
         };

@@ -321,6 +321,7 @@ impl From<CallError> for MediaError {
             CallError::Refused(refused) if refused.concerns_request() => {
                 Self::Refused(error.to_string())
             }
+            // Server and credential problems affect every call, so they count as an outage.
             _ => Self::Unavailable(error.to_string()),
         }
     }

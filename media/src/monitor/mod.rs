@@ -75,14 +75,16 @@ impl MonitoredPlane {
         call: impl Future<Output = Result<T, MediaError>> + Send,
     ) -> Result<T, MediaError> {
         let breaker = self.0.breaker.as_ref();
+        // Rejected before the call, so the plane's recovery is not delayed by callers that would only time out.
         if let Some(Err(retry_after)) = breaker.map(|breaker| breaker.check(self.0.clock.now())) {
+            // Counted apart from the plane's own failures, since no call was made.
             self.0.metrics.record_rejected(name);
             return Err(MediaError::CircuitOpen { retry_after });
         }
         let result = self.0.measure(name, call).await;
         match (breaker, CallOutcome::from(&result)) {
-            // A refusal proves that the plane works: only missing replies count as failures.
             (None, _) => {}
+            // A refusal proves that the plane works: only missing replies count as failures.
             (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => {
                 breaker.record_success();
             }
@@ -100,6 +102,7 @@ impl Inner {
         name: &'static str,
         call: impl Future<Output = Result<T, MediaError>> + Send,
     ) -> Result<T, MediaError> {
+        // Not the plane's clock: a duration must not depend on adjustments of the time of day.
         let started = Instant::now();
         let result = call.await;
         self.metrics
@@ -275,6 +278,7 @@ impl MediaPlane for MonitoredPlane {
     }
 
     async fn inspect_egress(&self, id: &EgressId) -> Option<serde_json::Value> {
+        // Inspection is not measured: it returns no error that could show an outage.
         self.0.plane.inspect_egress(id).await
     }
 

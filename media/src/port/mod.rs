@@ -215,6 +215,7 @@ impl From<&Role> for RoleGrant {
             max_kbps: role
                 .publish
                 .max_kbps
+                // A limit beyond 32 bits is no limit in practice.
                 .and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
@@ -236,6 +237,7 @@ pub struct Survey {
 impl Survey {
     /// Divides the inventory by project.
     pub fn by_project(self) -> BTreeMap<ProjectId, Self> {
+        // One inventory of the plane serves all projects, so that reconciliation costs it one call.
         let mut shares = BTreeMap::<ProjectId, Self>::new();
         for room in self.rooms {
             shares.entry(room.split().0).or_default().rooms.push(room);

@@ -92,10 +92,13 @@ impl TryFrom<Payload<'_>> for Claims {
 
     fn try_from(payload: Payload<'_>) -> Result<Self, TokenError> {
         if !payload.video.room_join {
+            // A token for the server API, for example, has no `roomJoin`.
             return Err(TokenError::NoRoom);
         }
         Ok(Self {
             room: payload.video.room.parse().map_err(|_| TokenError::NoRoom)?,
+            // Identities from a LiveKit backend's own tokens may not fit the API's pattern; such tokens open no room
+            // here.
             identity: payload.sub.parse().map_err(|_| TokenError::NoRoom)?,
             grants: Grants::from(&payload.video),
             name: payload.name.into_owned(),
@@ -106,6 +109,7 @@ impl TryFrom<Payload<'_>> for Claims {
                 .map(|(k, v)| (k.into_owned(), v.into_owned()))
                 .collect(),
             kind: payload.kind.map_or(ParticipantKind::Standard, |kind| {
+                // LiveKit's agents and SIP service name their kind in the token.
                 ParticipantKind::from(&*kind)
             }),
             room_config: payload.room_config.map(|Object(config)| config.into()),
@@ -174,6 +178,7 @@ impl Grants {
     /// The media plane enforces other lists (see [`crate::MediaPlane::set_subscription_rules`]).
     pub fn from_role(role: &Role) -> Self {
         Self {
+            // True if any source is allowed; `sources` has the details.
             can_publish: role.publish.allows_media(),
             can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
             can_publish_data: role.publish.allows_data(),

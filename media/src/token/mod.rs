@@ -150,6 +150,7 @@ impl TokenSigner {
     /// # Errors
     /// [`TokenError::Unsignable`] if its claims cannot be serialized, which no request is known to cause.
     pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<SignedToken, TokenError> {
+        // JWT times are whole seconds. Rounding down never extends a token's life.
         let expires_at = floor_to_second(now).after(whole_seconds(request.ttl));
         let max_kbps = request.max_kbps.map(|kbps| kbps.to_string());
         let role = request
@@ -236,6 +237,7 @@ impl TokenSigner {
         // Verifies the signature first, so that no claim of an unsigned token is used.
         let payload: Payload<'static> = self.decode(token)?;
         if *payload.iss != *self.api_key {
+            // Another key with the same secret is not this server's.
             return Err(TokenError::Issuer);
         }
         if now >= from_seconds(payload.exp) {
@@ -290,6 +292,7 @@ impl TokenSigner {
     pub(crate) fn encode(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
         let mut claims = Vec::with_capacity(MOST_CLAIMS);
         serde_json::to_writer(&mut claims, payload).map_err(|_| TokenError::Unsignable)?;
+        // The exact length, so that the token is written without a second allocation.
         let length = base64::encoded_len(claims.len(), false).ok_or(TokenError::Unsignable)?;
         let mut token = String::with_capacity(self.header.len() + length + 1 + SIGNATURE);
         token.push_str(&self.header);
@@ -322,6 +325,7 @@ fn signature_only() -> Validation {
     validation.required_spec_claims.clear();
     validation.validate_exp = false;
     validation.validate_nbf = false;
+    // LiveKit's tokens have no audience.
     validation.validate_aud = false;
     validation
 }
@@ -332,6 +336,7 @@ impl From<&ErrorKind> for TokenError {
         match kind {
             ErrorKind::InvalidSignature => Self::Signature,
             ErrorKind::InvalidAlgorithm => Self::Algorithm,
+            // Header and claims are not distinguished: the client can do nothing about either.
             _ => Self::Malformed,
         }
     }

@@ -115,6 +115,7 @@ impl Jobs {
     /// Removes an egress that no longer has a thread. Has no effect if it is unknown.
     pub fn remove(&self, id: &EgressId) {
         self.state.lock().running.remove(id);
+        // Also for an unknown egress: `all_ended` checks the list itself.
         self.ended.notify_waiters();
     }
 
@@ -130,6 +131,7 @@ impl Jobs {
                 let attached = self.attach(egress, (&peer, &track), TrackSettings::default());
                 attached
                     .into_iter()
+                    // None if the egress has ended in the meantime.
                     .for_each(|command| room.send_command(command));
             }
         }

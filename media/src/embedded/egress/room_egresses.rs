@@ -86,6 +86,7 @@ impl RoomEgresses {
         let id = state.egress_id.clone();
         self.common.insert(Owned::Egress(id.clone()), &self.room);
         self.running.insert(id, egress);
+        // A starting egress may record before it is reported as active, so clients show it from now on.
         self.is_capture_changed = true;
         state
     }
@@ -93,6 +94,7 @@ impl RoomEgresses {
     /// Returns an egress's state; ended egresses are kept for a while.
     pub fn get(&self, id: &EgressId) -> Option<EgressState> {
         let running = self.running.get(id).map(|egress| egress.state().clone());
+        // Filtered by room: an id from another project's room must not be found.
         running.or_else(|| self.common.ended_egress(&self.room, id))
     }
 
@@ -220,15 +222,18 @@ impl RoomEgresses {
             return false;
         };
         let before = egress.state().status;
+        // Events and requests can cross: a stop may arrive after the end.
         if !egress.advance(status, error, now, deadlines.reading()) {
             return false;
         }
         self.is_capture_changed |= is_capturing(before) != is_capturing(status);
+        // Also removes the old timer if the new status has none.
         deadlines.set(Deadline::Egress(id.clone()), egress.deadline());
         outbox.report(now, MediaEvent::Egress(egress.state().clone()));
         if status.is_final()
             && let Some(ended) = self.running.remove(id)
         {
+            // The plane keeps ended egresses, since the room may be dropped before their state is read.
             self.common.note_egress_ended(ended);
         }
         true

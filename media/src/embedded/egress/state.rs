@@ -101,11 +101,13 @@ impl Egress {
         now: Timestamp,
         reading: Duration,
     ) -> bool {
+        // A final status stays, whatever arrives afterwards.
         if !self.state.status.may_become(status) {
             return false;
         }
         self.state.status = status;
         self.state.error = error;
+        // Ending is not the end: the file is still being completed.
         self.state.ended_at = status.is_final().then_some(now);
         let completes_by_time = status == EgressStatus::Ending && self.job.is_none();
         self.next = completes_by_time.then(|| (reading + TRANSITION_TIME, EgressStatus::Complete));
@@ -115,6 +117,7 @@ impl Egress {
     /// Returns the final status if the room closes now: complete if it had started recording.
     pub fn status_without_room(&self) -> EgressStatus {
         if self.state.status == EgressStatus::Starting {
+            // It has recorded nothing.
             EgressStatus::Aborted
         } else {
             EgressStatus::Complete

@@ -39,6 +39,7 @@ impl<'a> Forwarding<'a> {
         };
         let new: HashSet<_> = tracks
             .into_iter()
+            // Only a new request needs a decision.
             .filter(|track| client.subscriptions.wish(track.clone(), is_wanted))
             .collect();
         if !new.is_empty() {
@@ -55,6 +56,7 @@ impl<'a> Forwarding<'a> {
         let Some(client) = self.roster.client_mut(sid) else {
             return;
         };
+        // An unchanged permission needs no new decisions.
         if client.permission != permission {
             client.permission = permission;
             self.refresh_publisher(sid);
@@ -112,6 +114,7 @@ impl<'a> Forwarding<'a> {
         scope: Scope<'_>,
     ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
         let mut decided = HashMap::new();
+        // Nothing is forwarded before the participant is admitted: its transports do not exist yet.
         let Ok(local) = self.roster.present(receiver) else {
             return decided;
         };
@@ -121,6 +124,7 @@ impl<'a> Forwarding<'a> {
         let publishers = self
             .roster
             .active_members()
+            // Before the tracks: a publisher's change in a large room touches one publisher, not all.
             .filter(|p| scope.may_include(p.sid()));
         // A hidden publisher's tracks are not even denied: clients must not learn of them.
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {

@@ -128,6 +128,7 @@ impl MediaTracks {
     ) -> Result<(TrackInfo, NewTrack), AnnounceError> {
         let (kind, source) = announcement::kind_and_source(request.r#type, request.source)
             .ok_or(AnnounceError::UnsupportedType)?;
+        // Refused at the announcement, so that the client does not negotiate a track in vain.
         check_track(grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
         // A repeated announcement adds no track, so the limit does not apply to it.
         if self.is_cid_used(&request.cid) {
@@ -138,6 +139,7 @@ impl MediaTracks {
         let sid: TrackSid = unused_id(announcement::sid_prefix(kind, source), |sid| {
             self.0.contains_key(sid)
         });
+        // The media worker negotiates from these, whatever codec the client names.
         let codecs = allowed_codecs(grants);
         let (info, media) = announcement::accept(request, &sid, (kind, source), &codecs);
         self.0
@@ -156,6 +158,7 @@ impl MediaTracks {
             .sid
             .parse()
             .map_err(|_| AnnounceError::UnknownTrack)?;
+        // Computed here, since `media` borrows the map mutably below.
         let is_cid_used = self.is_cid_used(&request.cid);
         let media = self.0.get_mut(&track).ok_or(AnnounceError::UnknownTrack)?;
         let (kind, source) = announcement::kind_and_source(media.info.r#type, media.info.source)
@@ -169,6 +172,7 @@ impl MediaTracks {
         if is_cid_used || media.backups.contains(&codec) {
             return Err(AnnounceError::Queued);
         }
+        // Counted as sent from now on: a second announcement must not negotiate it twice.
         media.backups.push(codec);
         let backup = announcement::accept_backup(request, &track, &mut media.info, codec);
         Ok((media.info.clone(), backup))
@@ -201,6 +205,7 @@ impl MediaTracks {
         let Some(media) = self.0.get_mut(track) else {
             return false;
         };
+        // The client may announce the codec again, when a subscriber needs it.
         media.backups.retain(|backup| *backup != codec);
         // The codec stays listed, without a cid: a client may announce only listed codecs.
         announcement::backup_of(&mut media.info, codec)
@@ -210,6 +215,7 @@ impl MediaTracks {
 
     /// Removes a track that the client ended or withdrew.
     pub fn remove(&mut self, track: &TrackSid) {
+        // Its backup codecs end with it.
         self.0.remove(track);
     }
 
@@ -222,6 +228,7 @@ impl MediaTracks {
         if media.awaits_mute && !muted {
             return ClientMute::Ignored;
         }
+        // A mute from the client follows the server's mute; later unmutes express the user's intent again.
         media.awaits_mute = false;
         media.info.muted = muted;
         if media.is_negotiated {
@@ -234,6 +241,7 @@ impl MediaTracks {
     /// Records that the server mutes a track, which the client must follow, or unmutes it.
     pub fn mute_by_server(&mut self, track: &TrackSid, muted: bool) {
         if let Some(media) = self.0.get_mut(track) {
+            // The track's own flag changes when the mute is reported: this only remembers the open request.
             media.awaits_mute = muted;
         }
     }

@@ -168,6 +168,7 @@ impl Machine {
         self.egresses.follow_changes(&self.roster, &mut self.outbox);
         if self.egresses.take_capture_change() {
             for client in self.roster.present_clients() {
+                // Clients show whether a call is recorded.
                 self.outbox.notify(client, ClientNotice::RoomChanged);
             }
         }
@@ -219,6 +220,7 @@ impl Machine {
         self.roster
             .active(sid)
             .map(ShownParticipant::from)
+            // Its room may still exist although the participant has left.
             .or_else(|error| self.common.left(sid).ok_or(error))
     }
 
@@ -295,6 +297,7 @@ impl Machine {
 
     /// Sets the room's subscription rules. The room may have no members yet.
     pub fn set_subscription_rules(&mut self, rules: BTreeMap<RoleName, RoleSubscribe>) {
+        // The control plane may set the same rules again.
         if self.roster.members_mut().set_rules(rules.into()) {
             self.forwarding().refresh_room();
         }
@@ -337,6 +340,7 @@ impl Machine {
         let publishes = self
             .roster
             .get(sid)
+            // Clients drop media from a participant that they do not know yet, so a publisher's update cannot wait.
             .is_some_and(|changed| changed.participant().is_publisher);
         self.send_changed(sid, Urgency::beside_tracks(publishes));
     }
@@ -349,6 +353,7 @@ impl Machine {
             &mut self.deadlines,
             &mut self.outbox,
         );
+        // Egresses show names, so they follow every change, not only changes of tracks.
         if is_known {
             self.egresses.note_change();
         }

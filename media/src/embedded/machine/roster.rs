@@ -122,6 +122,7 @@ impl Roster {
 
     /// Returns the active participants, ordered by identity.
     pub fn active_members(&self) -> impl Iterator<Item = &LocalParticipant> {
+        // Members that are joining have a seat, but are not active.
         self.members.iter().filter_map(|sid| self.active(sid).ok())
     }
 
@@ -270,6 +271,7 @@ impl Roster {
             if let Some(receiver) = self
                 .participants
                 .get_mut(sid)
+                // A sandbox participant receives nothing before its join is complete, like a client.
                 .filter(|p| p.is_active() && is_for(p))
             {
                 receiver.receive(now, notice.clone());
@@ -327,6 +329,7 @@ impl Members {
         if self.members.is_empty() && self.requested.is_empty() {
             self.max_participants = None;
         }
+        // Later tokens do not change it, as in LiveKit, where the room's settings come from the join that opens it.
         self.max_participants = self.max_participants.or(max_participants);
         let replaced = self.get(identity).cloned();
         if self.is_full_for(identity) {
@@ -384,6 +387,7 @@ impl Members {
 
     /// Removes a member, unless another join has taken its seat.
     pub fn remove(&mut self, identity: &Identity, sid: &ParticipantSid) {
+        // A participant that was replaced leaves after the new one has taken its seat.
         if self.get(identity) == Some(sid) {
             self.members.remove(identity);
         }
@@ -392,6 +396,7 @@ impl Members {
     /// Returns the members' sids in the order of their joins, then those of requested joins.
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
         let mut members: Vec<_> = self.members.into_values().collect();
+        // The map is ordered by identity, but leaves are reported in the order of joins.
         members.sort_unstable_by_key(|member| member.number);
         members
             .into_iter()

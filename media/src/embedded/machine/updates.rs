@@ -86,6 +86,7 @@ impl Updates {
             let own = ClientNotice::ParticipantsChanged([Arc::clone(&info)].into());
             outbox.notify(sid, own);
         }
+        // Others see neither a participant whose join is not complete nor a hidden one.
         if changed.is_active() && !changed.grants.hidden {
             let identity = changed.identity().clone();
             self.send_to_others(&identity, info, urgency, roster, deadlines, outbox);
@@ -104,6 +105,7 @@ impl Updates {
     ) {
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
+        // Clients remove a disconnected participant's tracks by themselves.
         info.tracks.clear();
         let identity = gone.identity();
         self.send_to_others(identity, Arc::new(info), urgency, roster, deadlines, outbox);
@@ -119,6 +121,7 @@ impl Updates {
         outbox: &mut Outbox,
     ) {
         let clients = roster.present_clients().count();
+        // Without receivers there is nothing to send or delay: a later client gets the current state with its join.
         if clients == 0 {
             return;
         }
@@ -146,6 +149,7 @@ impl Updates {
         deadlines: &mut Deadlines,
         outbox: &mut Outbox,
     ) {
+        // Unchanged in most calls.
         if deadlines.get(&Deadline::Updates) != self.0.until {
             deadlines.set(Deadline::Updates, self.0.until);
         }
@@ -184,6 +188,7 @@ impl UpdateBatch {
             .collect();
         if waits && sent.is_empty() && self.until.is_some() {
             self.waiting.insert(identity.clone(), info);
+            // Bounds memory if participants come and go faster than intervals pass.
             return if self.waiting.len() > MOST_WAITING {
                 self.take()
             } else {
@@ -200,6 +205,7 @@ impl UpdateBatch {
 
     /// Ends the interval. Returns the delayed updates. If there are none, the next update is sent immediately.
     pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
+        // The interval starts again only if updates were delayed, so that a quiet room sends its next one immediately.
         self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
         self.take()
     }
@@ -213,6 +219,7 @@ impl UpdateBatch {
 fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
     let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
     for info in infos {
+        // A single participant may exceed the limit: its message then contains nothing else.
         let length = info.encoded_len();
         if !message.is_empty() && bytes + length > MESSAGE_BYTES {
             messages.push(std::mem::take(&mut message).into());

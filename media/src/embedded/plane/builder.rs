@@ -86,6 +86,7 @@ impl EmbeddedPlaneBuilder {
     /// repeated.
     pub fn start_workers(&mut self, config: &Config) -> Result<Vec<Arc<WorkerMetrics>>, BindError> {
         let workers = Workers::start(config, self.rooms.clone())?;
+        // Only after all sockets were bound, so that a failed start leaves no workers behind.
         Ok(self.workers.insert(workers).metrics())
     }
 
@@ -110,6 +111,7 @@ impl EmbeddedPlaneBuilder {
     }
 
     pub fn build(self) -> EmbeddedPlane {
+        // The rooms admit participants to the relay; the plane keeps the server itself.
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
         let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
         EmbeddedPlane(Arc::new(Inner {

@@ -38,6 +38,7 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        // A client that has just connected expects to be listed, although its join is still being written.
         self.await_joins(room, None).await;
         self.0
             .call_by_port(room, |machine, _| machine.participants())
@@ -69,6 +70,7 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
+        // As above, for a moderator who mutes a participant at once.
         self.await_joins(room, Some(identity)).await;
         let result = self.0.call_by_port(room, |machine, now| {
             machine.mute_by_server(identity, track, muted, now)
@@ -76,6 +78,7 @@ impl MediaPlane for EmbeddedPlane {
         Ok(match result {
             Ok(track) => MuteOutcome::Done(track),
             Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
+            // `mute_by_server` has no other errors.
             Err(_) => MuteOutcome::NoSuchParticipant,
         })
     }
@@ -147,6 +150,7 @@ impl MediaPlane for EmbeddedPlane {
     ) -> Result<IngressCredentials, MediaError> {
         let url = match &request.public_url {
             Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
+            // Encoders use the configured public URL's host unless the request came through another one.
             None => self.0.urls.get(request.input_type),
         };
         let room = request.room.clone();
@@ -167,6 +171,7 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
+        // The call names no room, so the index finds it. Deleting twice succeeds.
         if let Some(room) = self.0.common.room_of(&Owned::Endpoint(id.clone())) {
             self.0
                 .call(&room, |machine, now| machine.delete_ingress(id, now));

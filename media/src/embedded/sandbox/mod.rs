@@ -74,9 +74,11 @@ impl From<MachineError> for SandboxError {
             MachineError::NoSuchParticipant => Self::NoSuchParticipant,
             MachineError::NoSuchTrack => Self::NoSuchTrack,
             MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
+            // The sandbox API has no code of its own for this.
             MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
             MachineError::RoomFull => Self::RoomFull,
             MachineError::IdentityTaken => Self::IdentityTaken,
+            // Temporary, like an unavailable control plane: the client should retry.
             MachineError::Stopping => Self::Unavailable,
             // A second encoder's connection has no effect here, so it is not refused.
             MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
@@ -258,6 +260,7 @@ impl Sandbox {
         status: EgressStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
+        // Simulated errors must look like real ones, and those never contain stream keys.
         let error = error.map(|error| redact_urls(&error));
         let room = self
             .0
@@ -279,6 +282,7 @@ impl Sandbox {
     /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
+        // An unknown key must not create a room.
         let name = self.0.common.room_of_key(&key)?;
         let (room, connection, answers) = self
             .0
@@ -332,6 +336,7 @@ impl Sandbox {
             claims,
             inbox,
         } = shown?;
+        // After the leave, the token keeps its expiry: the server no longer refreshes it.
         let is_connected = participant.state == ParticipantState::Active;
         let refreshed =
             self.0

@@ -65,6 +65,7 @@ impl Egresses {
         plan: &EgressPlan,
         storage: Option<&RecordingConfig>,
     ) -> Result<EgressState, MediaError> {
+        // Converted first: a plan that LiveKit does not support must not open a room.
         let call = start_call(&to_proto(plan, storage, &self.recordings)?)?;
         self.rooms.open(&plan.room, plan.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
@@ -119,6 +120,7 @@ impl Egresses {
         let Some(known) = self.get_unverified(room, id).await? else {
             return Ok(None);
         };
+        // LiveKit would refuse to stop it.
         if known.status.is_final() {
             return Ok(Some(known));
         }
@@ -139,6 +141,7 @@ impl Egresses {
             Err(error) if error.is_deadline_exceeded() => {
                 match self.workers.verify(room, known).await? {
                     verified if verified.status.is_final() => Ok(Some(verified)),
+                    // The worker is in the room, so it may still be recording.
                     _ => Err(MediaError::Refused(
                         "this egress's worker does not respond to LiveKit".into(),
                     )),

@@ -35,6 +35,7 @@ pub(super) fn start_call(request: &Request) -> Result<Call<proto::EgressInfo>, M
         Request::RoomComposite(request) => Ok(twirp::start_room_composite(request)),
         Request::Participant(request) => Ok(twirp::start_participant(request)),
         Request::Track(request) => Ok(twirp::start_track(request)),
+        // Kinds that `to_proto` does not produce: web and track composite egresses.
         _ => Err(MediaError::Refused(
             "this kind of egress is not supported".into(),
         )),
@@ -75,6 +76,7 @@ pub(super) fn to_proto(
                 ..Default::default()
             }))
         }
+        // No encoder runs, so layout and media options do not apply.
         (EgressSource::Track(track), EgressOutput::File { filepath, .. }) => {
             let file = direct_file(&plan.room, filepath, storage, recordings);
             Ok(Request::Track(proto::TrackEgressRequest {
@@ -143,6 +145,7 @@ fn encoded_file(
     };
     proto::EncodedFileOutput {
         filepath,
+        // As for a track's file.
         disable_manifest: true,
         output,
         ..Default::default()
@@ -165,6 +168,7 @@ fn file_location(
                 Storage::Local,
             )
         }
+        // The storage belongs to one project, so its object names need no project directory.
         Some(config) => {
             let storage = match config {
                 RecordingConfig::S3(s3) => Storage::S3(Box::new(s3_upload(s3))),
@@ -198,6 +202,7 @@ fn s3_upload(s3: &S3Config) -> proto::S3Upload {
         session_token: s3
             .session_token
             .as_ref()
+            // Only temporary credentials have a session token.
             .map(|token| token.reveal().to_owned())
             .unwrap_or_default(),
         region: s3
@@ -207,6 +212,7 @@ fn s3_upload(s3: &S3Config) -> proto::S3Upload {
             .unwrap_or_default(),
         endpoint: s3.endpoint.clone().unwrap_or_default(),
         bucket: s3.bucket.to_string(),
+        // Some S3-compatible servers need path style.
         force_path_style: s3.force_path_style.unwrap_or_default(),
         ..Default::default()
     }
@@ -254,11 +260,13 @@ pub(super) fn is_started_by(
     since: Timestamp,
 ) -> bool {
     let earliest = since.before(CLOCK_DIFFERENCE);
+    // An egress that is still starting has no start time yet.
     let is_recent = nanos(listed.started_at).is_none_or(|at| at >= earliest);
     is_recent
         && listed
             .request
             .as_ref()
+            // A LiveKit that does not list requests leaves only the time to compare.
             .is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
 }
 
@@ -273,6 +281,7 @@ impl Outline<'_> {
             // Paths are compared without the storage's directory or prefix.
             EgressOutput::File { filepath, .. } => {
                 self.streams.is_empty()
+                    // A plan has exactly one file, so an egress with more was started by someone else.
                     && matches!(self.files[..], [file] if ends_with(file, filepath))
             }
             EgressOutput::Streams(urls) => {
@@ -280,6 +289,7 @@ impl Outline<'_> {
                     && urls
                         .iter()
                         .map(|url| without_key(url.reveal()))
+                        // In order: LiveKit lists a request's URLs as they were sent.
                         .eq(self.streams.iter().copied())
             }
         };

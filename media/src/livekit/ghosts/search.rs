@@ -62,11 +62,13 @@ impl GhostSearch {
         let listed = self.participants.list_with_ghosts(room).await?;
         let mut suspects: Vec<_> = listed
             .iter()
+            // Kinds that the node's number excludes would look like missing connections.
             .filter(|participant| is_counted(participant.kind))
             .collect();
         suspects.retain(|participant| !self.ghosts.contains(room, &participant.sid));
         if suspects.is_empty() {
             self.ghosts.record(room, BTreeSet::new(), &listed);
+            // Nothing to test. Recording the empty result still drops ghosts that are no longer listed.
             return Ok(());
         }
         // The node counts its connections, whereas the list comes from LiveKit's store.

@@ -51,6 +51,7 @@ pub struct WebhookSignature {
 impl WebhookSignature {
     /// Verifies that a body is the signed one.
     pub(super) fn verify_body(&self, body: &[u8]) -> Result<(), VerifyWebhookError> {
+        // In constant time, so that the time reveals nothing about the expected hash.
         let matches: bool = Sha256::digest(body).as_slice().ct_eq(&self.sha256).into();
         if matches {
             Ok(())
@@ -150,6 +151,7 @@ impl WebhookDedup {
         let mut ids = self.0.lock();
         if ids.recorded.contains(id) {
             DedupState::Recorded
+        // Looked up and marked under one lock: two concurrent repetitions cannot both be new.
         } else if ids.in_progress.insert(id.into()) {
             DedupState::New(DedupTicket {
                 dedup: self,
@@ -163,6 +165,7 @@ impl WebhookDedup {
 
     fn end(&self, id: &str, is_recorded: bool) {
         let mut ids = self.0.lock();
+        // A webhook that was not recorded is new again, since LiveKit repeats it.
         ids.in_progress.remove(id);
         if is_recorded && ids.recorded.insert(id.into()) {
             ids.order.push_back(id.into());

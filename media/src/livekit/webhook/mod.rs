@@ -92,6 +92,7 @@ impl WebhookReceiver {
 
     /// Verifies the `Authorization` header. `None` if it is not signed with this server's key.
     pub fn verify(&self, authorization: &str) -> Option<WebhookSignature> {
+        // Logged here, since the caller only sees that it was refused.
         let verified = checks::verify_token(&self.signer, authorization, self.clock.now());
         verified.inspect_err(log_refusal).ok()
     }
@@ -144,6 +145,7 @@ impl WebhookReceiver {
             .send_in_order(reports, |report| self.send(report, event.identity()));
         let mut outcome = WebhookOutcome::Accepted;
         for report in pending {
+            // All replies are awaited even after a failure, so that refused participants are removed.
             outcome = self.complete(report).await.unwrap_or(outcome);
         }
         outcome
@@ -153,12 +155,14 @@ impl WebhookReceiver {
         let room = report.room.clone();
         let joined = match &report.event {
             MediaEvent::ParticipantJoined(participant) => {
+                // By sid: a newer join with the same identity must not be removed instead.
                 Some(Joined::Participant(participant.sid.clone()))
             }
             MediaEvent::InvalidIdentity => Some(Joined::Invalid(identity.to_owned())),
             _ => None,
         };
         let affects_subscriptions =
+            // A leave or an unpublished track only removes subscriptions, which LiveKit does itself.
             joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
         PendingReport {
             room,

@@ -50,6 +50,7 @@ pub(super) fn from_event(
             .collect());
     }
     let events = match event.name() {
+        // The only event with several reports, because it lists published tracks.
         "participant_joined" => return joined(event, &room, at),
         "participant_left" => vec![left(event)?],
         "participant_connection_aborted" => connection_aborted(event)?,
@@ -67,6 +68,7 @@ pub(super) fn from_event(
         "participant_publish_limit_cleared" => vec![publish_limit(event, false)?],
         "egress_started" | "egress_updated" | "egress_ended" => egress(event, now),
         "ingress_started" | "ingress_ended" => ingress(event),
+        // `room_started` and `room_finished` among others, and events of newer versions.
         _ => Vec::new(),
     };
     Ok(events
@@ -84,6 +86,7 @@ pub(super) fn from_event(
 fn occurred_at(created_at_second: i64, now: Timestamp) -> Timestamp {
     let first = Timestamp::from_millis(created_at_second.saturating_mul(1_000));
     if created_at_second > 0 {
+        // Arrival is the best estimate within that second. A repetition arrives later, and gets its last millisecond.
         now.clamp(first, first.after(LAST_MILLISECOND))
     } else {
         now
@@ -100,12 +103,14 @@ fn joined(
     let joined = convert::participant(&info).ok_or(IncompleteEvent)?;
     let participant = ParticipantRef::from(&joined);
     let tracks: Vec<_> = joined.tracks.iter().map(TrackSummary::from).collect();
+    // LiveKit's own time of joining is more precise than the event's.
     let joined_at = convert::joined_at(&info).unwrap_or(at);
     let join = Report {
         room: room.clone(),
         at: joined_at,
         event: MediaEvent::ParticipantJoined(Box::new(joined)),
     };
+    // These tracks may also have events of their own; the control plane records each track once.
     let published = tracks.into_iter().map(|track| {
         let event = MediaEvent::TrackPublished {
             participant: participant.clone(),
@@ -153,6 +158,7 @@ fn track(
 
 fn publish_limit(event: &WebhookEvent, exceeded: bool) -> Result<MediaEvent, IncompleteEvent> {
     let (kbps, max_kbps) = event.publish_kbps();
+    // The limit concerns all tracks together, so the event may name none.
     let track = event.track().sid.parse().ok();
     let limit = PublishLimit {
         exceeded,
@@ -236,6 +242,7 @@ impl OutOfOrderEvents {
     /// Sends an event's reports through `send`, and after a join also the reports that arrived before it. Reports of
     /// concurrent events are not interleaved.
     pub fn send_in_order<T>(&self, reports: Vec<Report>, send: impl FnMut(Report) -> T) -> Vec<T> {
+        // Held while the reports are sent: they only enter a queue, and another event must not come between them.
         let mut recent = self.0.lock();
         let mut overdue = Vec::new();
         for report in &reports {

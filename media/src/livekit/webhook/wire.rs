@@ -21,6 +21,7 @@ impl WebhookEvent {
     pub fn from_json(body: &[u8]) -> Option<Self> {
         match serde_json::from_slice(body) {
             Ok(Value::Object(fields)) => {
+                // Without a name, nothing can be reported; any other JSON object is no event either.
                 Some(Self(fields)).filter(|event| !event.name().is_empty())
             }
             _ => None,
@@ -48,6 +49,7 @@ impl WebhookEvent {
 
     /// Returns the room's name, from whichever object contains it; empty if none does.
     pub fn room(&self) -> &str {
+        // Egress and ingress events may lack the room object.
         let fields = [
             ("room", "name"),
             ("egressInfo", "roomName"),
@@ -80,6 +82,7 @@ impl WebhookEvent {
         let info = self.object().object("egressInfo");
         proto::EgressInfo {
             egress_id: info.string("egressId"),
+            // From the event: the object itself may lack it.
             room_name: self.room().to_owned(),
             status: info.enumeration("status", proto::EgressStatus::from_str_name),
             error: info.string("error"),
@@ -98,6 +101,7 @@ impl WebhookEvent {
             ingress_id: info.string("ingressId"),
             room_name: self.room().to_owned(),
             input_type: info.enumeration("inputType", proto::IngressInput::from_str_name),
+            // Distinguishes an endpoint that waits for the next encoder from one that is used up.
             reusable: info.flag("reusable"),
             state: Some(proto::IngressState {
                 status: state.enumeration("status", proto::ingress_state::Status::from_str_name),
@@ -110,6 +114,7 @@ impl WebhookEvent {
 
     /// Returns the measured bitrate and its limit in a publish limit event, in kbit/s.
     pub fn publish_kbps(&self) -> (u32, u32) {
+        // Negative or oversized numbers count as 0, like any unexpected value.
         let kbps = |field| u32::try_from(self.object().integer(field)).unwrap_or_default();
         (kbps("publishKbps"), kbps("publishMaxKbps"))
     }
@@ -177,6 +182,7 @@ impl<'a> Object<'a> {
             .unwrap_or_default();
         items
             .iter()
+            // Entries of an unexpected type are skipped, so that one of them does not hide the others.
             .filter_map(Value::as_object)
             .map(|fields| Self(Some(fields)))
     }
@@ -211,6 +217,7 @@ impl<'a> Object<'a> {
     /// Reads an enumeration's value, given by name or number; 0 if the name is unknown.
     fn enumeration<E: Into<i32>>(self, name: &str, from_name: fn(&str) -> Option<E>) -> i32 {
         match self.field(name) {
+            // Protobuf's JSON mapping writes enumerations by name, and permits numbers.
             Some(Value::String(value)) => from_name(value).map(Into::into).unwrap_or_default(),
             _ => self.small_integer(name),
         }
