@@ -347,6 +347,7 @@ mod tests {
      {
         let some = [Codec::H264, Codec::Av1, Codec::Opus];
         for (asked, allowed, codec) in [
+            // Each row: codec that the client names, codecs that it may use, and the result.
             ("h263", &Codec::ALL[..], Some(Codec::Vp8)),
             ("h264", &Codec::ALL, Some(Codec::H264)),
             ("vp9", &Codec::ALL, Some(Codec::Vp9)),
@@ -378,6 +379,7 @@ mod tests {
     #[test]
     fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
         let request = AddTrackRequest {
+            // Any numbers: the server forwards them without knowing their meaning.
             packet_trailer_features: vec![1, 2],
             ..request("vp8")
         };
@@ -392,6 +394,7 @@ mod tests {
         for (named, is_other) in [
             ("vp9", true),
             ("theora", true),
+            // A codec, but not for video.
             ("opus", true),
             ("vp8", false),
             ("H264", false),
@@ -412,6 +415,7 @@ mod tests {
 
     #[test]
     fn sound_is_opus_whatever_is_named() {
+        // RED is not a codec of its own: the client's offer adds it to Opus.
         for named in ["", "audio/red", "vp8"] {
             let what = (TrackKind::Audio, TrackSource::Microphone);
             assert_eq!(

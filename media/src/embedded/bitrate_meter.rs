@@ -84,6 +84,7 @@ mod tests {
             })
         );
         assert_eq!((meter.take_change(at(60)), meter.deadline()), (None, None));
+        // Exactly at the limit is not above it.
         meter.measure(100, Some(100), at(60));
         assert_eq!(meter.deadline(), Some(at(65)));
         assert_eq!(
@@ -122,6 +123,7 @@ mod tests {
                 .take_change(at(5))
                 .is_some_and(|change| change.exceeded)
         );
+        // As after a change to a role without a limit.
         meter.measure(150, None, at(6));
         assert_eq!(
             meter.take_change(at(11)),

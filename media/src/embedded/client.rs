@@ -312,6 +312,7 @@ mod tests {
         assert_eq!(changes.subscribed, [(sid("TR_1"), publisher.clone())]);
         let again = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
         assert_eq!(again, SubscriptionChanges::default());
+        // A publisher without tracks here: nothing is in scope.
         let other = "PA_2".parse().unwrap();
         assert_eq!(
             subscriptions.apply(Scope::Publisher(&other), &decided(&[])),

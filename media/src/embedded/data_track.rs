@@ -275,6 +275,7 @@ mod tests {
         }
         for (name, expected) in [
             (String::new(), Err(DataTrackError::InvalidName)),
+            // Characters count, not bytes.
             ("é".repeat(256), Ok(1)),
             ("n".repeat(257), Err(DataTrackError::InvalidName)),
         ] {
@@ -319,6 +320,7 @@ mod tests {
     proptest! {
         #[test]
         fn tracks_never_share_a_handle_and_none_is_0(steps in prop::collection::vec((0..20_usize, any::<bool>()), 0..200)) {
+            // Close to the end of the range, so that it wraps around and skips 0.
             let mut handles = DataHandles { last: u16::MAX - 5, ..DataHandles::default() };
             for (track, assigns) in steps {
                 let track: TrackSid = format!("DTR_{track}").parse().unwrap();

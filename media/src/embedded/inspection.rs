@@ -76,6 +76,7 @@ fn transport(transport: &TransportSnapshot) -> Value {
         "candidate_pair": pair,
         "silent_ms": transport.silent_for.map(millis),
         "round_trip_ms": transport.round_trip.map(millis),
+        // From the server's point of view: sent to the client.
         "sent_loss": transport.egress_loss,
         "received_loss": transport.ingress_loss,
         "estimate_kbps": transport.estimate_kbps,

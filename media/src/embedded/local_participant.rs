@@ -53,6 +53,7 @@ impl LocalParticipant {
                 sid,
                 identity: claims.identity,
                 name: claims.name,
+                // The control plane decides before it becomes joined or active.
                 state: ParticipantState::Joining,
                 kind: claims.kind,
                 metadata: claims.metadata,

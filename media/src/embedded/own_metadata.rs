@@ -175,6 +175,7 @@ impl Texts {
     /// Returns a token's texts with the attributes that the server has set since.
     // A refreshed token without the current role's attribute would restore the old role.
     pub fn with_reserved(&self, now: &BTreeMap<String, String>) -> Self {
+        // The token's own attributes, without what the server had set at that time.
         let own = self
             .attributes
             .iter()
@@ -277,6 +278,7 @@ mod tests {
             known()
                 .with(change(&[
                     ("svc", "is not reserved"),
+                    // LiveKit's agents publish their state in such attributes.
                     ("lk.agent.state", "speaking")
                 ]))
                 .is_ok()
@@ -299,6 +301,7 @@ mod tests {
             known().with(of(0, MAX_METADATA + 1)),
             Err(OwnMetadataError::TooLong)
         );
+        // Leaves no room besides the one byte of the name `a`.
         let most = MAX_ATTRIBUTES - known().attribute_bytes() - 1;
         let full = known().with(change(&[("a", &"v".repeat(most))])).unwrap();
         assert_eq!(

@@ -296,6 +296,7 @@ impl WorkerMetric {
             // Metrics without an additional label have only the worker's.
             for (value, number) in self.values {
                 let labels = [index.as_str(), value];
+                // Drops the empty additional label.
                 let labels = &labels[..self.labels().len()];
                 // Exact up to 53 bits.
                 let number = number(worker).load(Ordering::Relaxed) as f64 / self.divisor;
@@ -322,6 +323,7 @@ struct WorkerCollector {
 impl WorkerCollector {
     fn new(workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let describe = |metric: &WorkerMetric| {
+            // Described once, since the registry checks names and labels only at the registration.
             let labels = metric.labels().into_iter().map(str::to_owned).collect();
             Desc::new(
                 metric.name.to_owned(),
@@ -373,6 +375,7 @@ mod tests {
         workers[1]
             .busy_microseconds
             .store(1_500_000, Ordering::Relaxed);
+        // Parts per million.
         workers[1].sent_loss.store(50_000, Ordering::Relaxed);
         workers[0].received_packets.store(7, Ordering::Relaxed);
         workers[1]
@@ -397,6 +400,7 @@ mod tests {
             "conclave_rtc_packets_total{packets=\"received\",worker=\"0\"} 7",
             "conclave_rtc_dropped_packets_total{reason=\"muted\",worker=\"1\"} 3",
             "conclave_rtc_joins_total{outcome=\"not_connected\"} 1",
+            // The first bucket whose bound is at least 0.25 s.
             "conclave_rtc_first_frame_seconds_bucket{le=\"0.3\"} 1",
         ] {
             assert!(

@@ -132,6 +132,7 @@ pub(super) fn join_token(
     empty_seconds: u32,
     now: Timestamp,
 ) -> Result<Secret, TokenError> {
+    // The check needs a participant in the room, not its media.
     let grant = JoinGrant {
         room,
         room_join: true,

@@ -175,6 +175,7 @@ impl ConfigChecker {
         room: &str,
         check: &mut ConfigCheck,
     ) -> Result<SignalConnection, String> {
+        // Creating a room through the API is permitted whatever `room.auto_create` is.
         let request = proto::CreateRoomRequest {
             name: room.to_owned(),
             empty_timeout: EMPTY_SECONDS,

@@ -163,6 +163,7 @@ impl Participants {
             .call(twirp::get_participant(&selector(room, identity.as_str())))
             .await
         {
+            // LiveKit reads participants from its store, which contains ghosts.
             Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
             Err(error) => self
                 .ignore_if_absent(room, identity, error)

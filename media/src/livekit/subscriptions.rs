@@ -113,6 +113,7 @@ impl SubscriptionEnforcer {
         if tracks.is_empty() {
             return Ok(());
         }
+        // LiveKit groups tracks by publisher.
         let to_proto =
             |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
                 participant_sid: sid.into(),
@@ -306,6 +307,7 @@ mod tests {
             !table.begin(&room),
             "the first caller applies them and is told to repeat"
         );
+        // The second `begin` has marked the first run as outdated.
         assert!(table.end(&room, None));
         assert!(!table.end(&room, None));
         assert!(table.begin(&room));

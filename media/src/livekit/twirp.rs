@@ -86,6 +86,7 @@ impl TwirpClient {
             CallTimeout::Configured => self.timeout,
             CallTimeout::Extended => self.timeout.max(EXTENDED_TIMEOUT),
         };
+        // Signed for each call: a token grants this call only, and is valid for minutes.
         let token = api_token(&self.signer, &call.grant, self.clock.now());
         let token = token.map_err(|error| CallError::Unavailable(error.to_string()))?;
         let request = Request::post(format!("{}{}", self.base_url, call.path))
@@ -404,6 +405,7 @@ pub(super) fn http_url(url: &str) -> String {
 
 /// Describes a failed HTTP request to LiveKit.
 pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
+    // Each text names the setting to check: the operator sees only this line.
     let words = match RequestFailure::from(error) {
         RequestFailure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
         RequestFailure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),

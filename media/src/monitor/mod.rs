@@ -440,6 +440,7 @@ mod tests {
         }
 
         async fn advance(&self, seconds: u64) {
+            // In steps, since the watch sets its next timer only when it has run.
             for _ in 0..seconds {
                 self.clock.advance(Duration::from_secs(1));
                 tokio::task::yield_now().await;
@@ -456,6 +457,7 @@ mod tests {
                 assert!(test.call().await.is_err() && test.monitored.health().await.is_err());
                 test.advance(OUTAGE.as_secs() - 1).await;
                 assert!(test.recoveries.try_recv().is_err());
+                // With a circuit breaker, a recovery is found only after its open time.
                 test.advance(CIRCUIT.open.as_secs() + 1).await;
                 assert_eq!(test.recoveries.recv().await, Some(()));
                 assert!(test.call().await.is_ok());

@@ -184,6 +184,7 @@ impl Inner {
             .store(health.is_err(), Ordering::Relaxed);
         let now = self.clock.now();
         match (&health, &self.breaker) {
+            // Counts as a failed call, so that the breaker also opens if nothing else calls the plane.
             (Err(error), breaker) => {
                 log::warn!(media = self.plane.kind(); "{error}");
                 breaker
@@ -234,6 +235,7 @@ mod tests {
     #[test]
     fn it_opens_after_failures_in_a_row_and_allows_one_call_when_its_time_is_over() {
         let breaker = CircuitBreaker::new(SETTINGS);
+        // Two failures, then a success: never three in a row.
         for _ in 0..2 {
             breaker.record_failure(at(0));
             breaker.record_failure(at(0));
@@ -274,6 +276,7 @@ mod tests {
         let breaker = CircuitBreaker::new(SETTINGS);
         (0..SETTINGS.failures).for_each(|_| breaker.record_failure(at(90_000)));
         assert!(breaker.check(at(90_001)).is_err());
+        // 25 hours back: the open time's end is now further away than it lasts.
         assert_eq!(breaker.check(at(1)), Ok(()));
         assert!(breaker.check(at(2)).is_err());
         assert!(breaker.record_health_success(at(7)));

@@ -239,6 +239,7 @@ fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (InputTrack, b
         .iter()
         .filter(is_media)
         .filter_map(|track| {
+            // Sandbox tracks have no MIME type, and no packets to record.
             let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
             let is_encrypted = local
                 .client

@@ -160,6 +160,7 @@ impl Jobs {
     ) -> Option<Command> {
         let state = self.state.lock();
         let job = state.running.get(id)?;
+        // Attaching again replaces the recorder, and so its settings.
         let recorder = NewRecorder {
             egress: id.clone(),
             settings,
@@ -183,6 +184,7 @@ impl Jobs {
             TargetState::Waiting => "waiting",
         });
         Some(json!({
+            // Names are part of the API of `/debug/actors`, and independent of the fields'.
             "media_ms": u64::try_from(progress.media.as_millis()).unwrap_or(u64::MAX),
             "bytes": progress.bytes,
             "frames": progress.frames,

@@ -151,6 +151,7 @@ impl RoomEgresses {
         deadlines: &mut Deadlines,
         outbox: &mut Outbox,
     ) -> Option<EgressState> {
+        // Built first: an unknown egress ends the call here.
         let reported = EgressState {
             status,
             error: error.clone(),
@@ -383,6 +384,7 @@ mod tests {
         let (mut machine, now) = (Machine::default(), Timestamp::from_millis(0));
         let running = machine.start_egress(now).egress_id;
         let mut ended = Vec::new();
+        // One more than the capacity.
         for _ in 0..=1_000 {
             let id = machine.start_egress(now).egress_id;
             machine.set_egress_status(&id, EgressStatus::Failed, None, now);
@@ -422,6 +424,7 @@ mod tests {
                 machine.at(now);
                 match EgressStatus::ALL.get(step) {
                     Some(status) => drop(machine.set_egress_status(&id, *status, None, now)),
+                    // `ALL` has the positions 0 to 6: a stop is 7, and 8 only lets time pass.
                     None if step == 7 => drop(machine.stop_egress(&id, now)),
                     None => machine.tick_at(now),
                 }

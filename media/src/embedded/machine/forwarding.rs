@@ -196,6 +196,7 @@ impl<'a> Forwarding<'a> {
         track: TrackSid,
         publisher: ParticipantSid,
     ) -> Option<PeerCommand> {
+        // Without a free handle, the track is not forwarded: 65,535 are enough for any room.
         let client = self.roster.client_mut(receiver)?;
         let handle = client
             .data_handles
@@ -227,6 +228,7 @@ impl<'a> Forwarding<'a> {
 
 /// Returns the tracks that a participant may receive.
 pub(super) fn subscriptions(roster: &Roster, sid: &ParticipantSid) -> Vec<TrackSid> {
+    // The sandbox also asks for participants that have left.
     let Ok(receiver) = roster.active(sid) else {
         return Vec::new();
     };

@@ -454,6 +454,7 @@ impl Machine {
         now: Timestamp,
     ) -> Result<IngressState, MachineError> {
         self.complete_join(sid, now);
+        // What an encoder usually sends: one video and one audio track.
         for (kind, source) in [
             (TrackKind::Video, TrackSource::Camera),
             (TrackKind::Audio, TrackSource::Microphone),

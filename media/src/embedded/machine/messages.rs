@@ -71,6 +71,7 @@ impl<'a> Messages<'a> {
     /// Delivers a client's data message to participants without a client. The media worker has delivered it to the
     /// others.
     pub fn sent_by_client(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
+        // The message may arrive after its sender's leave, since the media worker has a queue of its own.
         let Ok(sender) = self.roster.present(sid) else {
             return;
         };

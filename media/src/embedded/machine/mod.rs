@@ -139,6 +139,7 @@ impl Machine {
 
     /// Handles expired deadlines.
     pub fn tick(&mut self, now: Timestamp) {
+        // One at a time: a transition may set another deadline that is due as well.
         while let Some(due) = self.deadlines.take_due() {
             match due {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),

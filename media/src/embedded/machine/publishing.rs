@@ -34,6 +34,7 @@ impl Machine {
         let publisher = self.roster.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
         let tracks = &publisher.participant().tracks;
+        // Bounds memory and updates: each track is part of every update of its participant.
         if tracks.len() >= most {
             return Err(MachineError::TooManyTracks);
         }
@@ -46,6 +47,7 @@ impl Machine {
             width: None,
             height: None,
             simulcast: None,
+            // A sandbox track has no codec, and is never recorded.
             mime_type: None,
         };
         let summary = TrackSummary::from(&track);
@@ -259,6 +261,7 @@ impl Machine {
             .ok_or(DataTrackError::NotAllowed)?;
         let is_full = client.track_count() >= most;
         let new = client.data_tracks.publish(request, is_full)?;
+        // Data tracks have no media section: they are published at once.
         let published = data_track::published(new.sid.clone(), &new.info.name);
         let summary = TrackSummary::from(&published);
         publisher.add_track(published);

@@ -358,6 +358,7 @@ mod tests {
             Urgency::CanWait,
             LARGE,
         );
+        // In either case, the end of the earlier join must come first.
         for urgency in [Urgency::CanWait, Urgency::AtOnce] {
             assert!(
                 push(
@@ -383,6 +384,7 @@ mod tests {
     #[test]
     fn a_message_has_a_bounded_length_and_so_has_what_waits() {
         let mut batch = UpdateBatch::default();
+        // Two of these fit into a message.
         let large = |at: u32| {
             let metadata = "m".repeat(MESSAGE_BYTES / 2 - 1_000);
             Arc::new(ParticipantInfo {

@@ -458,7 +458,9 @@ mod tests {
             1_000,
             Some(Request::Web(proto::WebEgressRequest::default()))
         )));
+        // Without a listed request, only the time is compared.
         assert!(is_recording(started(1_000, None)));
+        // LiveKit lists masked keys.
         assert!(is_broadcast("rtmp://host/app/{k...y}") && !is_broadcast("rtmp://host/other/key"));
     }
 
@@ -493,6 +495,7 @@ mod tests {
                 ..Default::default()
             }))
         };
+        // The file is the same in all of them: only the subject differs.
         for (plan, same, others) in [
             (
                 &of_participant,

@@ -112,6 +112,7 @@ impl GhostSearch {
         room: &NamespacedRoom,
         participant: &Participant,
     ) -> Result<bool, CallError> {
+        // The node handles this call itself, and it names no track, so it changes nothing.
         let request = proto::UpdateSubscriptionsRequest {
             room: room.to_string(),
             identity: participant.identity.to_string(),

@@ -273,6 +273,7 @@ impl RecentReports {
             MediaEvent::ParticipantLeft { participant, .. } => {
                 self.left.push((participant.sid.clone(), None), report);
             }
+            // Other reports need no session, or repeat themselves: an egress reports its whole state each time.
             _ => {}
         }
     }
@@ -353,6 +354,7 @@ mod tests {
     #[test]
     fn each_report_is_kept_once_and_the_oldest_of_its_kind_is_dropped_at_capacity() {
         let events = OutOfOrderEvents::default();
+        // One more than the capacity, each report twice.
         for number in 0..=MAX_KEPT_REPORTS {
             for event in [
                 left(number),
