@@ -1,5 +1,5 @@
 //! Conversion between LiveKit's enumerations and Conclave's types, for both media planes. An unknown value becomes the
-//! nearest one that claims least.
+//! nearest value that claims least.
 
 use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
 use livekit_protocol as proto;
@@ -99,6 +99,7 @@ pub(crate) fn permission_to_proto(
             .collect(),
         hidden: grants.hidden,
         can_update_metadata: grants.can_update_own_metadata,
+        // Other permissions, such as an agent's, stay.
         ..current
     }
 }

@@ -30,8 +30,8 @@ impl SubscriptionRules {
         self.to_roles(receiver).is_some_and(HashSet::is_empty)
     }
 
-    /// Returns whether a participant with the role `receiver` receives tracks from one with the role `publisher`. A
-    /// participant without a role receives everyone, and is received only by unrestricted receivers.
+    /// Returns whether a participant with the role `receiver` receives tracks from a participant with the role
+    /// `publisher`. A participant without a role receives everyone, and is received only by unrestricted receivers.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
         self.to_roles(receiver)
             // A list names roles, so it can never include a publisher without one.

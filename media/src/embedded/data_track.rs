@@ -88,6 +88,7 @@ fn info(request: &PublishDataTrackRequest, sid: &TrackSid) -> DataTrackInfo {
         sid: sid.to_string(),
         name: request.name.clone(),
         encryption: request.encryption,
+        // Subscribers need encoding and schema to decode the frames; the server does not.
         frame_encoding: request.frame_encoding.clone(),
         schema: request.schema.clone(),
     }
@@ -219,6 +220,7 @@ impl DataHandles {
 
     /// Returns whether the client has ever received a data track.
     pub const fn are_used(&self) -> bool {
+        // Handles start at 1, so 0 means that none was ever assigned.
         self.last != 0
     }
 }

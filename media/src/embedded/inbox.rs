@@ -67,6 +67,7 @@ impl Notice {
     fn bytes(&self) -> usize {
         match self {
             Self::Data { data, topic, .. } => {
+                // Shared by all receivers, yet counted for each: the estimate must not depend on the others.
                 data.len() + topic.as_ref().map_or(0, |topic| topic.len())
             }
             Self::Muted { .. }

@@ -41,6 +41,7 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
         metadata,
         attributes: local.participant().attributes.clone().into_iter().collect(),
         permission: Some(permission(&local.grants, local.participant().kind)),
+        // Clients drop updates that arrive out of order.
         version: local.version(),
         is_publisher: local.participant().is_publisher,
         kind: kind_to_proto(local.participant().kind).into(),
@@ -66,6 +67,7 @@ fn shown_tracks(local: &LocalParticipant) -> impl Iterator<Item = &Track> {
         .participant()
         .tracks
         .iter()
+        // Sandbox data tracks have no data track info, so they are listed as ordinary tracks.
         .filter(|track| local.client.is_none() || track.kind != TrackKind::Data)
 }
 

@@ -1,5 +1,5 @@
-//! Access tokens for LiveKit: one for each API call, with only the grant that the call needs, and one with which the
-//! configuration check joins a room.
+//! Access tokens for LiveKit: one for each API call, with only the grant that the call needs, and one for the
+//! configuration check's join.
 
 use std::time::Duration;
 

@@ -75,12 +75,13 @@ impl Participants {
             let problem = "LiveKit lists no participants in a room for which it counts some; the call will be repeated";
             return Err(MediaError::Refused(problem.into()));
         }
+        // Reconciliation calls this regularly, so a failed removal is repeated.
         self.spawn_remove_invalid(room, &listed);
         Ok(self.without_ghosts(room, connected(&listed)))
     }
 
-    // Spawned: the list must not wait for as many calls as there are invalid participants.
     fn spawn_remove_invalid(&self, room: &NamespacedRoom, listed: &[proto::ParticipantInfo]) {
+        // Spawned: the list must not wait for as many calls as there are invalid participants.
         let is_invalid = |info: &&proto::ParticipantInfo| {
             convert::is_invalid_identity(&info.identity) && info.state() != State::Disconnected
         };
@@ -253,7 +254,7 @@ fn connected(listed: &[proto::ParticipantInfo]) -> Vec<Participant> {
         .collect()
 }
 
-/// Returns whether a listed participant is connected. LiveKit may list one that has just disconnected.
+/// Returns whether a listed participant is connected. LiveKit may still list a participant just after its disconnection.
 fn is_connected(participant: &Participant) -> bool {
     participant.state != ParticipantState::Disconnected
 }
@@ -358,7 +359,7 @@ impl Moderation {
             .max_kbps
             .map(|kbps| kbps.to_string())
             .unwrap_or_default();
-        // LiveKit would permit a client that may change its attributes to change the one with its role, too.
+        // LiveKit would permit a client that may change its attributes to change its role's attribute, too.
         let grants = Grants {
             can_update_own_metadata: false,
             ..role.grants.clone()

@@ -66,6 +66,7 @@ impl Rooms {
         Ok(self
             .find(room)
             .await?
+            // May be out of date: a node that dies leaves its last number.
             .is_some_and(|room| room.num_participants > 0))
     }
 

@@ -71,6 +71,7 @@ impl TwirpClient {
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         Self {
             client: Client::new(config, MAX_RESPONSE_BYTES),
+            // The path of a call, such as `RoomService/CreateRoom`, completes the package name.
             base_url: format!("{}/twirp/livekit.", http_url(url)),
             timeout,
             signer,

@@ -303,8 +303,8 @@ fn ends_with(path: &str, end: &FilePath) -> bool {
         .is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
-// LiveKit removes stream keys from its lists, so they cannot be compared.
 fn without_key(url: &str) -> &str {
+    // LiveKit removes stream keys from its lists, so they cannot be compared.
     url.rsplit_once('/').map_or(url, |(base, _)| base)
 }
 

@@ -101,7 +101,7 @@ impl WebhookEvent {
             ingress_id: info.string("ingressId"),
             room_name: self.room().to_owned(),
             input_type: info.enumeration("inputType", proto::IngressInput::from_str_name),
-            // Distinguishes an endpoint that waits for the next encoder from one that is used up.
+            // Distinguishes an endpoint that waits for the next encoder from a used-up one.
             reusable: info.flag("reusable"),
             state: Some(proto::IngressState {
                 status: state.enumeration("status", proto::ingress_state::Status::from_str_name),
@@ -132,6 +132,7 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
         joined_at: info.integer("joinedAt"),
         joined_at_ms: info.integer("joinedAtMs"),
         is_publisher: info.flag("isPublisher"),
+        // Only in the event of a leave.
         disconnect_reason: info
             .enumeration("disconnectReason", proto::DisconnectReason::from_str_name),
         tracks: info.list("tracks").map(track).collect(),
