@@ -27,7 +27,7 @@ pub mod token;
 
 pub use monitor::{CircuitSettings, MediaMetrics, MonitoredPlane};
 pub use port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane,
-    MuteOutcome, Report, ReportAnswer, ReportError, ReportInlet, ReportSink, RoleGrant, ServerData,
-    Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaInventory,
+    MediaPlane, MuteOutcome, Report, ReportError, ReportInlet, ReportReply, ReportSink, RoleGrant,
+    ServerData,
 };

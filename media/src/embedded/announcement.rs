@@ -134,6 +134,7 @@ pub(super) fn accept(
 pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     // The offer decides, not the announcement: a client may announce layers that it then does not send.
     info.simulcast = section.layers.len() > 1;
+    // Clients match tracks and media sections by mid.
     info.mid.clone_from(&section.mid);
     section.codec.mime_type().clone_into(&mut info.mime_type);
     // The first codec is the main one; backups follow.
@@ -247,7 +248,7 @@ pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -
         && !named.any(is_forwarded)
 }
 
-/// Returns the names of the codecs with which a client wants to send a track.
+/// Returns the names of the codecs that a client offers for a track.
 fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
     request
         .simulcast_codecs
@@ -295,8 +296,8 @@ fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Cod
     found
 }
 
-// `OFF`, which has no layer, is the number after the three qualities.
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
+    // `OFF`, which has no layer, is the number after the three qualities.
     let quality = usize::try_from(layer.quality)
         .ok()
         .and_then(|index| Quality::ALL.get(index).copied())?;
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
+    fn a_videos_packet_trailer_features_are_announced_to_subscribers() {
         let request = AddTrackRequest {
             // Any numbers: the server forwards them without knowing their meaning.
             packet_trailer_features: vec![1, 2],
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_video_of_which_no_named_codec_is_forwarded_is_recognised() {
+    fn a_video_without_a_usable_named_codec_is_recognised() {
         let allowed = [Codec::Vp8, Codec::H264, Codec::Opus];
         for (named, is_other) in [
             ("vp9", true),
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_is_opus_whatever_is_named() {
+    fn audio_is_opus_whatever_is_named() {
         // RED is not a codec of its own: the client's offer adds it to Opus.
         for named in ["", "audio/red", "vp8"] {
             let what = (TrackKind::Audio, TrackSource::Microphone);

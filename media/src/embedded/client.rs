@@ -7,11 +7,11 @@ use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
 
 use super::data_track::{DataHandles, DataTracks};
-use super::machine::media_tracks::MediaTracks;
 use super::own_metadata::OwnMetadata;
+use super::room_state::media_tracks::MediaTracks;
 
 /// Maximum number of tracks that a client can explicitly subscribe to or unsubscribe from. More are ignored.
-const MAX_WISHES: usize = 10_000;
+const MAX_REQUESTED: usize = 10_000;
 
 /// Client that is connected through signalling and media.
 #[derive(Debug, Default)]
@@ -88,6 +88,7 @@ impl PublisherPermission {
         let Some(permitted) = &self.0 else {
             return true;
         };
+        // The publisher may have listed the participant by either name.
         let named = [
             permitted.by_identity.get(identity.as_str()),
             permitted.by_sid.get(sid.as_str()),
@@ -124,31 +125,31 @@ fn permit(
 /// A client's requested and current subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it wants audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
+    /// Whether it receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
     is_auto: bool,
     /// Same, for data tracks.
     is_auto_data: bool,
-    wishes: HashMap<TrackSid, bool>,
+    requested: HashMap<TrackSid, bool>,
     /// Tracks that are forwarded to it, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
-    /// Tracks that it wants but may not receive, with their publishers.
+    /// Requested tracks that it may not receive, with their publishers.
     denied: HashMap<TrackSid, ParticipantSid>,
 }
 
 /// Decision on forwarding a track to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// The client wants the track and may receive it.
+pub(super) enum ForwardingDecision {
+    /// Requested and permitted.
     Subscribed,
-    /// The client wants the track but may not receive it.
+    /// Requested, but not permitted.
     Denied,
-    /// The client does not want the track.
+    /// Not requested.
     Unwanted,
 }
 
 /// Tracks whose subscriptions are updated.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Scope<'a> {
+pub(super) enum SubscriptionScope<'a> {
     /// All tracks in the room.
     All,
     /// One publisher's tracks.
@@ -157,7 +158,7 @@ pub(super) enum Scope<'a> {
     Tracks(&'a HashSet<TrackSid>),
 }
 
-impl Scope<'_> {
+impl SubscriptionScope<'_> {
     /// Returns whether any of a publisher's tracks may be in scope.
     pub fn may_include(self, publisher: &ParticipantSid) -> bool {
         if let Self::Publisher(of) = self {
@@ -189,7 +190,8 @@ pub(super) struct SubscriptionChanges {
 }
 
 impl Subscriptions {
-    /// Creates the subscriptions of a client that receives nothing yet. `is_auto`: it wants all audio and video tracks.
+    /// Creates the subscriptions of a client that receives nothing yet. `is_auto`: all audio and video tracks count as
+    /// requested.
     pub fn new(is_auto: bool) -> Self {
         Self {
             is_auto,
@@ -197,7 +199,7 @@ impl Subscriptions {
         }
     }
 
-    /// Sets whether it wants all data tracks.
+    /// Sets whether all data tracks count as requested.
     pub fn with_data(self, is_auto_data: bool) -> Self {
         Self {
             is_auto_data,
@@ -205,32 +207,33 @@ impl Subscriptions {
         }
     }
 
-    /// Records whether the client wants a track. Returns whether that is new.
-    pub fn wish(&mut self, track: TrackSid, is_wanted: bool) -> bool {
+    /// Records whether the client requests a track. Returns whether that is new.
+    pub fn set_wanted(&mut self, track: TrackSid, is_wanted: bool) -> bool {
         // At the limit, known tracks can still change: a client must always be able to unsubscribe.
-        let is_recorded = self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track);
+        let is_recorded =
+            self.requested.len() < MAX_REQUESTED || self.requested.contains_key(&track);
         // A repeated request changes nothing, so no subscription needs to be decided again.
-        is_recorded && self.wishes.insert(track, is_wanted) != Some(is_wanted)
+        is_recorded && self.requested.insert(track, is_wanted) != Some(is_wanted)
     }
 
-    /// Forgets that the client wants a track. Returns whether it did.
+    /// Forgets the client's request for a track. Returns whether there was one.
     pub fn withdraw(&mut self, track: &TrackSid) -> bool {
-        let is_wanted = self.wishes.get(track) == Some(&true);
+        let is_wanted = self.requested.get(track) == Some(&true);
         // An explicit "unsubscribe" stays: the track must not be forwarded automatically once it is published.
         if is_wanted {
-            self.wishes.remove(track);
+            self.requested.remove(track);
         }
         is_wanted
     }
 
-    /// Returns whether the client wants a track.
+    /// Returns whether the client requests a track, explicitly or automatically.
     pub fn wants(&self, track: &Track) -> bool {
         let is_auto = if track.kind == TrackKind::Data {
             self.is_auto_data
         } else {
             self.is_auto
         };
-        self.wishes.get(&track.sid).copied().unwrap_or(is_auto)
+        self.requested.get(&track.sid).copied().unwrap_or(is_auto)
     }
 
     /// Returns whether a track is forwarded to the client.
@@ -246,19 +249,19 @@ impl Subscriptions {
     /// Updates the subscriptions in scope to match `decided`. A track that is not in `decided` no longer exists.
     pub fn apply(
         &mut self,
-        scope: Scope<'_>,
-        decided: &HashMap<TrackSid, (ParticipantSid, Audience)>,
+        scope: SubscriptionScope<'_>,
+        decided: &HashMap<TrackSid, (ParticipantSid, ForwardingDecision)>,
     ) -> SubscriptionChanges {
         let mut changes = SubscriptionChanges::default();
         let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
         // Tracks out of scope were not decided on, and stay as they are.
         let ended = self.current.extract_if(|track, of| {
-            scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed)
+            scope.includes(of, track) && verdict(track) != Some(ForwardingDecision::Subscribed)
         });
         changes.unsubscribed.extend(ended.map(|(track, _)| track));
         self.denied.retain(|track, publisher| {
-            let keeps =
-                !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
+            let keeps = !scope.includes(publisher, track)
+                || verdict(track) == Some(ForwardingDecision::Denied);
             // A track that no longer exists needs no notice of permission: the client learns of its end.
             if !keeps && verdict(track).is_some() {
                 changes
@@ -270,18 +273,20 @@ impl Subscriptions {
         for (track, (publisher, audience)) in decided {
             let entry = || (track.clone(), publisher.clone());
             match audience {
-                Audience::Subscribed if !self.current.contains_key(track) => {
+                ForwardingDecision::Subscribed if !self.current.contains_key(track) => {
                     self.current.extend([entry()]);
                     changes.subscribed.push(entry());
                 }
-                Audience::Denied if !self.denied.contains_key(track) => {
+                ForwardingDecision::Denied if !self.denied.contains_key(track) => {
                     self.denied.extend([entry()]);
                     changes
                         .permissions
                         .push((track.clone(), publisher.clone(), false));
                 }
                 // Already in that state, or not wanted: the removals above have handled the rest.
-                Audience::Subscribed | Audience::Denied | Audience::Unwanted => {}
+                ForwardingDecision::Subscribed
+                | ForwardingDecision::Denied
+                | ForwardingDecision::Unwanted => {}
             }
         }
         changes
@@ -297,7 +302,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn decided(tracks: &[(&str, Audience)]) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+    fn decided(
+        tracks: &[(&str, ForwardingDecision)],
+    ) -> HashMap<TrackSid, (ParticipantSid, ForwardingDecision)> {
         tracks
             .iter()
             .map(|(track, audience)| (sid(track), ("PA_1".parse().unwrap(), *audience)))
@@ -308,19 +315,25 @@ mod tests {
     fn a_track_is_subscribed_once_and_unsubscribed_when_it_is_gone() {
         let mut subscriptions = Subscriptions::default();
         let publisher: ParticipantSid = "PA_1".parse().unwrap();
-        let changes = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
+        let changes = subscriptions.apply(
+            SubscriptionScope::All,
+            &decided(&[("TR_1", ForwardingDecision::Subscribed)]),
+        );
         assert_eq!(changes.subscribed, [(sid("TR_1"), publisher.clone())]);
-        let again = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
+        let again = subscriptions.apply(
+            SubscriptionScope::All,
+            &decided(&[("TR_1", ForwardingDecision::Subscribed)]),
+        );
         assert_eq!(again, SubscriptionChanges::default());
         // A publisher without tracks here: nothing is in scope.
         let other = "PA_2".parse().unwrap();
         assert_eq!(
-            subscriptions.apply(Scope::Publisher(&other), &decided(&[])),
+            subscriptions.apply(SubscriptionScope::Publisher(&other), &decided(&[])),
             SubscriptionChanges::default()
         );
         assert_eq!(
             subscriptions
-                .apply(Scope::Publisher(&publisher), &decided(&[]))
+                .apply(SubscriptionScope::Publisher(&publisher), &decided(&[]))
                 .unsubscribed,
             [sid("TR_1")]
         );
@@ -330,14 +343,14 @@ mod tests {
     fn tracks_out_of_scope_stay_as_they_are() {
         let mut subscriptions = Subscriptions::default();
         let both = decided(&[
-            ("TR_1", Audience::Subscribed),
-            ("TR_2", Audience::Subscribed),
+            ("TR_1", ForwardingDecision::Subscribed),
+            ("TR_2", ForwardingDecision::Subscribed),
         ]);
-        subscriptions.apply(Scope::All, &both);
+        subscriptions.apply(SubscriptionScope::All, &both);
         let one = HashSet::from([sid("TR_1")]);
         let changes = subscriptions.apply(
-            Scope::Tracks(&one),
-            &decided(&[("TR_1", Audience::Unwanted)]),
+            SubscriptionScope::Tracks(&one),
+            &decided(&[("TR_1", ForwardingDecision::Unwanted)]),
         );
         assert_eq!(changes.unsubscribed, [sid("TR_1")]);
     }
@@ -347,21 +360,21 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         let permissions =
             |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
-        let mut told = Vec::new();
+        let mut permissions_sent = Vec::new();
         for audience in [
-            Audience::Denied,
-            Audience::Denied,
-            Audience::Subscribed,
-            Audience::Denied,
+            ForwardingDecision::Denied,
+            ForwardingDecision::Denied,
+            ForwardingDecision::Subscribed,
+            ForwardingDecision::Denied,
         ] {
-            told.extend(permissions(
-                subscriptions.apply(Scope::All, &decided(&[("TR_1", audience)])),
+            permissions_sent.extend(permissions(
+                subscriptions.apply(SubscriptionScope::All, &decided(&[("TR_1", audience)])),
             ));
         }
-        assert_eq!(told, [false, true, false]);
+        assert_eq!(permissions_sent, [false, true, false]);
         assert!(
             subscriptions
-                .apply(Scope::All, &decided(&[]))
+                .apply(SubscriptionScope::All, &decided(&[]))
                 .permissions
                 .is_empty(),
             "the track has ended"
@@ -394,7 +407,10 @@ mod tests {
     #[test]
     fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
         let mut subscriptions = Subscriptions::new(true);
-        assert!(subscriptions.wish(sid("TR_1"), false) && !subscriptions.wish(sid("TR_1"), false));
+        assert!(
+            subscriptions.set_wanted(sid("TR_1"), false)
+                && !subscriptions.set_wanted(sid("TR_1"), false)
+        );
         let track = |name: &str, kind| Track {
             kind,
             ..published(sid(name), "")

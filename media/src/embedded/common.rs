@@ -14,8 +14,8 @@ use conclave_turn::{RelayAccess, TurnServer};
 use parking_lot::Mutex;
 
 use super::egress::{Egress, EndedEgresses};
-use super::error::MachineError;
-use super::local_participant::{LocalParticipant, ShownParticipant};
+use super::error::RoomStateError;
+use super::local_participant::{LocalParticipant, ParticipantSnapshot};
 
 /// Maximum number of participants that are kept after their leave. The oldest is dropped first.
 const LEFT_CAPACITY: usize = 1_000;
@@ -24,7 +24,7 @@ const LEFT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Object in a room that is looked up without the room's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Owned {
+pub(super) enum RoomObject {
     /// A participant that is joining or active, or has left recently. Only with the sandbox.
     Participant(ParticipantSid),
     /// An egress, including ended ones.
@@ -39,7 +39,7 @@ pub(super) enum Owned {
 pub(super) struct Common {
     /// Maximum number of tracks per participant, including announced ones.
     max_tracks: usize,
-    rooms: Mutex<HashMap<Owned, NamespacedRoom>>,
+    rooms: Mutex<HashMap<RoomObject, NamespacedRoom>>,
     ended: Mutex<EndedEgresses>,
     /// The embedded TURN server, if it is enabled.
     relay: Option<TurnServer>,
@@ -87,11 +87,11 @@ impl Common {
     }
 
     /// Checks that the server is not stopping.
-    // Read under the lock of the room that is joined. Either `stop` is seen here, or the participant is seen by the
-    // loop that empties the rooms after it.
-    pub fn check_running(&self) -> Result<(), MachineError> {
+    pub fn check_running(&self) -> Result<(), RoomStateError> {
+        // Read under the lock of the room that is joined. Either `stop` is seen here, or the participant is seen by the
+        // loop that empties the rooms after it.
         if self.is_stopping.load(Ordering::SeqCst) {
-            Err(MachineError::Stopping)
+            Err(RoomStateError::Stopping)
         } else {
             Ok(())
         }
@@ -103,18 +103,18 @@ impl Common {
     }
 
     /// Returns the room of an object.
-    pub fn room_of(&self, owned: &Owned) -> Option<NamespacedRoom> {
+    pub fn room_of(&self, owned: &RoomObject) -> Option<NamespacedRoom> {
         self.rooms.lock().get(owned).cloned()
     }
 
     /// Returns the room of the endpoint with this stream key.
-    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.room_of(&Owned::StreamKey(*key))
-            .ok_or(MachineError::NoSuchIngress)
+    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, RoomStateError> {
+        self.room_of(&RoomObject::StreamKey(*key))
+            .ok_or(RoomStateError::NoSuchIngress)
     }
 
     /// Records an object's room. If two endpoints have the same stream key, the first keeps it.
-    pub fn insert(&self, owned: Owned, room: &NamespacedRoom) {
+    pub fn insert(&self, owned: RoomObject, room: &NamespacedRoom) {
         self.rooms
             .lock()
             .entry(owned)
@@ -122,50 +122,52 @@ impl Common {
     }
 
     /// Forgets the room of an ended object.
-    pub fn remove(&self, owned: &Owned) {
+    pub fn remove(&self, owned: &RoomObject) {
         self.rooms.lock().remove(owned);
     }
 
     /// Records the room of a joining participant.
-    pub fn note_joining(&self, sid: &ParticipantSid, room: &NamespacedRoom) {
+    pub fn record_joining(&self, sid: &ParticipantSid, room: &NamespacedRoom) {
         // Only the sandbox looks participants up by sid alone.
         if self.has_sandbox() {
-            self.insert(Owned::Participant(sid.clone()), room);
+            self.insert(RoomObject::Participant(sid.clone()), room);
         }
     }
 
     /// Keeps a participant that has left, and forgets the oldest ones beyond the limits.
-    pub fn note_left(&self, participant: LocalParticipant) {
+    pub fn keep_left(&self, participant: LocalParticipant) {
+        // The lock is released before the index is changed: no two locks are held at once.
         let forgotten = self.left.as_ref().map(|left| left.lock().push(participant));
         forgotten
             .into_iter()
             .flatten()
-            .for_each(|sid| self.remove(&Owned::Participant(sid)));
+            .for_each(|sid| self.remove(&RoomObject::Participant(sid)));
     }
 
     /// Forgets a participant that did not join.
     pub fn forget(&self, sid: &ParticipantSid) {
         if let Some(left) = &self.left {
             left.lock().forget(sid);
-            self.remove(&Owned::Participant(sid.clone()));
+            self.remove(&RoomObject::Participant(sid.clone()));
         }
     }
 
     /// Returns the sandbox's view of a participant that has left recently.
-    pub fn left(&self, sid: &ParticipantSid) -> Option<ShownParticipant> {
+    pub fn left(&self, sid: &ParticipantSid) -> Option<ParticipantSnapshot> {
         self.left
             .as_ref()?
             .lock()
             .get(sid)
-            .map(ShownParticipant::from)
+            .map(ParticipantSnapshot::from)
     }
 
-    /// Keeps an ended egress, and forgets the one that ended first if there are too many.
-    pub fn note_egress_ended(&self, egress: Egress) {
+    /// Keeps an ended egress, and forgets the oldest if there are too many.
+    pub fn keep_ended_egress(&self, egress: Egress) {
+        // As above, one lock after the other.
         let forgotten = self.ended.lock().push(egress);
         forgotten
             .into_iter()
-            .for_each(|id| self.remove(&Owned::Egress(id)));
+            .for_each(|id| self.remove(&RoomObject::Egress(id)));
     }
 
     /// Returns the state of an ended egress, if it belongs to this room.
@@ -227,7 +229,7 @@ impl RecentlyLeft {
 mod tests {
     use super::*;
     use crate::embedded::client::Client;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     /// Proves S-50.
     #[test]

@@ -10,7 +10,7 @@ use livekit_protocol::{DataTrackInfo, ParticipantInfo};
 
 /// One item of the driver's work. Order matters: a client must learn of a track before its packets arrive.
 #[derive(Debug)]
-pub(super) enum Effect {
+pub(super) enum RoomEffect {
     Notify {
         /// The client's participant.
         to: ParticipantSid,
@@ -31,9 +31,9 @@ pub(super) enum Effect {
 #[derive(Debug)]
 pub(super) enum JobEffect {
     /// New participants and tracks to record.
-    Attend {
+    SetInputs {
         /// The room's participants that the egress may contain.
-        attendees: Vec<InputParticipant>,
+        inputs: Vec<InputParticipant>,
         /// Whether the room has no participants at all.
         is_room_empty: bool,
     },
@@ -49,13 +49,13 @@ pub(super) enum JobEffect {
 }
 
 /// Participants as clients see them, for one message, which all receivers share.
-pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
+pub(super) type ParticipantInfos = Arc<[Arc<ParticipantInfo>]>;
 
 /// Change for a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientNotice {
     /// Participants, possibly the client's own, have changed, joined or left.
-    ParticipantsChanged(Infos),
+    ParticipantsChanged(ParticipantInfos),
     /// The server muted or unmuted a track of the client's participant.
     Muted {
         /// The track's sid.
@@ -78,7 +78,7 @@ pub(super) enum ClientNotice {
         /// Id of the client's request.
         request_id: u32,
     },
-    /// A track that the client wants may be received, or may no longer be.
+    /// A track that the client requested may be received, or may no longer be.
     SubscriptionPermission {
         /// The publisher's sid.
         publisher: ParticipantSid,

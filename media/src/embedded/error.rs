@@ -2,7 +2,7 @@
 
 /// Reason why the room state rejects a participant's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MachineError {
+pub enum RoomStateError {
     /// No participant has this sid.
     #[error("no such participant")]
     NoSuchParticipant,

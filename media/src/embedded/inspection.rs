@@ -19,12 +19,13 @@ const AT_ONCE: usize = 16;
 /// Returns the state of the transports and tracks of a room's participants; `None` if none has a client. Waits for the
 /// media worker without a timeout.
 pub(super) async fn inspect(room: &Room) -> Option<Value> {
-    let clients = room.lock().machine.clients();
+    let clients = room.lock().room_state.clients();
     show(&clients, |command| room.send_command(command)).await
 }
 
 /// Returns clients' state from the media worker that receives `send`'s commands.
 async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) -> Option<Value> {
+    // A room without clients is on no worker, which could not reply.
     if clients.is_empty() {
         return None;
     }

@@ -9,11 +9,11 @@ use conclave_turn::RelayAccess;
 
 use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
-use super::error::MachineError;
+use super::error::RoomStateError;
 use super::inbox::{Inbox, InboxEntry, Notice};
-use super::machine::deadlines::{Deadline, Deadlines};
-use super::own_metadata::{OwnMetadata, OwnMetadataError, Texts};
+use super::own_metadata::{OwnMetadata, OwnMetadataError, ParticipantTexts};
 use super::publish::{check_mime_type, check_track};
+use super::room_state::deadlines::{Deadline, Deadlines};
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig, SignedToken, TokenError, TokenSigner};
 
@@ -33,7 +33,7 @@ pub(super) struct LocalParticipant {
     /// Expiry of its token.
     expires_at: Timestamp,
     /// Name, metadata and attributes from its token, once its client has changed them.
-    texts_of_token: Option<Box<Texts>>,
+    token_texts: Option<Box<ParticipantTexts>>,
     /// Incremented with every change that clients are notified of.
     version: u32,
     /// `None` for a sandbox participant or a simulated encoder, which send no packets.
@@ -68,7 +68,7 @@ impl LocalParticipant {
             meter: BitrateMeter::default(),
             room_config: claims.room_config,
             expires_at: claims.expires_at,
-            texts_of_token: None,
+            token_texts: None,
             version: 0,
             client: None,
             is_reported: false,
@@ -230,12 +230,12 @@ impl LocalParticipant {
         self.participant.is_publisher = true;
     }
 
-    pub fn remove_track(&mut self, sid: &TrackSid) -> Result<Track, MachineError> {
+    pub fn remove_track(&mut self, sid: &TrackSid) -> Result<Track, RoomStateError> {
         let tracks = &mut self.participant.tracks;
         let at = tracks
             .iter()
             .position(|track| track.sid == *sid)
-            .ok_or(MachineError::NoSuchTrack)?;
+            .ok_or(RoomStateError::NoSuchTrack)?;
         let track = tracks.remove(at);
         // The flag follows the tracks: others see both in the participant's update.
         self.participant.is_publisher = !tracks.is_empty();
@@ -252,28 +252,28 @@ impl LocalParticipant {
         let is_joining = self.participant.state == ParticipantState::Joining;
         if is_joining
             && !self.grants.can_update_own_metadata
-            && let Some(texts) = self.texts_of_token.take()
+            && let Some(texts) = self.token_texts.take()
         {
             self.set_texts(texts.with_reserved(&self.participant.attributes));
         }
     }
 
-    fn texts(&self) -> Texts {
+    fn texts(&self) -> ParticipantTexts {
         let Participant {
             name,
             metadata,
             attributes,
             ..
         } = &self.participant;
-        Texts {
+        ParticipantTexts {
             name: name.clone(),
             metadata: metadata.clone(),
             attributes: attributes.clone(),
         }
     }
 
-    fn set_texts(&mut self, texts: Texts) {
-        let Texts {
+    fn set_texts(&mut self, texts: ParticipantTexts) {
+        let ParticipantTexts {
             name,
             metadata,
             attributes,
@@ -297,14 +297,14 @@ impl LocalParticipant {
             return Ok(false);
         }
         // Only the first change stores the token's texts; later ones would store the client's.
-        self.texts_of_token.get_or_insert_with(|| Box::new(before));
+        self.token_texts.get_or_insert_with(|| Box::new(before));
         self.set_texts(changed);
         Ok(true)
     }
 
     /// Returns the number of changes that one change by its client counts as.
     pub fn change_weight(&self) -> u32 {
-        if self.texts_of_token.is_some() {
+        if self.token_texts.is_some() {
             self.texts().weight()
         } else {
             1
@@ -328,12 +328,12 @@ impl LocalParticipant {
         removed
     }
 
-    pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, MachineError> {
+    pub fn track_mut(&mut self, sid: &TrackSid) -> Result<&mut Track, RoomStateError> {
         self.participant
             .tracks
             .iter_mut()
             .find(|track| track.sid == *sid)
-            .ok_or(MachineError::NoSuchTrack)
+            .ok_or(RoomStateError::NoSuchTrack)
     }
 
     /// Mutes or unmutes a track. Returns the track, and its summary if its state changed.
@@ -341,7 +341,7 @@ impl LocalParticipant {
         &mut self,
         sid: &TrackSid,
         muted: bool,
-    ) -> Result<(Track, Option<TrackSummary>), MachineError> {
+    ) -> Result<(Track, Option<TrackSummary>), RoomStateError> {
         let track = self.track_mut(sid)?;
         let is_changed = std::mem::replace(&mut track.muted, muted) != muted;
         let summary = is_changed.then(|| TrackSummary::from(&*track));
@@ -363,7 +363,8 @@ impl LocalParticipant {
     /// Returns the claims for a refreshed token, including metadata that its client has set unless that is too long.
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;
-        let texts = match &self.texts_of_token {
+        let texts = match &self.token_texts {
+            // Falls back to the original token's texts, which fit.
             Some(of_token) if !self.texts().fit_into_token() => {
                 of_token.with_reserved(&participant.attributes)
             }
@@ -395,14 +396,14 @@ impl LocalParticipant {
 
 /// A participant as the sandbox shows it.
 #[derive(Debug)]
-pub(super) struct ShownParticipant {
+pub(super) struct ParticipantSnapshot {
     pub participant: Participant,
     /// Claims for a refreshed token.
     pub claims: Claims,
     pub inbox: Vec<InboxEntry>,
 }
 
-impl From<&LocalParticipant> for ShownParticipant {
+impl From<&LocalParticipant> for ParticipantSnapshot {
     fn from(local: &LocalParticipant) -> Self {
         Self {
             participant: local.participant.clone(),
@@ -415,6 +416,7 @@ impl From<&LocalParticipant> for ShownParticipant {
 /// Returns a client token's expiry, which is extended while the participant is connected.
 pub(super) fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
     if is_connected {
+        // Never shortens the token that the client has.
         claims.expires_at.max(now.after(REFRESHED_LIFETIME))
     } else {
         claims.expires_at

@@ -1,6 +1,6 @@
 //! The embedded media plane: rooms, WebRTC clients, encoders, recordings and broadcasts in this process.
 //!
-//! Each [`room`] consists of its room state ([`machine`]), channels to its clients' sessions, and a connection to its
+//! Each [`room`] consists of its room state ([`room_state`]), channels to its clients' sessions, and a connection to its
 //! media worker. The room state holds participants, grants, inboxes and measured bitrates as plain data; it does no
 //! I/O, and each call passes it the time. The plane is a directory of rooms, with the small indexes in [`common`]. It
 //! guards each room state with the room's lock, sets its clock, and forwards its reports to the control plane in order.
@@ -20,7 +20,7 @@
 //!
 //! Reading order:
 //!
-//! - [`machine`]: events in a room, without I/O. [`effect`]: work that it leaves to the driver.
+//! - [`room_state`]: events in a room, without I/O. [`effect`]: work that it leaves to the driver.
 //! - [`join`]: the two phases of a join. The control plane may refuse it in both. Until the control plane has accepted
 //!   the join's report, the room state counts the participant but hides it from the others.
 //! - [`plane`]: calls on rooms, their reports and deadlines, and the port's calls. [`room`], [`common`]: what the
@@ -43,11 +43,11 @@ mod ingress;
 mod inspection;
 mod join;
 mod local_participant;
-mod machine;
 mod own_metadata;
 mod plane;
 mod publish;
 mod room;
+mod room_state;
 mod rtc_metrics;
 mod sandbox;
 mod signal;
@@ -67,7 +67,7 @@ pub use conclave_egress as egress_engine;
 pub use conclave_sfu as rtc;
 /// The embedded TURN server.
 pub use conclave_turn as turn_server;
-pub use error::MachineError;
+pub use error::RoomStateError;
 pub use inbox::{InboxEntry, Notice};
 pub use ingress::endpoints::RtmpAddress;
 pub use ingress::refusal::EncoderRefusal;

@@ -1,7 +1,7 @@
 //! Metadata that a client sets for its own participant, by signalling or with its join: name, metadata and attributes.
 //!
 //! It is sent to every other client, and to later ones. So its size is limited, and so is its rate of change: a change
-//! by a participant with much metadata counts as several (see [`Texts::weight`]).
+//! by a participant with much metadata counts as several (see [`ParticipantTexts::weight`]).
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ const MAX_METADATA: usize = 64 * 1024;
 /// Maximum total size of attribute names and values in bytes, as in LiveKit.
 const MAX_ATTRIBUTES: usize = 64 * 1024;
 /// Size of a participant's metadata, in bytes, for which a change counts once more.
-const BYTES_OF_A_CHANGE: usize = 8 * 1024;
+const BYTES_PER_CHANGE: usize = 8 * 1024;
 /// Maximum size of own metadata in a refreshed token, in bytes. Clients send the token in a URL.
 const MAX_IN_TOKEN: usize = 4 * 1024;
 
 /// A participant's name, metadata and attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Texts {
+pub struct ParticipantTexts {
     pub name: String,
     pub metadata: String,
     pub attributes: BTreeMap<String, String>,
@@ -84,7 +84,7 @@ pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMe
         attributes,
         ..
     } = claims.clone();
-    Texts {
+    ParticipantTexts {
         name,
         metadata,
         attributes,
@@ -105,7 +105,7 @@ impl From<proto::UpdateParticipantMetadata> for OwnMetadata {
     }
 }
 
-impl Texts {
+impl ParticipantTexts {
     /// Returns the texts after a change.
     ///
     /// # Errors
@@ -119,6 +119,7 @@ impl Texts {
             // `svc.` attributes carry role and limits, which the server enforces.
             return Err(OwnMetadataError::Reserved);
         }
+        // On a copy, so that a rejected change leaves nothing behind.
         let mut changed = self.clone();
         if !change.name.is_empty() {
             // An empty text means "unchanged" in the protocol, so a client cannot clear its name or metadata.
@@ -130,7 +131,7 @@ impl Texts {
         for (name, value) in change.attributes {
             if !value.is_empty() {
                 changed.attributes.insert(name, value);
-            // With a join, an empty value has no attribute to delete, and changes nothing.
+            // A join cannot delete its token's attributes: an empty value changes nothing.
             } else if change.deletes {
                 changed.attributes.remove(&name);
             }
@@ -163,7 +164,7 @@ impl Texts {
     /// Returns the number of changes that a change by this participant counts as.
     pub fn weight(&self) -> u32 {
         // Proportional to size: each change sends all of it to every client in the room.
-        u32::try_from(1 + self.bytes() / BYTES_OF_A_CHANGE).unwrap_or(u32::MAX)
+        u32::try_from(1 + self.bytes() / BYTES_PER_CHANGE).unwrap_or(u32::MAX)
     }
 
     /// Returns whether they fit into a refreshed token.
@@ -173,8 +174,8 @@ impl Texts {
     }
 
     /// Returns a token's texts with the attributes that the server has set since.
-    // A refreshed token without the current role's attribute would restore the old role.
     pub fn with_reserved(&self, now: &BTreeMap<String, String>) -> Self {
+        // A refreshed token without the current role's attribute would restore the old role.
         // The token's own attributes, without what the server had set at that time.
         let own = self
             .attributes
@@ -205,8 +206,8 @@ mod tests {
             .collect()
     }
 
-    fn known() -> Texts {
-        Texts {
+    fn known() -> ParticipantTexts {
+        ParticipantTexts {
             name: "Alice".into(),
             metadata: "{}".into(),
             attributes: attributes(&[("svc.role", "host"), ("hand", "up"), ("mood", "good")]),
@@ -229,7 +230,7 @@ mod tests {
         let attributes = attributes(&[("svc.role", "host"), ("mood", "good"), ("seat", "4")]);
         assert_eq!(
             changed,
-            Texts {
+            ParticipantTexts {
                 attributes,
                 ..known()
             }

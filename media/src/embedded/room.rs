@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::common::Common;
-use super::machine::Machine;
+use super::room_state::RoomState;
 use super::signal::channels::Sessions;
 
 /// Maximum time to wait for a join that is being written.
@@ -27,7 +27,7 @@ const INTAKE_EVENTS: usize = 256;
 
 pub(super) struct Room {
     name: NamespacedRoom,
-    state: Mutex<RoomState>,
+    state: Mutex<LockedRoom>,
     /// Channels to its clients. Media workers use them without the state's lock.
     pub sessions: Sessions,
     /// Connection to the media workers while they have participants in the room.
@@ -37,8 +37,8 @@ pub(super) struct Room {
 }
 
 /// The part of a room that its lock guards.
-pub(super) struct RoomState {
-    pub machine: Machine,
+pub(super) struct LockedRoom {
+    pub room_state: RoomState,
     /// Task that waits for the room's deadlines; `None` while there is none.
     pub deadline_task: Option<JoinHandle<()>>,
     /// The deadline that the task waits for.
@@ -51,11 +51,11 @@ pub(super) struct RoomState {
 
 impl Room {
     fn new(name: NamespacedRoom, common: &Arc<Common>) -> Self {
-        let machine = Machine::new(name.clone(), Arc::clone(common));
+        let room_state = RoomState::new(name.clone(), Arc::clone(common));
         Self {
             name,
-            state: Mutex::new(RoomState {
-                machine,
+            state: Mutex::new(LockedRoom {
+                room_state,
                 deadline_task: None,
                 awaited_deadline: None,
                 earlier_deadline: Arc::default(),
@@ -76,14 +76,14 @@ impl Room {
     /// client knows that its media is connected before the join is written, and its next requests must find its
     /// participant.
     pub async fn await_joins(&self, identity: Option<&Identity>) {
-        if !self.lock().machine.is_join_reported(identity) {
+        if !self.lock().room_state.is_join_reported(identity) {
             return;
         }
         let written = async {
             loop {
                 // Created before the check, so that a join that ends in between is not missed.
                 let ended = self.joins.notified();
-                if !self.lock().machine.is_join_reported(identity) {
+                if !self.lock().room_state.is_join_reported(identity) {
                     return;
                 }
                 ended.await;
@@ -100,7 +100,7 @@ impl Room {
 
     /// Locks the room. While holding the lock, the caller may take other locks, but no other room's, and must not
     /// block.
-    pub fn lock(&self) -> MutexGuard<'_, RoomState> {
+    pub fn lock(&self) -> MutexGuard<'_, LockedRoom> {
         self.state.lock()
     }
 
@@ -124,13 +124,13 @@ impl Room {
 
 /// A plane's rooms. Its locks are held for one look-up or change, without taking another lock.
 #[derive(Default)]
-pub(super) struct Directory {
+pub(super) struct RoomDirectory {
     rooms: RwLock<HashMap<NamespacedRoom, Arc<Room>>>,
     /// Event queues of encoders in media workers' private rooms, whose media is transcoded.
     intakes: RwLock<HashMap<NamespacedRoom, mpsc::Sender<PeerEvent>>>,
 }
 
-impl Directory {
+impl RoomDirectory {
     /// Returns an open room.
     pub fn get(&self, name: &NamespacedRoom) -> Option<Arc<Room>> {
         self.rooms.read().get(name).cloned()
@@ -141,7 +141,7 @@ impl Directory {
         &self,
         name: &NamespacedRoom,
         common: &Arc<Common>,
-        run: impl FnOnce(&Arc<Room>, &mut RoomState) -> T,
+        run: impl FnOnce(&Arc<Room>, &mut LockedRoom) -> T,
     ) -> T {
         loop {
             let known = self.get(name);
@@ -162,8 +162,8 @@ impl Directory {
     }
 
     /// Removes a room that has nothing left, and marks it as closed.
-    pub fn close_if_unused(&self, room: &Room, state: &mut RoomState) {
-        if state.machine.is_unused() && !state.is_closed {
+    pub fn close_if_unused(&self, room: &Room, state: &mut LockedRoom) {
+        if state.room_state.is_unused() && !state.is_closed {
             // Marked under the room's lock: a caller that has found the room but not locked it yet looks again.
             state.is_closed = true;
             self.rooms.write().remove(&room.name);
@@ -194,7 +194,7 @@ impl Directory {
             return;
         };
         let sent = self
-            // An unknown room is one that has been removed; its last events are dropped.
+            // The private room may have been removed; its last events are dropped.
             .intakes
             .read()
             .get(&room)
@@ -205,7 +205,7 @@ impl Directory {
     }
 }
 
-impl EventSink for Directory {
+impl EventSink for RoomDirectory {
     /// Forwards a media worker's event to the sessions that it concerns. Called on the worker's thread: takes no lock
     /// that is held during a call on a room state, and does not block.
     fn handle(&self, event: Event) {

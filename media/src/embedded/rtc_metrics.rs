@@ -106,11 +106,11 @@ struct WorkerMetric {
     /// Name of an additional label; empty for none.
     label: &'static str,
     /// Values of that label, each with the worker's number.
-    values: &'static [(&'static str, Value)],
+    values: &'static [(&'static str, ReadNumber)],
 }
 
 /// Accessor of a worker's number.
-type Value = fn(&WorkerMetrics) -> &AtomicU64;
+type ReadNumber = fn(&WorkerMetrics) -> &AtomicU64;
 
 const WORKER_METRICS: &[WorkerMetric] = &[
     WorkerMetric {

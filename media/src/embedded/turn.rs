@@ -133,17 +133,17 @@ struct TurnCollector {
 }
 
 /// The metrics with their current values.
-struct Shown {
+struct TurnSnapshot {
     allocations: IntGauge,
     bytes: IntCounterVec,
     dropped: IntCounter,
     refused: IntCounterVec,
 }
 
-impl Shown {
+impl TurnSnapshot {
     fn new(metrics: &TurnMetrics) -> Result<Self, Error> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let shown = Self {
+        let snapshot = Self {
             allocations: IntGauge::new(
                 "conclave_turn_allocations",
                 "Allocations of clients of the TURN server",
@@ -168,7 +168,7 @@ impl Shown {
             )?,
         };
         // New collectors each time: the counters live in the TURN server, so these only carry a snapshot.
-        shown
+        snapshot
             .allocations
             // A gauge, since allocations end; the others only grow.
             .set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
@@ -176,19 +176,19 @@ impl Shown {
             ("from_clients", &metrics.from_clients),
             ("to_clients", &metrics.to_clients),
         ] {
-            shown
+            snapshot
                 .bytes
                 .with_label_values(&[direction])
                 .inc_by(read(counter));
         }
-        shown.dropped.inc_by(read(&metrics.dropped));
+        snapshot.dropped.inc_by(read(&metrics.dropped));
         for reason in TurnRefusal::ALL {
-            shown
+            snapshot
                 .refused
                 .with_label_values(&[reason.label()])
                 .inc_by(read(metrics.refused(reason)));
         }
-        Ok(shown)
+        Ok(snapshot)
     }
 
     fn collectors(&self) -> [&dyn Collector; 4] {
@@ -198,8 +198,8 @@ impl Shown {
 
 impl TurnCollector {
     fn new(metrics: Arc<TurnMetrics>) -> Result<Self, Error> {
-        let shown = Shown::new(&metrics)?;
-        let descriptions = shown
+        let snapshot = TurnSnapshot::new(&metrics)?;
+        let descriptions = snapshot
             .collectors()
             .into_iter()
             .flat_map(Collector::desc)
@@ -219,10 +219,10 @@ impl Collector for TurnCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Cannot fail: names and labels were accepted when the metrics were described.
-        let Ok(shown) = Shown::new(&self.metrics) else {
+        let Ok(snapshot) = TurnSnapshot::new(&self.metrics) else {
             return Vec::new();
         };
-        shown
+        snapshot
             .collectors()
             .into_iter()
             .flat_map(Collector::collect)
@@ -289,7 +289,7 @@ mod tests {
             "conclave_turn_refused_total{reason=\"peer\"} 0",
         ] {
             assert!(
-                text.lines().any(|shown| shown == line),
+                text.lines().any(|snapshot| snapshot == line),
                 "{line} is not in {text}"
             );
         }

@@ -28,8 +28,8 @@ use super::subscriptions::SubscriptionEnforcer;
 use super::twirp::TwirpClient;
 use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    ReportSink, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, ReportSink, RoleGrant, ServerData,
 };
 use crate::token::TokenSigner;
 
@@ -205,8 +205,8 @@ impl MediaPlane for LivekitPlane {
         Ok(participants)
     }
 
-    // LiveKit keeps its connections while this server restarts.
     fn outlives_server(&self) -> bool {
+        // LiveKit keeps its connections while this server restarts.
         true
     }
 
@@ -280,6 +280,7 @@ impl MediaPlane for LivekitPlane {
         plan: Arc<EgressPlan>,
         storage: Option<RecordingConfig>,
     ) -> Result<StartedEgress, MediaError> {
+        // LiveKit's worker uploads the file, so this server never sees it.
         Ok(self.0.egresses.start(&plan, storage.as_ref()).await?.into())
     }
 
@@ -322,11 +323,12 @@ impl MediaPlane for LivekitPlane {
         self.0.ingresses.delete(id).await
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
+        // Three calls, so the inventory is not of one moment.
         let rooms = self.0.rooms.list().await?;
         let egresses = self.0.egresses.list_running().await?;
         let ingresses = self.0.ingresses.list().await?;
-        Ok(Survey {
+        Ok(MediaInventory {
             rooms: rooms.occupied,
             empty_rooms: rooms.empty,
             egresses,

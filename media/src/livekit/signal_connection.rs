@@ -22,7 +22,9 @@ use super::twirp::{describe_http, http_url};
 const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// An open signal connection. Dropping it makes the participant leave.
-pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not used")] Slot);
+pub(super) struct SignalConnection(
+    #[expect(dead_code, reason = "held open, not used")] TransportSlot,
+);
 
 /// Reason why no signal connection could be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,10 +57,11 @@ fn connect_blocking(
     token: &Secret,
     timeout: Duration,
 ) -> Result<SignalConnection, ConnectError> {
-    let slot = Slot::default();
-    let connector = DefaultConnector::default().chain(Keeper(Arc::clone(&slot)));
+    let slot = TransportSlot::default();
+    let connector = DefaultConnector::default().chain(RetainTransports(Arc::clone(&slot)));
     // Covers the handshake only: the open connection is not read.
     let config = config().timeout_global(Some(timeout)).build();
+    // 16 random bytes in base64 (RFC 6455, section 4.1).
     let key = BASE64_STANDARD.encode(random_text(16, BASE62));
     let request = Agent::with_parts(config, connector, DefaultResolver::default())
         .get(signal_url)
@@ -105,22 +108,22 @@ fn signal_url(url: &str) -> String {
 }
 
 /// Receives a connection that its HTTP client drops: after a response that switches protocols, it is open and unused.
-type Slot = Arc<Mutex<Option<Box<dyn Transport>>>>;
+type TransportSlot = Arc<Mutex<Option<Box<dyn Transport>>>>;
 
 /// Puts an HTTP client's connections into a slot.
 #[derive(Debug)]
-struct Keeper(Slot);
+struct RetainTransports(TransportSlot);
 
-impl Connector<Box<dyn Transport>> for Keeper {
-    type Out = Kept;
+impl Connector<Box<dyn Transport>> for RetainTransports {
+    type Out = RetainedTransport;
 
     fn connect(
         &self,
         _: &ConnectionDetails<'_>,
         opened: Option<Box<dyn Transport>>,
-    ) -> Result<Option<Kept>, Error> {
+    ) -> Result<Option<RetainedTransport>, Error> {
         // Last in the chain of connectors, so it wraps the connection after TLS.
-        Ok(opened.map(|transport| Kept {
+        Ok(opened.map(|transport| RetainedTransport {
             transport,
             slot: Arc::clone(&self.0),
         }))
@@ -129,12 +132,12 @@ impl Connector<Box<dyn Transport>> for Keeper {
 
 /// A connection that moves into the slot when it is dropped.
 #[derive(Debug)]
-struct Kept {
+struct RetainedTransport {
     transport: Box<dyn Transport>,
-    slot: Slot,
+    slot: TransportSlot,
 }
 
-impl Drop for Kept {
+impl Drop for RetainedTransport {
     fn drop(&mut self) {
         // A closed transport takes its place, since `drop` cannot move a field out.
         let transport = std::mem::replace(&mut self.transport, Box::new(()));
@@ -142,7 +145,7 @@ impl Drop for Kept {
     }
 }
 
-impl Transport for Kept {
+impl Transport for RetainedTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         self.transport.buffers()
     }

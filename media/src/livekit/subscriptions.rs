@@ -20,7 +20,7 @@ use crate::rules::SubscriptionRules;
 /// Tracks by publisher.
 type Tracks = BTreeMap<ParticipantSid, BTreeSet<TrackSid>>;
 /// Tracks from which each receiver was unsubscribed.
-type Withheld = BTreeMap<ParticipantSid, Tracks>;
+type WithheldTracks = BTreeMap<ParticipantSid, Tracks>;
 
 /// Applies subscription rules. Clones share the rules.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl SubscriptionEnforcer {
 
     /// Applies a room's rules in a spawned task, if it has any. If a task is already applying them, that task repeats.
     pub fn spawn_apply(&self, room: &NamespacedRoom) {
-        if !self.rules.begin(room) {
+        if !self.rules.start(room) {
             return;
         }
         let (enforcer, room) = (self.clone(), room.clone());
@@ -62,7 +62,7 @@ impl SubscriptionEnforcer {
                     .await
                     .inspect_err(|error| log_not_applied(&room, error));
                 // A failed round is not repeated here: the next event or reconciliation starts another.
-                if !enforcer.rules.end(&room, withheld.ok().flatten()) {
+                if !enforcer.rules.finish(&room, withheld.ok().flatten()) {
                     return;
                 }
             }
@@ -70,7 +70,7 @@ impl SubscriptionEnforcer {
     }
 
     /// Applies the rules once. Returns the tracks withheld afterwards; `None` if the room has been forgotten.
-    async fn apply(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, CallError> {
+    async fn apply(&self, room: &NamespacedRoom) -> Result<Option<WithheldTracks>, CallError> {
         // A copy, so that no lock is held during the calls.
         let Some((rules, before)) = self.rules.current(room) else {
             return Ok(None);
@@ -152,7 +152,7 @@ struct RuleTable(Mutex<HashMap<NamespacedRoom, RoomRules>>);
 #[derive(Debug, Default)]
 struct RoomRules {
     rules: SubscriptionRules,
-    withheld: Withheld,
+    withheld: WithheldTracks,
     /// Whether a task is applying the rules.
     is_applying: bool,
     /// Whether the rules or the participants have changed since that task started.
@@ -169,7 +169,7 @@ impl RuleTable {
     }
 
     /// Returns whether the caller must apply the rules: the room has some, and no task is applying them.
-    fn begin(&self, room: &NamespacedRoom) -> bool {
+    fn start(&self, room: &NamespacedRoom) -> bool {
         let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else {
             return false;
@@ -180,7 +180,7 @@ impl RuleTable {
     }
 
     /// Returns the rules to apply, and the tracks that are withheld.
-    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
+    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, WithheldTracks)> {
         self.0
             .lock()
             .get(room)
@@ -188,7 +188,7 @@ impl RuleTable {
     }
 
     /// Records the withheld tracks. Returns whether the caller must apply the rules once more.
-    fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
+    fn finish(&self, room: &NamespacedRoom, withheld: Option<WithheldTracks>) -> bool {
         let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else {
             return false;
@@ -224,9 +224,9 @@ struct SubscriptionChange {
 fn plan_changes(
     rules: &SubscriptionRules,
     participants: &[Participant],
-    before: &Withheld,
-) -> (Vec<SubscriptionChange>, Withheld) {
-    let mut withheld = Withheld::new();
+    before: &WithheldTracks,
+) -> (Vec<SubscriptionChange>, WithheldTracks) {
+    let mut withheld = WithheldTracks::new();
     let mut changes = Vec::new();
     // Egress workers record whatever their request names, regardless of roles.
     for receiver in participants
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn applying_is_repeated_while_something_changes() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
-        assert!(!table.begin(&room), "there are no rules");
+        assert!(!table.start(&room), "there are no rules");
         let nobody = RoleSubscribe {
             to_roles: Some(Vec::new()),
             max_kbps: None,
@@ -302,23 +302,23 @@ mod tests {
             &room,
             BTreeMap::from([("guest".parse().unwrap(), nobody)]).into(),
         );
-        assert!(table.begin(&room));
+        assert!(table.start(&room));
         assert!(
-            !table.begin(&room),
+            !table.start(&room),
             "the first caller applies them and is told to repeat"
         );
-        // The second `begin` has marked the first run as outdated.
-        assert!(table.end(&room, None));
-        assert!(!table.end(&room, None));
-        assert!(table.begin(&room));
+        // The second `start` has marked the first run as outdated.
+        assert!(table.finish(&room, None));
+        assert!(!table.finish(&room, None));
+        assert!(table.start(&room));
     }
 
     #[test]
     fn a_room_whose_rules_were_removed_is_forgotten() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
         table.set(&room, SubscriptionRules::default());
-        assert!(table.begin(&room));
-        assert!(!table.end(&room, Some(Withheld::new())));
-        assert!(!table.begin(&room));
+        assert!(table.start(&room));
+        assert!(!table.finish(&room, Some(WithheldTracks::new())));
+        assert!(!table.start(&room));
     }
 }

@@ -28,15 +28,15 @@ use tokio::sync::Notify;
 use self::outages::CircuitBreaker;
 pub use self::outages::CircuitSettings;
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, RoleGrant, ServerData,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
 #[derive(Clone)]
-pub struct MonitoredPlane(Arc<Inner>);
+pub struct MonitoredPlane(Arc<MonitorState>);
 
-struct Inner {
+struct MonitorState {
     plane: Arc<dyn MediaPlane>,
     clock: Clock,
     metrics: MediaMetrics,
@@ -58,7 +58,7 @@ impl MonitoredPlane {
     ) -> Self {
         let breaker = circuit.map(CircuitBreaker::new);
         let (is_unreachable, health_check) = (AtomicBool::new(false), Notify::new());
-        Self(Arc::new(Inner {
+        Self(Arc::new(MonitorState {
             plane,
             clock,
             metrics,
@@ -94,7 +94,7 @@ impl MonitoredPlane {
     }
 }
 
-impl Inner {
+impl MonitorState {
     /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last
     /// one.
     async fn measure<T>(
@@ -273,8 +273,8 @@ impl MediaPlane for MonitoredPlane {
             .await
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
-        self.call("survey", self.0.plane.survey()).await
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
+        self.call("survey", self.0.plane.inventory()).await
     }
 
     async fn inspect_egress(&self, id: &EgressId) -> Option<serde_json::Value> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use conclave_model::Timestamp;
 use parking_lot::Mutex;
 
-use super::{Inner, MonitoredPlane};
+use super::{MonitorState, MonitoredPlane};
 
 /// Settings of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub struct CircuitSettings {
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     settings: CircuitSettings,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum CircuitState {
     Closed {
         failures: u32,
     },
@@ -52,7 +52,7 @@ impl CircuitBreaker {
     pub fn new(settings: CircuitSettings) -> Self {
         Self {
             settings,
-            state: Mutex::new(State::Closed { failures: 0 }),
+            state: Mutex::new(CircuitState::Closed { failures: 0 }),
         }
     }
 
@@ -61,28 +61,30 @@ impl CircuitBreaker {
     pub fn check(&self, now: Timestamp) -> Result<(), Duration> {
         let mut state = self.state.lock();
         match *state {
-            State::Open { until } if self.is_open(until, now) => Err(until.since(now)),
-            State::Open { .. } => {
+            CircuitState::Open { until } if self.is_open(until, now) => Err(until.since(now)),
+            CircuitState::Open { .. } => {
                 *state = self.open_from(now);
                 Ok(())
             }
-            State::Closed { .. } => Ok(()),
+            CircuitState::Closed { .. } => Ok(()),
         }
     }
 
     /// Records a call with a reply: the breaker closes.
     pub fn record_success(&self) {
-        *self.state.lock() = State::Closed { failures: 0 };
+        *self.state.lock() = CircuitState::Closed { failures: 0 };
     }
 
     /// Records a call without a reply.
     pub fn record_failure(&self, now: Timestamp) {
         let mut state = self.state.lock();
         *state = match *state {
-            State::Closed { failures } if failures + 1 < self.settings.failures => State::Closed {
-                failures: failures + 1,
-            },
-            State::Closed { .. } => {
+            CircuitState::Closed { failures } if failures + 1 < self.settings.failures => {
+                CircuitState::Closed {
+                    failures: failures + 1,
+                }
+            }
+            CircuitState::Closed { .. } => {
                 let CircuitSettings { failures, open } = self.settings;
                 log::warn!(
                     "the media plane did not reply to {failures} consecutive calls; calls are rejected for {open:?}"
@@ -90,7 +92,7 @@ impl CircuitBreaker {
                 self.open_from(now)
             }
             // The one call in the half-open state has failed, or a call that started before the breaker opened.
-            State::Open { .. } => self.open_from(now),
+            CircuitState::Open { .. } => self.open_from(now),
         };
     }
 
@@ -98,17 +100,17 @@ impl CircuitBreaker {
     /// open time is over: a plane may reply to health checks and to no other call.
     pub fn record_health_success(&self, now: Timestamp) -> bool {
         let mut state = self.state.lock();
-        if matches!(*state, State::Open { until } if !self.is_open(until, now)) {
-            *state = State::Closed { failures: 0 };
+        if matches!(*state, CircuitState::Open { until } if !self.is_open(until, now)) {
+            *state = CircuitState::Closed { failures: 0 };
         }
-        matches!(*state, State::Closed { .. })
+        matches!(*state, CircuitState::Closed { .. })
     }
 
     /// Returns when the breaker becomes half-open; `None` if it is closed.
     pub fn open_until(&self) -> Option<Timestamp> {
         match *self.state.lock() {
-            State::Open { until } => Some(until),
-            State::Closed { .. } => None,
+            CircuitState::Open { until } => Some(until),
+            CircuitState::Closed { .. } => None,
         }
     }
 
@@ -118,8 +120,8 @@ impl CircuitBreaker {
         now < until && until <= now.after(self.settings.open)
     }
 
-    fn open_from(&self, now: Timestamp) -> State {
-        State::Open {
+    fn open_from(&self, now: Timestamp) -> CircuitState {
+        CircuitState::Open {
             until: now.after(self.settings.open),
         }
     }
@@ -163,7 +165,7 @@ impl MonitoredPlane {
     }
 }
 
-impl Inner {
+impl MonitorState {
     /// Waits until a health check is due. Returns whether a call has failed.
     async fn wait_for_check(&self) -> bool {
         // A plane in this process has no circuit breaker, and cannot be unavailable without a failed call.
@@ -204,8 +206,8 @@ impl Inner {
             let next = self.clock.now().after(delay);
             let open_until = self.breaker.as_ref().and_then(CircuitBreaker::open_until);
             tokio::select! {
-                // A failed or successful call contradicts the last check, which is then repeated at once.
                 () = self.clock.sleep_until(open_until.unwrap_or(next)) => {}
+                // A call's outcome contradicts the last check, which is then repeated at once.
                 () = self.health_check.notified() => {}
             }
             if self.has_recovered().await {
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone, Copy)]
-    enum Step {
+    enum BreakerStep {
         Success,
         Failure,
         HealthSuccess,
@@ -282,27 +284,28 @@ mod tests {
         assert!(breaker.record_health_success(at(7)));
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = BreakerStep> {
         prop_oneof![
-            1 => Just(Step::Success),
-            3 => Just(Step::Failure),
-            1 => Just(Step::HealthSuccess),
-            1 => (0..4_i64).prop_map(Step::Wait),
+            1 => Just(BreakerStep::Success),
+            3 => Just(BreakerStep::Failure),
+            1 => Just(BreakerStep::HealthSuccess),
+            1 => (0..4_i64).prop_map(BreakerStep::Wait),
         ]
     }
 
     proptest! {
-        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at a time.
+        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at
+        /// a time.
         #[test]
         fn it_never_rejects_calls_too_early_or_for_too_long(steps in prop::collection::vec(step(), 0..60)) {
             let breaker = CircuitBreaker::new(SETTINGS);
             let (mut now, mut in_a_row, mut last_failure) = (0, 0, 0);
             for step in steps {
                 match step {
-                    Step::Success => { breaker.record_success(); in_a_row = 0; }
-                    Step::Failure => { breaker.record_failure(at(now)); in_a_row += 1; last_failure = now; }
-                    Step::HealthSuccess => { if breaker.record_health_success(at(now)) && in_a_row >= SETTINGS.failures { in_a_row = 0; } }
-                    Step::Wait(seconds) => now += seconds,
+                    BreakerStep::Success => { breaker.record_success(); in_a_row = 0; }
+                    BreakerStep::Failure => { breaker.record_failure(at(now)); in_a_row += 1; last_failure = now; }
+                    BreakerStep::HealthSuccess => { if breaker.record_health_success(at(now)) && in_a_row >= SETTINGS.failures { in_a_row = 0; } }
+                    BreakerStep::Wait(seconds) => now += seconds,
                 }
                 match breaker.check(at(now)) {
                     Ok(()) if in_a_row >= SETTINGS.failures => {

@@ -18,7 +18,7 @@ use conclave_model::{
 };
 
 use crate::token::Grants;
-pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
+pub use report::{MediaEvent, Report, ReportError, ReportInlet, ReportReply, ReportSink};
 
 /// A media plane. A call can be repeated wherever the API operation can be. Calls never change a record: their effects
 /// are reported, like all other events.
@@ -150,7 +150,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError>;
 
     /// Returns an inventory of all projects' rooms, for reconciliation with the records.
-    async fn survey(&self) -> Result<Survey, MediaError>;
+    async fn inventory(&self) -> Result<MediaInventory, MediaError>;
 
     /// Returns the state of a room's transports and tracks, for inspection; `None` if the plane does not offer it.
     /// Waits for the plane without a limit, so callers need a timeout.
@@ -223,7 +223,7 @@ impl From<&Role> for RoleGrant {
 
 /// Inventory of live objects in all projects' rooms, or in one project's, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct MediaInventory {
     /// Rooms with participants.
     pub rooms: Vec<NamespacedRoom>,
     /// Live rooms without participants.
@@ -234,12 +234,13 @@ pub struct Survey {
     pub ingresses: Vec<(NamespacedRoom, IngressState)>,
 }
 
-impl Survey {
+impl MediaInventory {
     /// Divides the inventory by project.
     pub fn by_project(self) -> BTreeMap<ProjectId, Self> {
         // One inventory of the plane serves all projects, so that reconciliation costs it one call.
         let mut shares = BTreeMap::<ProjectId, Self>::new();
         for room in self.rooms {
+            // A room's name starts with its project's id.
             shares.entry(room.split().0).or_default().rooms.push(room);
         }
         for room in self.empty_rooms {

@@ -23,8 +23,8 @@ pub struct Report {
 /// An event in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaEvent {
-    /// A participant wants to connect. This is a question, which leaves no record: the reply is the one that the join's
-    /// report would get. Refused if nothing can be written at the moment.
+    /// A participant requests a join. This is a question, which leaves no record. The reply is the same as for the
+    /// join's report. Refused if nothing can be written at the moment.
     JoinRequested {
         /// The joining participant.
         participant: Box<Participant>,
@@ -127,13 +127,13 @@ pub enum ReportError {
 }
 
 /// Resolves once the report's effects are durable.
-pub type ReportAnswer = oneshot::Receiver<Result<(), ReportError>>;
+pub type ReportReply = oneshot::Receiver<Result<(), ReportError>>;
 
 /// Receiver of a media plane's reports.
 pub trait ReportSink: Send + Sync + 'static {
     /// Accepts a report without blocking. Reports for one room are handled in the order of these calls. So a plane
     /// calls this while it holds the lock that orders its events, and awaits the reply after it has released the lock.
-    fn report(&self, report: Report) -> ReportAnswer;
+    fn report(&self, report: Report) -> ReportReply;
 }
 
 /// Accepts reports for a control plane that starts after the media plane. The control plane owns the media plane; this
@@ -151,7 +151,7 @@ impl ReportInlet {
 }
 
 impl ReportSink for ReportInlet {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         match self.0.get().and_then(Weak::upgrade) {
             Some(sink) => sink.report(report),
             // Dropping the sender counts as `ReportError::Unavailable`.

@@ -123,7 +123,7 @@ impl From<RoomConfigClaim> for RoomConfig {
         Self {
             empty_timeout_seconds: config.empty_timeout,
             departure_timeout_seconds: config.departure_timeout,
-            // LiveKit's clients and server treat 0 as no limit.
+            // In LiveKit, 0 means no limit.
             max_participants: config.max_participants.filter(|cap| *cap > 0),
         }
     }
@@ -180,6 +180,7 @@ impl Grants {
         Self {
             // True if any source is allowed; `sources` has the details.
             can_publish: role.publish.allows_media(),
+            // An empty list: LiveKit has no other way to express that a role receives nobody.
             can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
             can_publish_data: role.publish.allows_data(),
             sources: role.publish.sources(),
@@ -191,7 +192,7 @@ impl Grants {
 }
 
 /// Length of an exchange id, in characters with 62 values each.
-const CHARACTERS: usize = 16;
+const EXCHANGE_ID_LENGTH: usize = 16;
 
 /// Random id of a room code exchange. A participant that joins again with the same token has the same id. It is not
 /// secret: all participants in the room see it.
@@ -203,7 +204,7 @@ impl ExchangeId {
     #[allow(clippy::new_without_default, reason = "a random name is no default")]
     #[must_use]
     pub fn new() -> Self {
-        Self(random_text(CHARACTERS, BASE62).into())
+        Self(random_text(EXCHANGE_ID_LENGTH, BASE62).into())
     }
 
     pub(super) fn as_str(&self) -> &str {

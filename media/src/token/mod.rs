@@ -108,9 +108,9 @@ pub enum TokenError {
 /// Every token's header, before base64 encoding.
 const HEADER: &str = r#"{"typ":"JWT","alg":"HS256"}"#;
 /// Initial buffer capacity for claims, in bytes. Most tokens need less.
-const MOST_CLAIMS: usize = 640;
+const CLAIMS_CAPACITY: usize = 640;
 /// Length of a signature, in characters.
-const SIGNATURE: usize = 43;
+const SIGNATURE_LENGTH: usize = 43;
 
 /// Signs and verifies room tokens with one API key and secret.
 pub struct TokenSigner {
@@ -221,6 +221,7 @@ impl TokenSigner {
                 .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
                 .collect(),
             video: VideoGrant::new(&claims.room, &claims.grants),
+            // Kept, since a client that joins again with this token may open the room anew.
             room_config: claims.room_config.map(|config| Object(config.into())),
             ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
         };
@@ -290,11 +291,11 @@ impl TokenSigner {
 
     /// Signs a payload without adding claims.
     pub(crate) fn encode(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
-        let mut claims = Vec::with_capacity(MOST_CLAIMS);
+        let mut claims = Vec::with_capacity(CLAIMS_CAPACITY);
         serde_json::to_writer(&mut claims, payload).map_err(|_| TokenError::Unsignable)?;
         // The exact length, so that the token is written without a second allocation.
         let length = base64::encoded_len(claims.len(), false).ok_or(TokenError::Unsignable)?;
-        let mut token = String::with_capacity(self.header.len() + length + 1 + SIGNATURE);
+        let mut token = String::with_capacity(self.header.len() + length + 1 + SIGNATURE_LENGTH);
         token.push_str(&self.header);
         URL_SAFE_NO_PAD.encode_string(&claims, &mut token);
         // A clone of the prepared MAC costs less than preparing the secret again.

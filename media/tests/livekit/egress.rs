@@ -359,7 +359,7 @@ async fn a_survey_contains_the_egresses_that_have_not_ended() {
         proto::EgressStatus::EgressComplete,
         "",
     );
-    let mut shares = test.plane.survey().await.unwrap().by_project();
+    let mut shares = test.plane.inventory().await.unwrap().by_project();
     assert_eq!(
         shares.remove(&room().split().0).unwrap().egresses,
         [(room(), first)]

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
 use conclave_media::{
-    MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink,
+    MediaError, MediaEvent, Report, ReportError, ReportInlet, ReportReply, ReportSink,
 };
 use conclave_model::{Clock, Identity, LeaseCheck, NamespacedRoom, Secret};
 use livekit_double::Double;
@@ -137,7 +137,7 @@ impl RecordingSink {
 }
 
 impl ReportSink for RecordingSink {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         let (sender, answer) = oneshot::channel();
         let error = self.errors.lock().unwrap().pop_front();
         self.reports.lock().unwrap().push(report);

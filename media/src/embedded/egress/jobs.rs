@@ -22,19 +22,19 @@ use crate::embedded::room::Room;
 /// Egresses that are running.
 pub(in crate::embedded) struct Jobs {
     engine: Arc<EgressService>,
-    state: Mutex<State>,
+    state: Mutex<JobsState>,
     /// Notified when an egress has ended.
     ended: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    running: HashMap<EgressId, Job>,
+struct JobsState {
+    running: HashMap<EgressId, RunningJob>,
     /// Whether the server is stopping, so that no egress may start.
     is_closed: bool,
 }
 
-struct Job {
+struct RunningJob {
     room: NamespacedRoom,
     handle: EgressHandle,
 }
@@ -90,6 +90,7 @@ impl Jobs {
             if self.state.lock().running.is_empty() {
                 return;
             }
+            // Any egress may have ended: the list is checked again.
             ended.await;
         }
     }
@@ -108,7 +109,9 @@ impl Jobs {
             return Err(io::Error::other("the server stops"));
         }
         let handle = prepared.start(id.clone(), host)?;
-        state.running.insert(id.clone(), Job { room, handle });
+        state
+            .running
+            .insert(id.clone(), RunningJob { room, handle });
         Ok(())
     }
 
@@ -122,10 +125,10 @@ impl Jobs {
     /// Applies a room's effect to an egress.
     pub fn carry_out(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
         match effect {
-            JobEffect::Attend {
-                attendees,
+            JobEffect::SetInputs {
+                inputs,
                 is_room_empty,
-            } => self.attend(egress, attendees, is_room_empty),
+            } => self.set_inputs(egress, inputs, is_room_empty),
             JobEffect::Stop => self.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = self.attach(egress, (&peer, &track), TrackSettings::default());
@@ -138,9 +141,9 @@ impl Jobs {
     }
 
     /// Sends an egress its inputs.
-    fn attend(&self, id: &EgressId, attendees: Vec<InputParticipant>, is_room_empty: bool) {
+    fn set_inputs(&self, id: &EgressId, inputs: Vec<InputParticipant>, is_room_empty: bool) {
         if let Some(job) = self.state.lock().running.get(id) {
-            job.handle.set_inputs(attendees, is_room_empty);
+            job.handle.set_inputs(inputs, is_room_empty);
         }
     }
 
@@ -202,8 +205,9 @@ impl Jobs {
 
     /// Returns the running egresses and their progress.
     pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
-        let read =
-            |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
+        let read = |(id, job): (&EgressId, &RunningJob)| {
+            (id.clone(), JobProgress::read(job.handle.progress()))
+        };
         self.state.lock().running.iter().map(read).collect()
     }
 }

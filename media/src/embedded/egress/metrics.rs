@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
 use super::jobs::{JobProgress, Jobs};
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
 /// Value of a running egress.
 struct EgressMetric {
@@ -78,7 +78,7 @@ const TOTALS: &[TotalMetric] = &[
 
 /// Collects the running egresses' values at each scrape.
 struct EgressCollector {
-    plane: Weak<Inner>,
+    plane: Weak<PlaneCore>,
     /// One for each of [`METRICS`].
     gauges: Vec<GaugeVec>,
     /// One for each of [`TOTALS`].
@@ -89,7 +89,10 @@ struct EgressCollector {
 ///
 /// # Errors
 /// If they are already registered.
-pub(in crate::embedded) fn register(plane: Weak<Inner>, registry: &Registry) -> Result<(), Error> {
+pub(in crate::embedded) fn register(
+    plane: Weak<PlaneCore>,
+    registry: &Registry,
+) -> Result<(), Error> {
     let gauge =
         |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
     let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;

@@ -4,7 +4,7 @@
 //!   timers and the sandbox change its status, so that an integration can test each course that an egress can take. All
 //!   others are jobs, which run ffmpeg in threads of `conclave-egress`.
 //! - [`RoomEgresses`]: a room's egresses, as a part of the room state. It tracks the published tracks
-//!   ([`Attendance`](attendance::Attendance)), and updates the jobs by effects.
+//!   ([`EgressInputs`](inputs::EgressInputs)), and updates the jobs by effects.
 //! - [`Jobs`](jobs::Jobs): the server's running jobs.
 //! - [`start`](self::start): start of an egress, events from jobs to their rooms, and the end of all jobs when the
 //!   server stops.
@@ -14,7 +14,7 @@
 //! state sends its inputs. It ends with an event from its thread, even if the control plane stopped it: only then is
 //! its file final.
 
-pub(super) mod attendance;
+pub(super) mod inputs;
 pub(super) mod jobs;
 pub(super) mod metrics;
 mod room_egresses;

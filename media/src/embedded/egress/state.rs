@@ -6,11 +6,11 @@ use std::time::Duration;
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
-use super::attendance::Attendance;
+use super::inputs::EgressInputs;
 
 /// Time that a simulated egress takes to become active, and to complete after it is stopped.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
-/// Maximum number of ended egresses that are kept. The one that ended first is dropped first.
+/// Maximum number of ended egresses that are kept. The oldest is dropped first.
 const ENDED_CAPACITY: usize = 1_000;
 
 /// A recording or broadcast.
@@ -19,7 +19,7 @@ pub(in crate::embedded) struct Egress {
     room: NamespacedRoom,
     state: EgressState,
     /// Its inputs; `None` if it is simulated.
-    job: Option<Attendance>,
+    job: Option<EgressInputs>,
     /// Next timed transition, and the monotonic reading at which it is due. Only for simulated egresses.
     next: Option<(Duration, EgressStatus)>,
 }
@@ -51,7 +51,7 @@ impl Egress {
     pub fn with_job(
         egress_id: EgressId,
         room: NamespacedRoom,
-        job: Attendance,
+        job: EgressInputs,
         now: Timestamp,
     ) -> Self {
         // Its thread's events change its status, so no timer does; the reading does not matter.
@@ -77,7 +77,7 @@ impl Egress {
     }
 
     /// Returns its inputs; `None` if it is simulated.
-    pub const fn attendance(&mut self) -> Option<&mut Attendance> {
+    pub const fn inputs(&mut self) -> Option<&mut EgressInputs> {
         self.job.as_mut()
     }
 
@@ -89,6 +89,7 @@ impl Egress {
     /// Returns the status after the next timed transition, if that is due.
     pub fn due_transition(&self, reading: Duration) -> Option<EgressStatus> {
         self.next
+            // A timer may have been replaced by a later one since it was set.
             .filter(|(at, _)| *at <= reading)
             .map(|(_, status)| status)
     }
@@ -138,7 +139,7 @@ impl EndedEgresses {
         self.egresses.get(id)
     }
 
-    /// Adds an ended egress. If there are too many, drops the one that ended first and returns its id.
+    /// Adds an ended egress. If there are too many, drops the oldest and returns its id.
     pub fn push(&mut self, egress: Egress) -> Option<EgressId> {
         let id = egress.state.egress_id.clone();
         self.order.push_back(id.clone());

@@ -15,12 +15,12 @@ use tokio::time::timeout;
 
 use super::refusal::EncoderRefusal;
 use super::stream_keys::SILENT;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 
 /// How long a media worker may take to say what it knows of an encoder.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 /// # Errors
 /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
 pub(in crate::embedded) async fn check_stream_key(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
     address: Option<ClientAddress>,
@@ -45,7 +45,7 @@ pub(in crate::embedded) async fn check_stream_key(
         })
         .0
     {
-        Err(MachineError::EncoderConnected)
+        Err(RoomStateError::EncoderConnected)
             if silent_encoder(plane, key, input).await.is_some() =>
         {
             Ok(())
@@ -56,7 +56,7 @@ pub(in crate::embedded) async fn check_stream_key(
 
 /// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
 async fn silent_encoder(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
 ) -> Option<(Arc<Room>, ParticipantSid)> {
@@ -77,16 +77,18 @@ async fn silent_encoder(
 /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
 /// silent gives way.
 pub(in crate::embedded) async fn request_encoder(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
 ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
     let name = plane.common.room_of_key(key)?;
     if let Some((room, silent)) = silent_encoder(plane, key, input).await {
         log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
-        plane.call_in(&room, |machine, now| machine.give_way(&silent, now));
+        plane.call_in(&room, |machine, now| {
+            machine.replace_silent_encoder(&silent, now)
+        });
     }
-    let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);
+    let ask = |machine: &mut RoomState, now| machine.request_encoder(key, input, now);
     phases::request(plane, &name, ask, |join: &EncoderJoin| &join.sid).await
 }
 

@@ -13,10 +13,10 @@ use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::ClientNotice;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 
 /// Participant of an encoder without a WebRTC connection of its own.
@@ -70,7 +70,7 @@ impl EncoderPublisher {
     }
 
     /// Publishes a track. The participant joins first, if it has not.
-    fn publish(&mut self, machine: &mut Machine, codec: Codec) {
+    fn publish(&mut self, machine: &mut RoomState, codec: Codec) {
         self.join(machine);
         // It fails if the encoder was disconnected; the notice is on its way.
         let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else {
@@ -84,7 +84,7 @@ impl EncoderPublisher {
     }
 
     /// Adds the participant to a media worker, which starts its join.
-    pub fn join(&mut self, machine: &mut Machine) {
+    pub fn join(&mut self, machine: &mut RoomState) {
         if self.has_peer {
             return;
         }
@@ -107,7 +107,7 @@ impl EncoderPublisher {
     /// Forwards packets to a room, and publishes their track first if it is new.
     pub fn forward_in(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         codec: Codec,
         packets: Vec<SourcePacket>,
@@ -127,7 +127,7 @@ impl EncoderPublisher {
 
     /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to
     /// be awaited.
-    pub fn handle_media(&self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
+    pub fn handle_media(&self, machine: &mut RoomState, event: PeerEvent, now: Timestamp) -> bool {
         match event {
             PeerEvent::Connected => return machine.connected(&self.join.sid, now),
             PeerEvent::TrackPublished {
@@ -152,7 +152,7 @@ impl EncoderPublisher {
     }
 
     /// Ends the encoder's stay: it has left if it ended its stream.
-    pub fn end(&self, machine: &mut Machine, departure: Departure, now: Timestamp) {
+    pub fn end(&self, machine: &mut RoomState, departure: Departure, now: Timestamp) {
         // It has been disconnected already if this fails.
         let _ = machine.leave(&self.join.sid, departure, now);
     }

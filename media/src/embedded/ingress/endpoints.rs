@@ -11,8 +11,8 @@ use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestam
 use url::{Position, Url};
 
 use super::stream_keys::EncoderActivity;
-use crate::embedded::common::{Common, Owned};
-use crate::embedded::error::MachineError;
+use crate::embedded::common::{Common, RoomObject};
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
@@ -136,10 +136,10 @@ impl IngressEndpoints {
 
     /// Returns the state of an endpoint. Restores one that a restart of the process has lost, without an encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> IngressState {
-        let id = Owned::Endpoint(known.ingress_id.clone());
+        let id = RoomObject::Endpoint(known.ingress_id.clone());
         self.common.insert(id, &self.room);
         self.common
-            .insert(Owned::StreamKey(known.key_hash), &self.room);
+            .insert(RoomObject::StreamKey(known.key_hash), &self.room);
         self.endpoints
             .entry(known.ingress_id.clone())
             .or_insert_with(|| IngressEndpoint {
@@ -155,9 +155,9 @@ impl IngressEndpoints {
     /// Removes an endpoint.
     pub fn remove(&mut self, id: &IngressId) {
         if let Some(removed) = self.endpoints.remove(id) {
-            self.common.remove(&Owned::Endpoint(id.clone()));
+            self.common.remove(&RoomObject::Endpoint(id.clone()));
             self.common
-                .remove(&Owned::StreamKey(removed.known.key_hash));
+                .remove(&RoomObject::StreamKey(removed.known.key_hash));
         }
     }
 
@@ -166,10 +166,10 @@ impl IngressEndpoints {
     }
 
     /// Returns the endpoint with this stream key.
-    pub fn get_by_key(&self, key: &StreamKeyHash) -> Result<&IngressEndpoint, MachineError> {
+    pub fn get_by_key(&self, key: &StreamKeyHash) -> Result<&IngressEndpoint, RoomStateError> {
         self.iter()
             .find(|endpoint| endpoint.known.key_hash == *key)
-            .ok_or(MachineError::NoSuchIngress)
+            .ok_or(RoomStateError::NoSuchIngress)
     }
 
     /// Returns the endpoint with this stream key, if an encoder that speaks this protocol may connect to it.
@@ -177,12 +177,12 @@ impl IngressEndpoints {
         &self,
         key: &StreamKeyHash,
         input: InputType,
-    ) -> Result<&IngressEndpoint, MachineError> {
+    ) -> Result<&IngressEndpoint, RoomStateError> {
         let endpoint = self.get_by_key(key)?;
         if endpoint.known.input_type != input {
-            Err(MachineError::NoSuchIngress)
+            Err(RoomStateError::NoSuchIngress)
         } else if endpoint.encoder.is_some() {
-            Err(MachineError::EncoderConnected)
+            Err(RoomStateError::EncoderConnected)
         } else {
             Ok(endpoint)
         }
@@ -350,7 +350,7 @@ impl PublishUrls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::room;
+    use crate::embedded::room_state::tests::room;
 
     #[test]
     fn an_endpoint_has_one_encoder_and_then_the_error_of_its_stream() {
@@ -373,12 +373,12 @@ mod tests {
         };
         assert_eq!(vacant(&endpoints, InputType::Rtmp), Ok(id.clone()));
         let other_input = vacant(&endpoints, InputType::Whip);
-        assert_eq!(other_input, Err(MachineError::NoSuchIngress));
+        assert_eq!(other_input, Err(RoomStateError::NoSuchIngress));
 
         let encoder: ParticipantSid = "PA_1".parse().unwrap();
         endpoints.attach(&id, encoder.clone(), None);
         let second = vacant(&endpoints, InputType::Rtmp);
-        assert_eq!(second, Err(MachineError::EncoderConnected));
+        assert_eq!(second, Err(RoomStateError::EncoderConnected));
         assert_eq!(endpoints.detach(&encoder), None, "it was not reported");
 
         endpoints.attach(&id, encoder.clone(), None);

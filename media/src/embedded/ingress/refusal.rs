@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::port::ReportError;
 
 /// Why an encoder may not connect. The text is for the encoder; it contains nothing of its stream key.
@@ -34,20 +34,20 @@ pub enum EncoderRefusal {
     Unavailable,
 }
 
-impl From<MachineError> for EncoderRefusal {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for EncoderRefusal {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::RoomFull => Self::RoomFull,
-            MachineError::EncoderConnected => Self::AlreadyConnected,
-            MachineError::Stopping => Self::Unavailable,
+            RoomStateError::RoomFull => Self::RoomFull,
+            RoomStateError::EncoderConnected => Self::AlreadyConnected,
+            RoomStateError::Stopping => Self::Unavailable,
             // The endpoint was deleted while the control plane was asked.
-            MachineError::NoSuchIngress
-            | MachineError::NoSuchParticipant
-            | MachineError::NoSuchTrack
-            | MachineError::Forbidden(_)
-            | MachineError::TooManyTracks
+            RoomStateError::NoSuchIngress
+            | RoomStateError::NoSuchParticipant
+            | RoomStateError::NoSuchTrack
+            | RoomStateError::Forbidden(_)
+            | RoomStateError::TooManyTracks
             // An encoder has no token.
-            | MachineError::IdentityTaken => Self::UnknownKey,
+            | RoomStateError::IdentityTaken => Self::UnknownKey,
         }
     }
 }

@@ -38,12 +38,12 @@
 //!
 //! # Failures
 //!
-//! - The control plane refuses the request or is unavailable: [`super::machine::Machine::cancel_request`] releases the seat, without a
+//! - The control plane refuses the request or is unavailable: [`super::room_state::RoomState::cancel_request`] releases the seat, without a
 //!   report.
 //! - Another participant gets the identity during the request: `admit` reports `JoinAborted`.
 //! - Media does not connect within [`CONNECT_TIMEOUT`], or within half of it once signalling is lost: the machine's deadline reports
 //!   `JoinAborted`.
-//! - The control plane refuses the report: [`super::machine::Machine::abort_join`] removes the participant without another report.
+//! - The control plane refuses the report: [`super::room_state::RoomState::abort_join`] removes the participant without another report.
 //! - The caller disconnects: both phases run in tasks of their own, so that no seat is reserved without an owner.
 
 pub(super) mod phases;
@@ -56,11 +56,11 @@ use conclave_model::{ParticipantSid, Timestamp};
 use super::client::Client;
 use super::common::Common;
 use super::effect::DisconnectCause;
-use super::error::MachineError;
+use super::error::RoomStateError;
 use super::local_participant::LocalParticipant;
-use super::machine::deadlines::{Deadline, Deadlines};
-use super::machine::outbox::Outbox;
-use super::machine::roster::Roster;
+use super::room_state::deadlines::{Deadline, Deadlines};
+use super::room_state::outbox::Outbox;
+use super::room_state::roster::Roster;
 use crate::port::MediaEvent;
 use crate::token::Claims;
 
@@ -106,13 +106,13 @@ impl<'a> Joins<'a> {
         claims: Claims,
         mut client: Client,
         now: Timestamp,
-    ) -> Result<ParticipantSid, MachineError> {
+    ) -> Result<ParticipantSid, RoomStateError> {
         self.check(&claims)?;
         let (identity, most) = (claims.identity.clone(), claims.max_participants());
-        let members = self.roster.members_mut();
-        members.check_capacity(&identity, most)?;
+        let seats = self.roster.seats_mut();
+        seats.check_capacity(&identity, most)?;
         let sid = self.roster.unused_sid();
-        self.roster.members_mut().request(sid.clone(), identity);
+        self.roster.seats_mut().request(sid.clone(), identity);
         let own_metadata = std::mem::take(&mut client.own_metadata);
         let mut joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
         // It has been checked against these claims.
@@ -123,10 +123,10 @@ impl<'a> Joins<'a> {
     }
 
     /// Asks the control plane whether a client could join now, without joining.
-    pub fn probe(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+    pub fn probe(&mut self, claims: Claims, now: Timestamp) -> Result<(), RoomStateError> {
         self.check(&claims)?;
-        if self.roster.members().is_full_for(&claims.identity) {
-            return Err(MachineError::RoomFull);
+        if self.roster.seats().is_full_for(&claims.identity) {
+            return Err(RoomStateError::RoomFull);
         }
         let probed = LocalParticipant::new(self.roster.unused_sid(), claims, now);
         self.ask(&probed, false, now);
@@ -149,22 +149,22 @@ impl<'a> Joins<'a> {
         &mut self,
         sid: &ParticipantSid,
         now: Timestamp,
-    ) -> Result<Option<ParticipantSid>, MachineError> {
+    ) -> Result<Option<ParticipantSid>, RoomStateError> {
         self.common.check_running()?;
         let joining = self
             .roster
             .get(sid)
-            .ok_or(MachineError::NoSuchParticipant)?;
+            .ok_or(RoomStateError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
         self.roster
             .check_identity(&identity, joining.participant().exchange())?;
         if let Some(joining) = self.roster.get_mut(sid) {
             joining.admit();
         }
-        let members = self.roster.members_mut();
-        members.end_request(sid);
-        let replaced = members.get(&identity).cloned();
-        members.insert(identity, sid.clone(), now);
+        let seats = self.roster.seats_mut();
+        seats.end_request(sid);
+        let replaced = seats.get(&identity).cloned();
+        seats.insert(identity, sid.clone(), now);
         Ok(replaced)
     }
 
@@ -204,12 +204,12 @@ impl<'a> Joins<'a> {
         &mut self,
         claims: Claims,
         now: Timestamp,
-    ) -> Result<(LocalParticipant, Option<ParticipantSid>), MachineError> {
+    ) -> Result<(LocalParticipant, Option<ParticipantSid>), RoomStateError> {
         self.check(&claims)?;
         let (identity, most) = (claims.identity.clone(), claims.max_participants());
-        let replaced = self.roster.members_mut().check_capacity(&identity, most)?;
+        let replaced = self.roster.seats_mut().check_capacity(&identity, most)?;
         let sid = self.roster.unused_sid();
-        self.roster.members_mut().insert(identity, sid.clone(), now);
+        self.roster.seats_mut().insert(identity, sid.clone(), now);
         Ok((LocalParticipant::new(sid, claims, now), replaced))
     }
 
@@ -260,7 +260,7 @@ impl<'a> Joins<'a> {
     }
 
     /// Checks that the token of a join takes its identity from nobody, and that the server does not stop.
-    fn check(&self, claims: &Claims) -> Result<(), MachineError> {
+    fn check(&self, claims: &Claims) -> Result<(), RoomStateError> {
         self.roster
             .check_identity(&claims.identity, claims.exchange())?;
         self.common.check_running()
@@ -269,7 +269,7 @@ impl<'a> Joins<'a> {
     /// Adds a participant that is joining.
     fn add(&mut self, mut joining: LocalParticipant) {
         let room = self.outbox.room();
-        self.common.note_joining(joining.sid(), room);
+        self.common.record_joining(joining.sid(), room);
         joining.set_relay_access(self.common.relay_access(joining.sid(), room));
         self.roster.add(joining);
     }
@@ -278,7 +278,7 @@ impl<'a> Joins<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
     use crate::port::Report;
 
     /// What a join works on, of an empty room.
@@ -308,7 +308,7 @@ mod tests {
             )
         }
 
-        fn request(&mut self, identity: &str) -> Result<ParticipantSid, MachineError> {
+        fn request(&mut self, identity: &str) -> Result<ParticipantSid, RoomStateError> {
             let claims = claims(&room(), identity, Some(1));
             self.joins().request(claims, Client::default(), NOW)
         }
@@ -354,9 +354,9 @@ mod tests {
         let mut fixture = Fixture::new();
         for has_connected in [false, true] {
             let sid = fixture.request("alice").unwrap();
-            assert_eq!(fixture.request("bob"), Err(MachineError::RoomFull));
+            assert_eq!(fixture.request("bob"), Err(RoomStateError::RoomFull));
             let probed = fixture.joins().probe(claims(&room(), "bob", Some(1)), NOW);
-            assert_eq!(probed, Err(MachineError::RoomFull));
+            assert_eq!(probed, Err(RoomStateError::RoomFull));
             if has_connected {
                 fixture.joins().admit(&sid, NOW).unwrap();
                 fixture.joins().connect(&sid, NOW);

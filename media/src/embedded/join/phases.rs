@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
 
-use crate::embedded::error::MachineError;
-use crate::embedded::machine::Machine;
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::error::RoomStateError;
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::port::{ReportAnswer, ReportError};
+use crate::port::{ReportError, ReportReply};
 
 /// The first phase: `ask` asks the control plane, and holds a seat for the join that it returns, whose participant `sid` names. Returns the
 /// room that holds the seat. If the control plane refuses, the seat is given back.
 pub(in crate::embedded) async fn request<Join, Refused>(
-    inner: &Arc<Inner>,
+    inner: &Arc<PlaneCore>,
     name: &NamespacedRoom,
-    ask: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
+    ask: impl FnOnce(&mut RoomState, Timestamp) -> Result<Join, RoomStateError>,
     sid: impl Fn(&Join) -> &ParticipantSid,
 ) -> Result<(Arc<Room>, Join), Refused>
 where
-    Refused: From<MachineError> + From<ReportError>,
+    Refused: From<RoomStateError> + From<ReportError>,
 {
     let (room, requested, answers) = inner.enter(name, ask);
     let join = requested?;
-    if let Err(refused) = await_answers(answers).await {
+    if let Err(refused) = await_replies(answers).await {
         inner.call_in(&room, |machine, _| machine.cancel_request(sid(&join)));
         return Err(refused.into());
     }
@@ -33,10 +33,10 @@ where
 
 /// The second phase: completes or aborts a join, whose report has these answers, as the control plane decides, and counts it.
 pub(in crate::embedded) async fn conclude(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    answers: Vec<ReportReply>,
 ) {
     let outcome = match conclude_uncounted(Arc::clone(&inner), room, sid, answers).await {
         Ok(()) => JoinOutcome::Joined,
@@ -47,10 +47,10 @@ pub(in crate::embedded) async fn conclude(
 
 /// As [`conclude`], for a participant of the sandbox, whose joins are not counted.
 pub(in crate::embedded) async fn conclude_uncounted(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    answers: Vec<ReportReply>,
 ) -> Result<(), ReportError> {
     let completed = conclude_by(&inner, &room, &sid, answers, |machine, now| {
         machine.complete_join(&sid, now);
@@ -60,12 +60,12 @@ pub(in crate::embedded) async fn conclude_uncounted(
 
 /// As [`conclude_uncounted`], with what completes the join. Returns its result, and the answers to the reports that it caused.
 pub(in crate::embedded) async fn conclude_by<T>(
-    inner: &Arc<Inner>,
+    inner: &Arc<PlaneCore>,
     room: &Arc<Room>,
     sid: &ParticipantSid,
-    answers: Vec<ReportAnswer>,
-    complete: impl FnOnce(&mut Machine, Timestamp) -> T,
-) -> Result<(T, Vec<ReportAnswer>), ReportError> {
+    answers: Vec<ReportReply>,
+    complete: impl FnOnce(&mut RoomState, Timestamp) -> T,
+) -> Result<(T, Vec<ReportReply>), ReportError> {
     let concluded = match await_join_answer(answers).await {
         Ok(()) => Ok(inner.call_in(room, complete)),
         Err(refused) => {
@@ -79,9 +79,9 @@ pub(in crate::embedded) async fn conclude_by<T>(
 
 /// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
 /// participant that was replaced.
-async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+async fn await_join_answer(mut answers: Vec<ReportReply>) -> Result<(), ReportError> {
     let joined = answers.pop();
     // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
-    let _ = await_answers(answers).await;
-    await_answers(joined.into_iter().collect()).await
+    let _ = await_replies(answers).await;
+    await_replies(joined.into_iter().collect()).await
 }

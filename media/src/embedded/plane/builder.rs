@@ -9,15 +9,15 @@ use conclave_model::{Clock, Secret};
 use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::EmbeddedPlane;
-use super::core::Inner;
+use super::core::PlaneCore;
 use crate::embedded::common::Common;
 use crate::embedded::egress::jobs::Jobs;
 use crate::embedded::ingress::endpoints::{PublishUrls, RtmpAddress};
 use crate::embedded::ingress::stream_keys::StreamKeyRates;
 use crate::embedded::ingress::whip::WhipSessions;
-use crate::embedded::room::Directory;
+use crate::embedded::room::RoomDirectory;
 use crate::embedded::rtc_metrics::RtcMetrics;
-use crate::embedded::sandbox::faults::Faults;
+use crate::embedded::sandbox::faults::SimulatedFaults;
 use crate::embedded::signal::budget::{Budgets, DEFAULT_CHANGES};
 use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::ReportSink;
@@ -26,7 +26,7 @@ use crate::token::TokenSigner;
 /// Default maximum number of tracks per participant.
 const DEFAULT_TRACKS: usize = 100;
 
-/// Builds an [`EmbeddedPlane`]. The defaults are those of [`EmbeddedPlane::builder`].
+/// Builds an [`EmbeddedPlane`]. [`EmbeddedPlane::builder`] sets the defaults.
 pub struct EmbeddedPlaneBuilder {
     /// Maximum number of tracks per participant. Default: 100.
     pub max_tracks: usize,
@@ -49,7 +49,7 @@ pub struct EmbeddedPlaneBuilder {
     signer: Arc<TokenSigner>,
     sink: Arc<dyn ReportSink>,
     public_url: String,
-    rooms: Arc<Directory>,
+    rooms: Arc<RoomDirectory>,
     workers: Option<Workers>,
 }
 
@@ -100,6 +100,7 @@ impl EmbeddedPlaneBuilder {
 
     /// Returns the machine's addresses on which the media workers listen.
     pub fn media_addresses(&self) -> BTreeSet<IpAddr> {
+        // The bound address, not the advertised one, which may belong to a NAT.
         let bound = self.workers.iter().flat_map(Workers::udp_addresses);
         bound.map(|address| address.bound.ip()).collect()
     }
@@ -114,7 +115,7 @@ impl EmbeddedPlaneBuilder {
         // The rooms admit participants to the relay; the plane keeps the server itself.
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
         let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
-        EmbeddedPlane(Arc::new(Inner {
+        EmbeddedPlane(Arc::new(PlaneCore {
             stream_key_rates: StreamKeyRates::new(&self.clock),
             budgets: Budgets::new(&self.clock, self.changes_per_second),
             common: Arc::new(common),
@@ -129,7 +130,7 @@ impl EmbeddedPlaneBuilder {
             jobs: self.engine.map(Jobs::new),
             turn: self.turn.into(),
             own_turn: self.own_turn,
-            faults: Faults::default(),
+            faults: SimulatedFaults::default(),
         }))
     }
 }

@@ -14,28 +14,28 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use crate::embedded::common::Common;
-use crate::embedded::effect::Effect;
+use crate::embedded::effect::RoomEffect;
 use crate::embedded::egress::jobs::Jobs;
 use crate::embedded::ingress::endpoints::PublishUrls;
 use crate::embedded::ingress::stream_keys::StreamKeyRates;
 use crate::embedded::ingress::whip::WhipSessions;
-use crate::embedded::machine::Machine;
-use crate::embedded::room::{Directory, Room, RoomState};
+use crate::embedded::room::{LockedRoom, Room, RoomDirectory};
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::RtcMetrics;
-use crate::embedded::sandbox::faults::Faults;
+use crate::embedded::sandbox::faults::SimulatedFaults;
 use crate::embedded::signal::budget::Budgets;
 use crate::embedded::signal::channels::Input;
 use crate::embedded::turn::{OwnTurn, TurnServers};
-use crate::port::{MediaError, Report, ReportAnswer, ReportError, ReportSink};
+use crate::port::{MediaError, Report, ReportError, ReportReply, ReportSink};
 use crate::token::TokenSigner;
 
 /// State that a plane's clones share.
-pub(in crate::embedded) struct Inner {
+pub(in crate::embedded) struct PlaneCore {
     /// Time for calls on room states.
     pub clock: Clock,
     /// Verifies and refreshes participants' tokens.
     pub signer: Arc<TokenSigner>,
-    pub rooms: Arc<Directory>,
+    pub rooms: Arc<RoomDirectory>,
     pub common: Arc<Common>,
     /// Sessions of WHIP encoders.
     pub whip: WhipSessions,
@@ -54,38 +54,38 @@ pub(in crate::embedded) struct Inner {
     pub(super) own_turn: Option<OwnTurn>,
     /// Limits on clients' messages.
     pub budgets: Budgets,
-    pub faults: Faults,
+    pub faults: SimulatedFaults,
 }
 
-impl Inner {
+impl PlaneCore {
     /// Calls a room, which is created if needed, and sends its reports under the room's lock. Returns the room, too.
     pub fn enter<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
-        call: impl FnOnce(&mut Machine, Timestamp) -> T,
-    ) -> (Arc<Room>, T, Vec<ReportAnswer>) {
+        call: impl FnOnce(&mut RoomState, Timestamp) -> T,
+    ) -> (Arc<Room>, T, Vec<ReportReply>) {
         self.rooms.with_open(name, &self.common, |room, state| {
-            let (result, answers) = self.run(room, state, call);
-            (Arc::clone(room), result, answers)
+            let (result, replies) = self.run(room, state, call);
+            (Arc::clone(room), result, replies)
         })
     }
 
-    /// Like [`Inner::enter`], without the room.
+    /// Like [`PlaneCore::enter`], without the room.
     pub fn call<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
-        call: impl FnOnce(&mut Machine, Timestamp) -> T,
-    ) -> (T, Vec<ReportAnswer>) {
-        let (_, result, answers) = self.enter(name, call);
-        (result, answers)
+        call: impl FnOnce(&mut RoomState, Timestamp) -> T,
+    ) -> (T, Vec<ReportReply>) {
+        let (_, result, replies) = self.enter(name, call);
+        (result, replies)
     }
 
     /// Calls a room that a participant has entered. The call must add nothing to the room, which may be closed.
     pub fn call_in<T>(
         self: &Arc<Self>,
         room: &Arc<Room>,
-        call: impl FnOnce(&mut Machine, Timestamp) -> T,
-    ) -> (T, Vec<ReportAnswer>) {
+        call: impl FnOnce(&mut RoomState, Timestamp) -> T,
+    ) -> (T, Vec<ReportReply>) {
         self.run(room, &mut room.lock(), call)
     }
 
@@ -93,7 +93,7 @@ impl Inner {
     pub fn call_by_port<T>(
         self: &Arc<Self>,
         name: &NamespacedRoom,
-        call: impl FnOnce(&mut Machine, Timestamp) -> T,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> T,
     ) -> Result<T, MediaError> {
         self.faults.check_outage(&self.clock)?;
         Ok(self.call(name, call).0)
@@ -102,64 +102,65 @@ impl Inner {
     fn run<T>(
         self: &Arc<Self>,
         room: &Arc<Room>,
-        state: &mut RoomState,
-        call: impl FnOnce(&mut Machine, Timestamp) -> T,
-    ) -> (T, Vec<ReportAnswer>) {
-        state.machine.set_reading(self.clock.monotonic());
-        let result = call(&mut state.machine, self.clock.now());
-        let reports = state.machine.take_reports();
+        state: &mut LockedRoom,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> T,
+    ) -> (T, Vec<ReportReply>) {
+        state.room_state.set_reading(self.clock.monotonic());
+        let result = call(&mut state.room_state, self.clock.now());
+        let reports = state.room_state.take_reports();
         state
-            .machine
+            .room_state
             .take_effects()
             .into_iter()
             .for_each(|effect| self.carry_out(room, effect));
-        let answers = reports
+        let replies = reports
             .into_iter()
             .map(|report| self.send(report))
             .collect();
         // The call may have set an earlier deadline, or emptied the room. Both are checked under the same lock.
         self.watch_deadlines(room, state);
         self.rooms.close_if_unused(room, state);
-        (result, answers)
+        (result, replies)
     }
 
     /// Delivers an effect. Clients are notified before packets that depend on the notice can arrive.
-    fn carry_out(&self, room: &Room, effect: Effect) {
+    fn carry_out(&self, room: &Room, effect: RoomEffect) {
         match effect {
-            Effect::Notify { to, notice } => {
+            RoomEffect::Notify { to, notice } => {
                 room.sessions.send(&to, Input::Notice(notice));
             }
-            Effect::Job { egress, effect } => {
+            RoomEffect::Job { egress, effect } => {
                 // Without an engine, all egresses are simulated and have no jobs.
                 if let Some(jobs) = &self.jobs {
                     jobs.carry_out(room, &egress, effect);
                 }
             }
-            Effect::OpenMedia => room.open_media(self.workers.as_ref()),
-            Effect::Command(command) => room.send_command(command),
-            Effect::CloseMedia => room.close_media(),
+            RoomEffect::OpenMedia => room.open_media(self.workers.as_ref()),
+            RoomEffect::Command(command) => room.send_command(command),
+            RoomEffect::CloseMedia => room.close_media(),
         }
     }
 
     /// Sends a report. A dropped one looks accepted to its sender.
-    fn send(&self, report: Report) -> ReportAnswer {
-        // Simulates a report that was lost on its way, for tests of reconciliation.
+    fn send(&self, report: Report) -> ReportReply {
         if !self.faults.take_drop() {
             return self.sink.report(report);
         }
-        let (sender, answer) = oneshot::channel();
+        // Simulates a report that was lost on its way, for tests of reconciliation.
+        let (sender, reply) = oneshot::channel();
+        // Cannot fail: the receiver is returned below.
         let _ = sender.send(Ok(()));
-        answer
+        reply
     }
 
     /// Spawns a task that waits for the room's deadlines, if there is a deadline and no such task.
-    fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut RoomState) {
+    fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut LockedRoom) {
         // The task also ends with the runtime that spawned it, and is then replaced.
         let is_watching = state
             .deadline_task
             .as_ref()
             .is_some_and(|task| !task.is_finished());
-        let Some(next) = state.machine.next_deadline() else {
+        let Some(next) = state.room_state.next_deadline() else {
             return;
         };
         if is_watching {
@@ -199,7 +200,7 @@ impl Inner {
 fn next_deadline(room: &Weak<Room>) -> Option<Duration> {
     let room = room.upgrade()?;
     let mut state = room.lock();
-    let next = state.machine.next_deadline();
+    let next = state.room_state.next_deadline();
     state.awaited_deadline = next;
     // Cleared under the lock: a call that sets a deadline right after this one spawns a new task.
     if next.is_none() {
@@ -209,7 +210,12 @@ fn next_deadline(room: &Weak<Room>) -> Option<Duration> {
 }
 
 /// Waits for a room's deadlines, one after another, until there is none. `wake` announces an earlier one.
-async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, wake: Arc<Notify>, clock: Clock) {
+async fn wait_for_deadlines(
+    plane: Weak<PlaneCore>,
+    room: Weak<Room>,
+    wake: Arc<Notify>,
+    clock: Clock,
+) {
     while let Some(next) = next_deadline(&room) {
         tokio::select! {
             () = clock.sleep_until_reading(next) => {}
@@ -217,18 +223,18 @@ async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, wake: Arc<Noti
         }
         // Weak references: the task must keep neither a closed room nor a stopped plane.
         if let Some((plane, room)) = plane.upgrade().zip(room.upgrade()) {
-            plane.call_in(&room, Machine::tick);
+            plane.call_in(&room, RoomState::tick);
         }
     }
 }
 
 /// Awaits all replies and returns the first error. A report whose reply the sink drops counts as refused.
-pub(in crate::embedded) async fn await_answers(
-    answers: Vec<ReportAnswer>,
+pub(in crate::embedded) async fn await_replies(
+    replies: Vec<ReportReply>,
 ) -> Result<(), ReportError> {
     let mut result = Ok(());
-    for answer in answers {
-        result = result.and(answer.await.unwrap_or(Err(ReportError::Unavailable)));
+    for reply in replies {
+        result = result.and(reply.await.unwrap_or(Err(ReportError::Unavailable)));
     }
     result
 }

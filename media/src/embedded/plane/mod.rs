@@ -20,7 +20,7 @@ use conclave_turn::TurnServer;
 use prometheus::Registry;
 use tokio::time::timeout;
 
-use self::core::{Inner, await_answers};
+use self::core::{PlaneCore, await_replies};
 use super::egress::{metrics, start};
 use super::ingress::admission;
 use super::ingress::refusal::EncoderRefusal;
@@ -28,7 +28,7 @@ use super::ingress::rtmp::{RtmpListener, RtmpTls};
 use super::ingress::whip::{
     self, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName,
 };
-use super::machine::Machine;
+use super::room_state::RoomState;
 use super::sandbox::Sandbox;
 use super::signal::{ConnectRequest, Refusal, SignalConnection};
 use super::{ingress, signal};
@@ -38,7 +38,7 @@ pub use builder::EmbeddedPlaneBuilder;
 
 /// The media plane in this process. Cheap to clone; clones share their state.
 #[derive(Clone)]
-pub struct EmbeddedPlane(Arc<Inner>);
+pub struct EmbeddedPlane(Arc<PlaneCore>);
 
 impl fmt::Debug for EmbeddedPlane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,11 +172,11 @@ impl EmbeddedPlane {
         self.0.common.stop();
         // A join in a room that is not listed locks its room after this, and finds the plane stopping.
         let rooms = self.0.rooms.all();
-        let answers = rooms
+        let replies = rooms
             .iter()
-            .flat_map(|room| self.0.call_in(room, Machine::stop).1)
+            .flat_map(|room| self.0.call_in(room, RoomState::stop).1)
             .collect();
-        matches!(timeout(limit, await_answers(answers)).await, Ok(Ok(())))
+        matches!(timeout(limit, await_replies(replies)).await, Ok(Ok(())))
     }
 
     /// Waits for joins that the control plane is writing.
@@ -202,7 +202,7 @@ impl EmbeddedPlane {
 
     /// Returns the state that clones share.
     #[cfg(test)]
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn inner(&self) -> &Arc<PlaneCore> {
         &self.0
     }
 }

@@ -10,16 +10,17 @@ use crate::port::MediaError;
 
 /// Currently simulated failures.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct Faults {
+pub(in crate::embedded) struct SimulatedFaults {
     /// Monotonic reading until which port calls fail.
     outage_until: Mutex<Duration>,
     /// Number of reports that are still to drop.
     reports_to_drop: AtomicU32,
 }
 
-impl Faults {
+impl SimulatedFaults {
     /// Makes all port calls fail for a duration. Participants stay connected, and reports are sent.
     pub fn simulate_outage(&self, clock: &Clock, duration: Duration) {
+        // On the monotonic clock: an adjustment of the time of day neither ends nor prolongs an outage.
         *self.outage_until.lock() = clock.monotonic() + duration;
     }
 

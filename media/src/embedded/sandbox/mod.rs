@@ -17,17 +17,17 @@ use conclave_model::{
     TrackSid,
 };
 
-use super::common::Owned;
-use super::error::MachineError;
+use super::common::RoomObject;
+use super::error::RoomStateError;
 use super::inbox::InboxEntry;
 use super::join::phases;
-use super::local_participant::{ShownParticipant, token_expiry};
-use super::machine::Machine;
-use super::machine::membership::EncoderConnection;
-use super::plane::core::{Inner, await_answers};
+use super::local_participant::{ParticipantSnapshot, token_expiry};
+use super::plane::core::{PlaneCore, await_replies};
 use super::publish::NewTrack;
 use super::room::Room;
-use crate::port::{ReportAnswer, ReportError};
+use super::room_state::RoomState;
+use super::room_state::membership::EncoderConnection;
+use crate::port::{ReportError, ReportReply};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
 
@@ -68,20 +68,20 @@ pub enum SandboxError {
     Unavailable,
 }
 
-impl From<MachineError> for SandboxError {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for SandboxError {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::NoSuchParticipant => Self::NoSuchParticipant,
-            MachineError::NoSuchTrack => Self::NoSuchTrack,
-            MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
+            RoomStateError::NoSuchParticipant => Self::NoSuchParticipant,
+            RoomStateError::NoSuchTrack => Self::NoSuchTrack,
+            RoomStateError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
             // The sandbox API has no code of its own for this.
-            MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
-            MachineError::RoomFull => Self::RoomFull,
-            MachineError::IdentityTaken => Self::IdentityTaken,
+            RoomStateError::TooManyTracks => Self::Forbidden(error.to_string()),
+            RoomStateError::RoomFull => Self::RoomFull,
+            RoomStateError::IdentityTaken => Self::IdentityTaken,
             // Temporary, like an unavailable control plane: the client should retry.
-            MachineError::Stopping => Self::Unavailable,
+            RoomStateError::Stopping => Self::Unavailable,
             // A second encoder's connection has no effect here, so it is not refused.
-            MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
+            RoomStateError::NoSuchIngress | RoomStateError::EncoderConnected => Self::NoSuchIngress,
         }
     }
 }
@@ -128,11 +128,11 @@ pub struct ClientView {
 
 /// The sandbox API: actions of a participant's client, and simulated failures. Cheap to clone.
 #[derive(Clone)]
-pub struct Sandbox(Arc<Inner>);
+pub struct Sandbox(Arc<PlaneCore>);
 
 impl Sandbox {
     /// Creates a plane's sandbox API.
-    pub(super) const fn new(inner: Arc<Inner>) -> Self {
+    pub(super) const fn new(inner: Arc<PlaneCore>) -> Self {
         Self(inner)
     }
 
@@ -153,16 +153,16 @@ impl Sandbox {
             claims.role(),
         );
         let name = claims.room.clone();
-        let (entered, sid, answers) = self
+        let (entered, sid, replies) = self
             .0
-            .enter(&name, |machine, now| machine.begin_join(claims, now));
+            .enter(&name, |room_state, now| room_state.start_join(claims, now));
         let sid = sid?;
         // Spawned, so that the join is completed or aborted even if the caller disconnects.
         let concluded = tokio::spawn(phases::conclude_uncounted(
             Arc::clone(&self.0),
             entered,
             sid.clone(),
-            answers,
+            replies,
         ));
         concluded.await.map_err(|_| SandboxError::Unavailable)??;
         Ok(JoinAccepted {
@@ -182,7 +182,7 @@ impl Sandbox {
         sid: &ParticipantSid,
         track: NewTrack,
     ) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.publish(sid, track, now))
+        self.call(sid, |room_state, now| room_state.publish(sid, track, now))
             .await
     }
 
@@ -195,7 +195,7 @@ impl Sandbox {
         sid: &ParticipantSid,
         track: &TrackSid,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.unpublish(sid, track, now))
+        self.call(sid, |room_state, now| room_state.unpublish(sid, track, now))
             .await
     }
 
@@ -209,8 +209,10 @@ impl Sandbox {
         track: &TrackSid,
         muted: bool,
     ) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.mute(sid, track, muted, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.mute(sid, track, muted, now)
+        })
+        .await
     }
 
     /// Sends data to all other participants in the room that may subscribe.
@@ -223,8 +225,10 @@ impl Sandbox {
         data: Vec<u8>,
         topic: Option<&str>,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.send_data(sid, data, topic, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.send_data(sid, data, topic, now)
+        })
+        .await
     }
 
     /// Sets a participant's measured bitrate, in kbit/s.
@@ -232,8 +236,10 @@ impl Sandbox {
     /// # Errors
     /// `NoSuchParticipant`, or the control plane's refusal.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.set_bitrate(sid, kbps, now)
+        })
+        .await
     }
 
     /// Leaves, or loses the connection.
@@ -245,7 +251,7 @@ impl Sandbox {
         sid: &ParticipantSid,
         departure: Departure,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.leave(sid, departure, now))
+        self.call(sid, |room_state, now| room_state.leave(sid, departure, now))
             .await
     }
 
@@ -265,13 +271,14 @@ impl Sandbox {
         let room = self
             .0
             .common
-            .room_of(&Owned::Egress(id.clone()))
+            .room_of(&RoomObject::Egress(id.clone()))
             .ok_or(SandboxError::NoSuchEgress)?;
-        let (state, answers) = self.0.call(&room, |machine, now| {
-            machine.set_egress_status(id, status, error, now)
+        // Not a port call: a simulated outage affects the control plane's calls only.
+        let (state, replies) = self.0.call(&room, |room_state, now| {
+            room_state.set_egress_status(id, status, error, now)
         });
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
-        await_answers(answers).await?;
+        await_replies(replies).await?;
         Ok(state)
     }
 
@@ -284,15 +291,15 @@ impl Sandbox {
         let key = StreamKeyHash::from_key(stream_key);
         // An unknown key must not create a room.
         let name = self.0.common.room_of_key(&key)?;
-        let (room, connection, answers) = self
-            .0
-            .enter(&name, |machine, now| machine.begin_connect(&key, now));
+        let (room, connection, replies) = self.0.enter(&name, |room_state, now| {
+            room_state.start_encoder_join(&key, now)
+        });
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
                 // Spawned, like every join.
                 let connected =
-                    tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, answers));
+                    tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, replies));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
@@ -305,8 +312,10 @@ impl Sandbox {
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
         let room = self.0.common.room_of_key(&key)?;
-        self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now))
-            .await
+        self.call_room(&room, |room_state, now| {
+            room_state.disconnect_encoder(&key, now)
+        })
+        .await
     }
 
     /// Makes all of the control plane's calls fail for a duration; zero ends an outage. Participants stay connected,
@@ -327,11 +336,15 @@ impl Sandbox {
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
         // One call, so that participant and subscriptions come from the same moment.
-        let read = |machine: &mut Machine, now| {
-            (machine.active_or_left(sid), machine.subscriptions(sid), now)
+        let read = |room_state: &mut RoomState, now| {
+            (
+                room_state.active_or_left(sid),
+                room_state.subscriptions(sid),
+                now,
+            )
         };
         let ((shown, subscriptions, now), _) = self.0.call(&self.room_of(sid)?, read);
-        let ShownParticipant {
+        let ParticipantSnapshot {
             participant,
             claims,
             inbox,
@@ -354,7 +367,7 @@ impl Sandbox {
     fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
         self.0
             .common
-            .room_of(&Owned::Participant(sid.clone()))
+            .room_of(&RoomObject::Participant(sid.clone()))
             .ok_or(SandboxError::NoSuchParticipant)
     }
 
@@ -362,7 +375,7 @@ impl Sandbox {
     async fn call<T>(
         &self,
         sid: &ParticipantSid,
-        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> Result<T, RoomStateError>,
     ) -> Result<T, SandboxError> {
         self.call_room(&self.room_of(sid)?, call).await
     }
@@ -370,27 +383,27 @@ impl Sandbox {
     async fn call_room<T>(
         &self,
         room: &NamespacedRoom,
-        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> Result<T, RoomStateError>,
     ) -> Result<T, SandboxError> {
-        let (result, answers) = self.0.call(room, call);
+        let (result, replies) = self.0.call(room, call);
         let value = result?;
         // The call has already taken effect. An error only means that the control plane's records lack it.
-        await_answers(answers).await?;
+        await_replies(replies).await?;
         Ok(value)
     }
 }
 
 /// Completes or aborts a simulated encoder's join, and publishes its tracks.
 async fn conclude_encoder(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    replies: Vec<ReportReply>,
 ) -> Result<IngressState, SandboxError> {
-    let connect = |machine: &mut Machine, now| machine.complete_connect(&sid, now);
-    let (connected, answers) = phases::conclude_by(&inner, &room, &sid, answers, connect).await?;
+    let connect = |room_state: &mut RoomState, now| room_state.complete_connect(&sid, now);
+    let (connected, replies) = phases::conclude_by(&inner, &room, &sid, replies, connect).await?;
     let state = connected?;
-    await_answers(answers).await?;
+    await_replies(replies).await?;
     Ok(state)
 }
 

@@ -21,12 +21,12 @@ use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::messages;
 use super::session::{Context, Session};
 use crate::embedded::client::{Client, Subscriptions};
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
 use crate::embedded::own_metadata::{self, OwnMetadataError};
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::ReportError;
 use crate::token::{Claims, TokenError};
@@ -48,7 +48,7 @@ fn not_resumable() -> SignalConnection {
 /// # Errors
 /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
 pub(in crate::embedded) async fn connect(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     request: &ConnectRequest,
 ) -> Result<SignalConnection, Refusal> {
     let (is_new, connected) = match read_request(plane, request) {
@@ -66,7 +66,7 @@ pub(in crate::embedded) async fn connect(
 
 /// Verifies the token, and only then reads what the client asks for.
 fn read_request(
-    plane: &Inner,
+    plane: &PlaneCore,
     request: &ConnectRequest,
 ) -> Result<(Claims, JoinParameters), Refusal> {
     let claims = plane
@@ -80,7 +80,7 @@ fn read_request(
 }
 
 async fn join_or_resume(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     claims: Claims,
     join: JoinParameters,
 ) -> Result<SignalConnection, Refusal> {
@@ -97,7 +97,7 @@ async fn join_or_resume(
 /// # Errors
 /// As [`connect`].
 pub(in crate::embedded) async fn validate(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     request: &ConnectRequest,
 ) -> Result<(), Refusal> {
     let (claims, join) = read_request(plane, request)?;
@@ -107,11 +107,11 @@ pub(in crate::embedded) async fn validate(
     let room = claims.room.clone();
     let (probed, answers) = plane.call(&room, |machine, now| machine.probe_join(claims, now));
     probed?;
-    Ok(await_answers(answers).await?)
+    Ok(await_replies(answers).await?)
 }
 
 /// Asks all clients to connect anew, because the server stops.
-pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
+pub(in crate::embedded) fn shut_down_sessions(plane: &PlaneCore) {
     plane
         .rooms
         .all()
@@ -121,7 +121,7 @@ pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
 
 /// Admits a client and starts its session, or turns it away.
 async fn admit(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     claims: Claims,
     join: JoinParameters,
 ) -> Result<SignalConnection, Refusal> {
@@ -140,7 +140,7 @@ async fn admit(
     // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
-    let ask = |machine: &mut Machine, now| machine.request_join(claims, client, now);
+    let ask = |machine: &mut RoomState, now| machine.request_join(claims, client, now);
     let (room, sid) = phases::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = room.sessions.add(&sid);
@@ -191,7 +191,7 @@ fn take_requests(
 }
 
 /// Returns what a session works on during a call on the machine.
-fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
+fn context<'a>(plane: &'a PlaneCore, machine: &'a mut RoomState, now: Timestamp) -> Context<'a> {
     Context {
         machine,
         signer: &plane.signer,
@@ -201,7 +201,7 @@ fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Co
 
 /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
 fn attach(
-    plane: &Inner,
+    plane: &PlaneCore,
     sid: &ParticipantSid,
     claims: &Claims,
     join: JoinParameters,
@@ -211,7 +211,7 @@ fn attach(
     let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
     let state = room.lock();
     let local = state
-        .machine
+        .room_state
         .present(sid)
         .ok()
         .filter(|local| *local.identity() == claims.identity)?;
@@ -227,7 +227,7 @@ fn attach(
 
 /// A session, its websocket if it has one, its room, and the plane.
 struct SessionTask {
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
     session: Session,
@@ -481,14 +481,14 @@ impl From<Excess> for Refusal {
     }
 }
 
-impl From<MachineError> for Refusal {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for Refusal {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::RoomFull => Self::Forbidden("the room is full"),
-            MachineError::IdentityTaken => {
+            RoomStateError::RoomFull => Self::Forbidden("the room is full"),
+            RoomStateError::IdentityTaken => {
                 Self::Forbidden("another participant with this identity is connected")
             }
-            MachineError::Stopping => Self::Unavailable,
+            RoomStateError::Stopping => Self::Unavailable,
             // It was removed, or its room ended, while the control plane was asked.
             _ => Self::NoRoom,
         }

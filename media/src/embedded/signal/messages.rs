@@ -15,10 +15,10 @@ use proto::{DisconnectReason, ParticipantInfo};
 
 use crate::embedded::data_track::DataTrackError;
 use crate::embedded::effect::DisconnectCause;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::own_metadata::OwnMetadataError;
 use crate::embedded::publish::allowed_codecs;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::media_tracks::AnnounceError;
 use crate::token::Grants;
 
 /// The version of LiveKit whose behaviour clients may expect.
@@ -37,18 +37,18 @@ pub fn server_info() -> proto::ServerInfo {
 }
 
 /// Returns the description of the room for clients.
-pub fn room_info(machine: &Machine) -> proto::Room {
-    let members = machine.members();
-    let opened_at = members
+pub fn room_info(machine: &RoomState) -> proto::Room {
+    let seats = machine.seats();
+    let opened_at = seats
         .opened_at()
         .map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
-        sid: members.sid().to_owned(),
+        sid: seats.sid().to_owned(),
         // Without the project: the name that the room has in the API, and a link or a client names.
         name: machine.name().split().1.to_string(),
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
-        num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
+        num_participants: u32::try_from(seats.iter().count()).unwrap_or(u32::MAX),
         active_recording: machine.is_recorded(),
         ..proto::Room::default()
     }

@@ -46,7 +46,7 @@ impl GhostParticipants {
     }
 
     /// Returns whether a search in the room is due, and records that it starts now.
-    pub fn begin_search(&self, room: &NamespacedRoom, now: Timestamp) -> bool {
+    pub fn start_search(&self, room: &NamespacedRoom, now: Timestamp) -> bool {
         let mut rooms = self.0.lock();
         match rooms.get_mut(room) {
             Some(ghosts) if ghosts.searched_at.after(SEARCH_INTERVAL) > now => false,
@@ -80,6 +80,7 @@ impl GhostParticipants {
             ghosts.sids.extend(found);
             ghosts
                 .sids
+                // LiveKit drops a ghost when its room is deleted, so the set stays as small as the list.
                 .retain(|sid| listed.iter().any(|participant| participant.sid == *sid));
         }
     }

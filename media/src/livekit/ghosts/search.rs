@@ -47,7 +47,7 @@ impl GhostSearch {
 
     /// Starts a search in a spawned task, if one is due.
     pub fn spawn_if_due(&self, room: &NamespacedRoom) {
-        if !self.ghosts.begin_search(room, self.clock.now()) {
+        if !self.ghosts.start_search(room, self.clock.now()) {
             return;
         }
         let (search, room) = (self.clone(), room.clone());
@@ -67,8 +67,8 @@ impl GhostSearch {
             .collect();
         suspects.retain(|participant| !self.ghosts.contains(room, &participant.sid));
         if suspects.is_empty() {
-            self.ghosts.record(room, BTreeSet::new(), &listed);
             // Nothing to test. Recording the empty result still drops ghosts that are no longer listed.
+            self.ghosts.record(room, BTreeSet::new(), &listed);
             return Ok(());
         }
         // The node counts its connections, whereas the list comes from LiveKit's store.

@@ -1,6 +1,6 @@
 //! Checks of a webhook: that LiveKit signed it, and that it was not handled before.
 //!
-//! The signature is an access token, signed with the API secret, which contains the body's hash. Ids of recently
+//! The signature is an access token, signed with the API secret, which contains the body's hash. WebhookIds of recently
 //! handled webhooks are kept, so that a repeated webhook has no effect.
 
 use std::collections::{HashSet, VecDeque};
@@ -99,15 +99,15 @@ fn check_claims(
 /// Maximum number of recorded ids. LiveKit repeats an event within seconds or not at all.
 const MAX_RECORDED_IDS: usize = 10_000;
 
-/// Ids of webhooks that are in progress or were recorded recently.
+/// WebhookIds of webhooks that are in progress or were recorded recently.
 #[derive(Debug, Default)]
-pub(super) struct WebhookDedup(Mutex<Ids>);
+pub(super) struct WebhookDedup(Mutex<WebhookIds>);
 
 #[derive(Debug, Default)]
-struct Ids {
+struct WebhookIds {
     in_progress: HashSet<Box<str>>,
     recorded: HashSet<Box<str>>,
-    /// Ids in `recorded`, oldest first.
+    /// WebhookIds in `recorded`, oldest first.
     order: VecDeque<Box<str>>,
 }
 
@@ -139,15 +139,15 @@ impl DedupTicket<'_> {
 }
 
 impl Drop for DedupTicket<'_> {
-    // Also runs if the request is cancelled or panics, so no id stays in progress.
     fn drop(&mut self) {
-        self.dedup.end(&self.id, self.is_recorded);
+        // Also runs if the request is cancelled or panics, so no id stays in progress.
+        self.dedup.finish(&self.id, self.is_recorded);
     }
 }
 
 impl WebhookDedup {
     /// Looks up an id, and marks it as in progress if it is new.
-    pub fn begin(&self, id: &str) -> DedupState<'_> {
+    pub fn start(&self, id: &str) -> DedupState<'_> {
         let mut ids = self.0.lock();
         if ids.recorded.contains(id) {
             DedupState::Recorded
@@ -163,7 +163,7 @@ impl WebhookDedup {
         }
     }
 
-    fn end(&self, id: &str, is_recorded: bool) {
+    fn finish(&self, id: &str, is_recorded: bool) {
         let mut ids = self.0.lock();
         // A webhook that was not recorded is new again, since LiveKit repeats it.
         ids.in_progress.remove(id);
@@ -204,8 +204,8 @@ mod tests {
         );
     }
 
-    fn begin<'a>(dedup: &'a WebhookDedup, id: &str) -> DedupTicket<'a> {
-        match dedup.begin(id) {
+    fn start<'a>(dedup: &'a WebhookDedup, id: &str) -> DedupTicket<'a> {
+        match dedup.start(id) {
             DedupState::New(ticket) => ticket,
             known => panic!("{id} is known: {known:?}"),
         }
@@ -214,20 +214,20 @@ mod tests {
     #[test]
     fn a_webhook_that_was_not_recorded_is_new_when_it_is_repeated() {
         let dedup = WebhookDedup::default();
-        let ticket = begin(&dedup, "EV_1");
-        assert!(matches!(dedup.begin("EV_1"), DedupState::InProgress));
+        let ticket = start(&dedup, "EV_1");
+        assert!(matches!(dedup.start("EV_1"), DedupState::InProgress));
         drop(ticket);
-        begin(&dedup, "EV_1").mark_recorded();
-        assert!(matches!(dedup.begin("EV_1"), DedupState::Recorded));
+        start(&dedup, "EV_1").mark_recorded();
+        assert!(matches!(dedup.start("EV_1"), DedupState::Recorded));
     }
 
     #[test]
     fn the_oldest_id_is_dropped_at_capacity() {
         let dedup = WebhookDedup::default();
         for number in 0..=MAX_RECORDED_IDS {
-            begin(&dedup, &number.to_string()).mark_recorded();
+            start(&dedup, &number.to_string()).mark_recorded();
         }
-        drop(begin(&dedup, "0"));
-        assert!(matches!(dedup.begin("1"), DedupState::Recorded));
+        drop(start(&dedup, "0"));
+        assert!(matches!(dedup.start("1"), DedupState::Recorded));
     }
 }

@@ -8,7 +8,7 @@
 //!    know.
 //! 3. [`WebhookDedup`], also in [`checks`], finds events that have been handled before.
 //! 4. [`reports`] converts the event into reports, in the order in which they must be recorded.
-//! 5. [`OutOfOrderEvents`], also in [`reports`], sends them, and after a join also those that arrived before it.
+//! 5. [`OutOfOrderEvents`], also in [`reports`], sends them, and after a join also reports that arrived before it.
 
 mod checks;
 mod reports;
@@ -25,7 +25,7 @@ use self::reports::{IncompleteEvent, OutOfOrderEvents};
 use self::wire::WebhookEvent;
 use super::participants::Participants;
 use super::subscriptions::SubscriptionEnforcer;
-use crate::port::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
+use crate::port::{MediaEvent, Report, ReportError, ReportReply, ReportSink};
 use crate::token::TokenSigner;
 
 /// Outcome of a webhook, which determines the response.
@@ -58,14 +58,14 @@ pub(super) struct WebhookReceiver {
 struct PendingReport {
     room: NamespacedRoom,
     /// The participant, if the report is a join.
-    joined: Option<Joined>,
+    joined: Option<JoinedParticipant>,
     /// Whether the report can change participants' subscriptions.
     affects_subscriptions: bool,
-    answer: ReportAnswer,
+    reply: ReportReply,
 }
 
-/// Joined participant, in case the join is refused.
-enum Joined {
+/// JoinedParticipant participant, in case the join is refused.
+enum JoinedParticipant {
     Participant(ParticipantSid),
     /// A participant with this invalid identity.
     Invalid(String),
@@ -117,7 +117,7 @@ impl WebhookReceiver {
 
     /// Records an event with an id, unless it has been recorded before.
     async fn record_once(&self, event: &WebhookEvent) -> WebhookOutcome {
-        let ticket = match self.dedup.begin(event.id()) {
+        let ticket = match self.dedup.start(event.id()) {
             DedupState::New(ticket) => ticket,
             DedupState::Recorded => return WebhookOutcome::Accepted,
             // LiveKit repeats it later, and gets the first request's outcome then.
@@ -156,9 +156,9 @@ impl WebhookReceiver {
         let joined = match &report.event {
             MediaEvent::ParticipantJoined(participant) => {
                 // By sid: a newer join with the same identity must not be removed instead.
-                Some(Joined::Participant(participant.sid.clone()))
+                Some(JoinedParticipant::Participant(participant.sid.clone()))
             }
-            MediaEvent::InvalidIdentity => Some(Joined::Invalid(identity.to_owned())),
+            MediaEvent::InvalidIdentity => Some(JoinedParticipant::Invalid(identity.to_owned())),
             _ => None,
         };
         let affects_subscriptions =
@@ -168,13 +168,13 @@ impl WebhookReceiver {
             room,
             joined,
             affects_subscriptions,
-            answer: self.sink.report(report),
+            reply: self.sink.report(report),
         }
     }
 
     /// Awaits a report's reply and acts on it. Returns an outcome if LiveKit must repeat the event.
     async fn complete(&self, report: PendingReport) -> Option<WebhookOutcome> {
-        match report.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
+        match report.reply.await.unwrap_or(Err(ReportError::Unavailable)) {
             Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
             Err(
                 error @ (ReportError::RoomEnded
@@ -182,10 +182,10 @@ impl WebhookReceiver {
                 | ReportError::RoleRemoved
                 | ReportError::InvalidIdentity),
             ) => match &report.joined {
-                Some(Joined::Participant(sid)) => {
+                Some(JoinedParticipant::Participant(sid)) => {
                     self.remove_refused(&report.room, sid, error).await;
                 }
-                Some(Joined::Invalid(identity)) => {
+                Some(JoinedParticipant::Invalid(identity)) => {
                     self.participants
                         .remove_invalid(&report.room, identity)
                         .await;

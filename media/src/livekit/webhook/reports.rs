@@ -249,7 +249,7 @@ impl OutOfOrderEvents {
             match &report.event {
                 // The reports stay in their queues: the join may be refused, and repeated.
                 MediaEvent::ParticipantJoined(participant) => {
-                    overdue.extend(recent.of(&participant.sid));
+                    overdue.extend(recent.for_participant(&participant.sid));
                 }
                 _ => recent.keep(report),
             }
@@ -279,7 +279,7 @@ impl RecentReports {
     }
 
     /// Returns a participant's reports, in the order in which they must be recorded.
-    fn of(&self, sid: &ParticipantSid) -> Vec<Report> {
+    fn for_participant(&self, sid: &ParticipantSid) -> Vec<Report> {
         let queues = [&self.published, &self.unpublished, &self.left];
         let reports = queues
             .into_iter()
@@ -290,7 +290,7 @@ impl RecentReports {
 }
 
 impl ReportQueue {
-    /// Adds a report in place of an earlier one with the same key, and removes the oldest if there are too many.
+    /// Adds a report, replacing an earlier report with the same key, and removes the oldest if there are too many.
     fn push(&mut self, key: (ParticipantSid, Option<TrackSid>), report: &Report) {
         self.0.retain(|(kept, _)| *kept != key);
         self.0.push_back((key, report.clone()));

@@ -24,9 +24,9 @@ use crate::embedded::ingress::transcoding::timeline::MediaTime;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
 
@@ -77,7 +77,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> EncoderStream for T {}
 
 /// One connection of an RTMP encoder.
 pub(super) struct Connection {
-    plane: Arc<Inner>,
+    plane: Arc<PlaneCore>,
     stream: Box<dyn EncoderStream>,
     /// Where the encoder is.
     address: ClientAddress,
@@ -116,7 +116,11 @@ enum Wake {
 
 impl Connection {
     /// Creates the state of a connection that was accepted.
-    pub fn new(plane: Arc<Inner>, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
+    pub fn new(
+        plane: Arc<PlaneCore>,
+        stream: Box<dyn EncoderStream>,
+        address: ClientAddress,
+    ) -> Self {
         Self {
             plane,
             stream,
@@ -373,7 +377,7 @@ impl Connection {
                     room, publisher, ..
                 }) = &self.publisher
                 {
-                    let set = |machine: &mut Machine, now| {
+                    let set = |machine: &mut RoomState, now| {
                         machine.set_bitrate(publisher.sid(), kbps, now)
                     };
                     // A rate that comes before the join is accepted, or after its end, is dropped.
@@ -419,7 +423,7 @@ async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
 
 /// Admits an encoder with a stream key.
 async fn admit(
-    inner: &Arc<Inner>,
+    inner: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     address: ClientAddress,
 ) -> Result<Admitted, EncoderRefusal> {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::connection::{Connection, EncoderStream};
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ impl Drop for RtmpListener {
 /// # Errors
 /// The socket cannot be used.
 pub(in crate::embedded) fn serve(
-    plane: Arc<Inner>,
+    plane: Arc<PlaneCore>,
     socket: std::net::TcpListener,
     tls: Option<RtmpTls>,
 ) -> io::Result<RtmpListener> {
@@ -57,7 +57,7 @@ pub(in crate::embedded) fn serve(
     })
 }
 
-async fn accept(plane: Arc<Inner>, listener: TcpListener, tls: Option<RtmpTls>) {
+async fn accept(plane: Arc<PlaneCore>, listener: TcpListener, tls: Option<RtmpTls>) {
     let limits = ConnectionLimits::default();
     loop {
         let (stream, address) = match listener.accept().await {

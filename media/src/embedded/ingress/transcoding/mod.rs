@@ -20,7 +20,7 @@ use conclave_model::permits::ProjectPermit;
 use conclave_sfu::Codec;
 use tokio::task::spawn_blocking;
 
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::redact::redact_urls;
 
 use flv::Medium;
@@ -128,7 +128,7 @@ impl Transcoding {
     /// There is no ffmpeg, or it does not work.
     pub async fn push(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         project: &ProjectId,
         message: &impl Message,
     ) -> Result<(), TranscodeError> {
@@ -174,7 +174,7 @@ impl Transcoding {
 
     async fn start(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         project: &ProjectId,
         start: Duration,
         opening: Opening,
@@ -241,7 +241,7 @@ impl Transcoding {
 }
 
 /// Takes the permit of a transcoder; `None` if the server or the project has none left.
-fn take_permit(inner: &Inner, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
+fn take_permit(inner: &PlaneCore, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
     let transcoders = inner.jobs.as_ref()?.engine().transcoders();
     match medium {
         Medium::Audio => transcoders.take_audio(project),

@@ -16,15 +16,15 @@ use super::offer::{OfferedProfiles, announced_tracks};
 use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
 use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
 
@@ -38,7 +38,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// Why the encoder is refused. It has not joined then.
 pub(in crate::embedded) async fn connect(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
@@ -56,7 +56,7 @@ pub(in crate::embedded) async fn connect(
 /// # Errors
 /// Why the request is refused.
 pub(in crate::embedded) async fn patch(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     session: WhipSessionName<'_>,
     patch: WhipPatch,
 ) -> Result<Option<WhipRestart>, WhipPatchError> {
@@ -73,7 +73,10 @@ pub(in crate::embedded) async fn patch(
 }
 
 /// Ends the session of an encoder. Returns whether there was one.
-pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSessionName<'_>) -> bool {
+pub(in crate::embedded) async fn delete(
+    plane: &Arc<PlaneCore>,
+    session: WhipSessionName<'_>,
+) -> bool {
     let Some(requests) = find_session(plane, session) else {
         return false;
     };
@@ -82,11 +85,14 @@ pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSession
 }
 
 /// Returns whether there is such a session.
-pub(in crate::embedded) fn has_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> bool {
+pub(in crate::embedded) fn has_session(plane: &Arc<PlaneCore>, name: WhipSessionName<'_>) -> bool {
     find_session(plane, name).is_some()
 }
 
-fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
+fn find_session(
+    plane: &Arc<PlaneCore>,
+    name: WhipSessionName<'_>,
+) -> Option<mpsc::Sender<Request>> {
     let sid = match name {
         WhipSessionName::Id(id) => plane.whip.by_id(id),
         WhipSessionName::Key(key) => {
@@ -99,7 +105,7 @@ fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::S
 
 /// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
 async fn admit(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
@@ -125,14 +131,14 @@ async fn admit(
 }
 
 /// Returns whether the endpoint with a stream key transcodes all video.
-fn transcodes(plane: &Arc<Inner>, key: &StreamKeyHash) -> Result<bool, MachineError> {
+fn transcodes(plane: &Arc<PlaneCore>, key: &StreamKeyHash) -> Result<bool, RoomStateError> {
     let room = plane.common.room_of_key(key)?;
     Ok(plane.call(&room, |machine, _| machine.transcodes(key)).0)
 }
 
 /// Runs a session, and returns its answer.
 async fn open(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     join: EncoderJoin,
     (session, profiles): (WhipSession, OfferedProfiles),
@@ -186,7 +192,7 @@ enum Waiting {
 
 /// A session, its room, and the plane.
 struct SessionTask {
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
     session: WhipSession,
@@ -341,7 +347,7 @@ impl SessionTask {
                 });
                 tokio::spawn(async move {
                     // What is not written now is written by reconciliation.
-                    let _ = await_answers(answers).await;
+                    let _ = await_replies(answers).await;
                     let _ = reply.send(());
                 });
             }
@@ -374,7 +380,10 @@ impl SessionTask {
         }
     }
 
-    fn call<T>(&mut self, call: impl FnOnce(&mut WhipSession, &mut Machine, Timestamp) -> T) -> T {
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut WhipSession, &mut RoomState, Timestamp) -> T,
+    ) -> T {
         let (inner, session) = (&self.inner, &mut self.session);
         inner
             .call_in(&self.room, |machine, now| call(session, machine, now))
@@ -391,7 +400,7 @@ async fn next_transcoded(transcoded: &mut Option<TranscodedSession>) -> Transcod
 }
 
 /// Waits until a monotonic reading; forever without one.
-async fn sleep_until(inner: &Inner, deadline: Option<Duration>) {
+async fn sleep_until(inner: &PlaneCore, deadline: Option<Duration>) {
     match deadline {
         Some(deadline) => inner.clock.sleep_until_reading(deadline).await,
         None => std::future::pending().await,

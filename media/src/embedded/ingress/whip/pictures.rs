@@ -14,7 +14,7 @@ use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{
     KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
 };
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
 /// The least time between two requests for a key frame.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
@@ -74,7 +74,7 @@ impl TranscodedMedia {
     /// The video cannot be transcoded.
     pub async fn push(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         project: &ProjectId,
         packet: RecordedPacket,
     ) -> Result<Vec<SourcePacket>, TranscodeError> {

@@ -16,8 +16,8 @@ use super::pictures::TranscodedMedia;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::TranscodeError;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
-use crate::embedded::plane::core::Inner;
-use crate::embedded::room::{Directory, Room};
+use crate::embedded::plane::core::PlaneCore;
+use crate::embedded::room::{Room, RoomDirectory};
 
 /// Media of a session whose video is transcoded.
 pub(super) struct TranscodedSession {
@@ -44,7 +44,7 @@ pub(super) enum TranscodedWake {
 impl TranscodedSession {
     /// Opens an intake for a peer, whose media the publisher forwards.
     pub fn open(
-        inner: &Inner,
+        inner: &PlaneCore,
         room: &Room,
         peer: ParticipantSid,
         (publisher, profiles): (EncoderPublisher, OfferedProfiles),
@@ -75,7 +75,7 @@ impl TranscodedSession {
     }
 
     /// Handles an event of the connection. The participant joins once the encoder is connected.
-    pub fn handle_event(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, event: &PeerEvent) {
+    pub fn handle_event(&mut self, inner: &Arc<PlaneCore>, room: &Arc<Room>, event: &PeerEvent) {
         match event {
             PeerEvent::Connected => {
                 inner.call_in(room, |machine, _| self.publisher.join(machine));
@@ -91,7 +91,7 @@ impl TranscodedSession {
     /// The video cannot be transcoded.
     pub async fn push(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         packet: RecordedPacket,
     ) -> Result<(), TranscodeError> {
@@ -105,14 +105,14 @@ impl TranscodedSession {
     }
 
     /// Forwards an output of ffmpeg.
-    pub fn forward_made(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, made: &Transcoded) {
+    pub fn forward_made(&mut self, inner: &Arc<PlaneCore>, room: &Arc<Room>, made: &Transcoded) {
         let packets = self.media.packets(made);
         self.forward(inner, room, Codec::H264, packets);
     }
 
     fn forward(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         codec: Codec,
         packets: Vec<SourcePacket>,
@@ -128,7 +128,7 @@ const RECORDER: &str = "intake";
 
 /// A private room with one encoder's connection. Dropping it closes the connection.
 pub(super) struct Intake {
-    rooms: Arc<Directory>,
+    rooms: Arc<RoomDirectory>,
     name: NamespacedRoom,
     /// Handle to the media worker; `None` without media workers, in which case no offer is answered.
     media: Option<RoomHandle>,
@@ -155,7 +155,7 @@ impl PacketSink for Packets {
 impl Intake {
     /// Opens a private room for a peer, in the same project as the room that its encoder publishes to.
     pub fn open(
-        inner: &Inner,
+        inner: &PlaneCore,
         beside: &NamespacedRoom,
         peer: ParticipantSid,
     ) -> (Self, IntakeQueues) {

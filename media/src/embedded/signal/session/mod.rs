@@ -42,7 +42,7 @@ use super::connect_request::JoinParameters;
 use super::device::Device;
 use super::messages;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::Machine;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::turn::TurnServers;
 use crate::embedded::wire::participant_info;
 use crate::token::TokenSigner;
@@ -60,7 +60,7 @@ const OFFER_PAUSE: Duration = Duration::from_millis(50);
 /// What a session works on during one call.
 pub(super) struct Context<'a> {
     /// The room and its participants, and the monotonic reading of the clock, which the session's own deadlines are by.
-    pub machine: &'a mut Machine,
+    pub machine: &'a mut RoomState,
     /// Signs refreshed tokens.
     pub signer: &'a TokenSigner,
     /// The time of the call.
@@ -280,7 +280,7 @@ impl Session {
     }
 
     /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
-    fn is_subscriber_primary(&self, machine: &Machine) -> bool {
+    fn is_subscriber_primary(&self, machine: &RoomState) -> bool {
         let can_subscribe = machine
             .present(&self.sid)
             .is_ok_and(|local| local.grants.can_subscribe);

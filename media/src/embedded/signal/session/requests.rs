@@ -19,8 +19,8 @@ use super::{Context, Session};
 use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::publish::allowed_codecs;
+use crate::embedded::room_state::media_tracks::AnnounceError;
 use crate::embedded::signal::messages;
 
 /// How long a track that a client wants may take to be published.
@@ -71,8 +71,8 @@ impl Session {
             signal_request::Message::UnpublishDataTrackRequest(request) => {
                 self.unpublish_data_track(context, request);
             }
-            signal_request::Message::UpdateDataSubscription(wishes) => {
-                self.subscribe_data(context, wishes);
+            signal_request::Message::UpdateDataSubscription(requested) => {
+                self.subscribe_data(context, requested);
             }
             // A response names neither request but by its id.
             signal_request::Message::StoreDataBlobRequest(request) => {
@@ -214,13 +214,15 @@ impl Session {
         };
         self.awaited
             .add(unknown, context.machine.reading() + TRACK_TIMEOUT);
-        context.machine.wish(&self.sid, tracks, wish.subscribe);
+        context
+            .machine
+            .set_wanted(&self.sid, tracks, wish.subscribe);
     }
 
     /// Tells the client of the tracks that it wants and that were not published in time.
     pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
         while let Some(track) = self.awaited.take_due(context.machine.reading()) {
-            if context.machine.withdraw_wish(&self.sid, &track) {
+            if context.machine.withdraw_request(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
                 let response = proto::SubscriptionResponse {
                     track_sid: track.to_string(),
@@ -336,8 +338,8 @@ impl Session {
         if let Some(wish) = state.subscription {
             self.subscribe(context, wish);
         }
-        if let Some(wishes) = state.data_subscription {
-            self.subscribe_data(context, wishes);
+        if let Some(requested) = state.data_subscription {
+            self.subscribe_data(context, requested);
         }
         let disabled = TrackSettings {
             is_disabled: true,
@@ -410,15 +412,15 @@ impl Session {
 
     /// Sets which data tracks the client wants to receive. A track that is not published yet is received once it is. How many frames
     /// a second it wants is not limited to.
-    fn subscribe_data(&self, context: &mut Context<'_>, wishes: proto::UpdateDataSubscription) {
-        let (wanted, unwanted): (Vec<_>, Vec<_>) = wishes
+    fn subscribe_data(&self, context: &mut Context<'_>, requested: proto::UpdateDataSubscription) {
+        let (wanted, unwanted): (Vec<_>, Vec<_>) = requested
             .updates
             .into_iter()
             .take(MAX_LIST)
             .partition(|update| update.subscribe);
         for (updates, is_wanted) in [(unwanted, false), (wanted, true)] {
             let tracks = parse_tracks(updates.into_iter().map(|update| update.track_sid));
-            context.machine.wish(&self.sid, tracks, is_wanted);
+            context.machine.set_wanted(&self.sid, tracks, is_wanted);
         }
     }
 }

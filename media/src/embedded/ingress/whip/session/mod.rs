@@ -16,8 +16,8 @@ use super::offer::UNUSABLE;
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::ingress::refusal::EncoderRefusal;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 
 /// How long the request that ends a session may come behind the end of its connection: an encoder closes both.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ impl WhipSession {
     /// Creates the session of an admitted encoder, and sends its offer to the media worker. If the video is transcoded, the
     /// connection belongs to a private peer, and the commands for it are returned by [`WhipSession::take_commands`].
     pub fn start(
-        machine: &mut Machine,
+        machine: &mut RoomState,
         join: EncoderJoin,
         offer: String,
         tracks: &[AddTrackRequest],
@@ -147,7 +147,7 @@ impl WhipSession {
     }
 
     /// Handles the deadline, if it has passed.
-    pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
+    pub fn tick(&mut self, machine: &mut RoomState, now: Timestamp) {
         if self
             .closed_until
             .is_some_and(|until| until <= machine.reading())
@@ -157,7 +157,7 @@ impl WhipSession {
     }
 
     /// Ends the encoder's stay: it has left if it asked for that. The notice of its end ends the session.
-    pub fn end(&mut self, machine: &mut Machine, departure: Departure, now: Timestamp) {
+    pub fn end(&mut self, machine: &mut RoomState, departure: Departure, now: Timestamp) {
         // It has been disconnected already if this fails; the notice is on its way.
         let _ = machine.leave(&self.join.sid, departure, now);
         self.closed_until = None;
@@ -178,7 +178,7 @@ impl WhipSession {
     /// report has to be awaited.
     pub fn handle_media(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut RoomState,
         event: PeerEvent,
         now: Timestamp,
     ) -> bool {
@@ -218,7 +218,7 @@ impl WhipSession {
     /// Handles a PATCH request (RFC 9725, section 4.3).
     pub fn patch(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut RoomState,
         patch: &WhipPatch,
     ) -> Result<Patched, WhipPatchError> {
         let patched = self.ice.patch(patch)?;
@@ -228,7 +228,7 @@ impl WhipSession {
         Ok(patched)
     }
 
-    fn send_offer(&mut self, machine: &mut Machine) {
+    fn send_offer(&mut self, machine: &mut RoomState) {
         let (offer_id, sdp) = self.ice.next_offer();
         let offer = PeerCommand::Offer { offer_id, sdp };
         match &mut self.connection {

@@ -4,10 +4,10 @@ use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_sfu::{Codec, Command, Quality};
 
 use super::*;
-use crate::embedded::effect::Effect;
-use crate::embedded::error::MachineError;
+use crate::embedded::effect::RoomEffect;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ingress::whip::offer::announced_tracks;
-use crate::embedded::machine::tests::endpoint;
+use crate::embedded::room_state::tests::endpoint;
 use crate::port::MediaEvent;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -27,7 +27,7 @@ fn both() -> String {
 
 /// A machine with a session that was just started.
 struct World {
-    machine: Machine,
+    machine: RoomState,
     key: StreamKeyHash,
     session: WhipSession,
     commands: Vec<Command>,
@@ -35,7 +35,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut machine = Machine::default();
+        let mut machine = RoomState::default();
         let key = endpoint(&mut machine, InputType::Whip);
         let join = machine.request_encoder(&key, InputType::Whip, NOW).unwrap();
         machine.admit_encoder(&join.sid, NOW).unwrap();
@@ -88,10 +88,10 @@ impl World {
     fn deliver(&mut self) {
         for effect in self.machine.take_effects() {
             match effect {
-                Effect::Command(command) => self.commands.push(command),
-                Effect::Notify { notice, .. } => self.session.handle_notice(&notice),
-                Effect::OpenMedia | Effect::CloseMedia => {}
-                Effect::Job { .. } => panic!("{effect:?}"),
+                RoomEffect::Command(command) => self.commands.push(command),
+                RoomEffect::Notify { notice, .. } => self.session.handle_notice(&notice),
+                RoomEffect::OpenMedia | RoomEffect::CloseMedia => {}
+                RoomEffect::Job { .. } => panic!("{effect:?}"),
             }
         }
     }
@@ -129,7 +129,7 @@ fn an_endpoint_buffers_publishes_and_is_inactive_again() {
     let mut world = World::new();
     assert_eq!(world.statuses(), [IngressStatus::Buffering]);
     let second = world.machine.vacant_endpoint(&world.key, InputType::Whip);
-    assert_eq!(second.err(), Some(MachineError::EncoderConnected));
+    assert_eq!(second.err(), Some(RoomStateError::EncoderConnected));
     world.publish();
     assert_eq!(world.statuses(), [IngressStatus::Publishing]);
     world.session.end(&mut world.machine, Departure::Left, NOW);
@@ -219,7 +219,7 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
 
 #[test]
 fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
-    let mut machine = Machine::default();
+    let mut machine = RoomState::default();
     let key = endpoint(&mut machine, InputType::Whip);
     let join = EncoderJoin {
         is_transcoded: true,
@@ -228,7 +228,7 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
     machine.admit_encoder(&join.sid, NOW).unwrap();
     machine.take_reports();
     machine.take_effects();
-    let start = |machine: &mut Machine, offer: String| {
+    let start = |machine: &mut RoomState, offer: String| {
         let tracks = announced_tracks(&offer).unwrap();
         WhipSession::start(machine, join.clone(), offer, &tracks).unwrap()
     };
@@ -300,7 +300,7 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
 
 #[test]
 fn sound_alone_is_not_transcoded() {
-    let mut machine = Machine::default();
+    let mut machine = RoomState::default();
     let key = endpoint(&mut machine, InputType::Whip);
     let join = EncoderJoin {
         is_transcoded: true,

@@ -29,10 +29,10 @@ use proto::{AddTrackRequest, SignalRequest};
 
 use super::*;
 use crate::embedded::client::{Client, Subscriptions};
-use crate::embedded::effect::{ClientNotice, Effect};
+use crate::embedded::effect::{ClientNotice, RoomEffect};
 use crate::embedded::inbox::Notice;
-use crate::embedded::machine::tests::{self as machine_tests, room};
 use crate::embedded::publish::NewTrack;
+use crate::embedded::room_state::tests::{self as machine_tests, room};
 use crate::embedded::signal::connect_request::ConnectRequest;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
@@ -41,7 +41,7 @@ const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// A room with clients, as the driver runs it: notices reach their sessions, and commands are kept.
 struct World {
-    machine: Machine,
+    machine: RoomState,
     signer: TokenSigner,
     now: Timestamp,
     sessions: BTreeMap<ParticipantSid, Session>,
@@ -86,7 +86,7 @@ fn reading(now: Timestamp) -> Duration {
 impl World {
     fn new() -> Self {
         Self {
-            machine: machine_tests::sandbox_machine(),
+            machine: machine_tests::sandbox_room_state(),
             signer: TokenSigner::new(
                 "key",
                 &Secret::new("secret of the media plane, long enough"),
@@ -146,7 +146,7 @@ impl World {
     fn simulated(&mut self, identity: &str) -> (ParticipantSid, TrackSid) {
         let sid = self
             .machine
-            .begin_join(claims(identity, None), self.now)
+            .start_join(claims(identity, None), self.now)
             .unwrap();
         self.machine.complete_join(&sid, self.now);
         let camera = NewTrack {
@@ -248,11 +248,11 @@ impl World {
             }
             for effect in effects {
                 match effect {
-                    Effect::Command(command) => self.commands.push(command),
-                    Effect::Notify { to, notice } => self.notify(&to, notice),
-                    Effect::OpenMedia => {}
-                    Effect::CloseMedia => self.commands.push(Command::CloseRoom),
-                    Effect::Job { .. } => panic!("{effect:?}"),
+                    RoomEffect::Command(command) => self.commands.push(command),
+                    RoomEffect::Notify { to, notice } => self.notify(&to, notice),
+                    RoomEffect::OpenMedia => {}
+                    RoomEffect::CloseMedia => self.commands.push(Command::CloseRoom),
+                    RoomEffect::Job { .. } => panic!("{effect:?}"),
                 }
             }
         }

@@ -9,12 +9,12 @@ use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyH
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{Identity, IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 
-use super::Machine;
+use super::RoomState;
 use super::deadlines::Deadline;
 use super::updates::Urgency;
 use crate::embedded::client::Client;
 use crate::embedded::effect::DisconnectCause;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::ingress::endpoints::IngressEndpoint;
 use crate::embedded::ingress::stream_keys::EncoderActivity;
@@ -46,20 +46,20 @@ pub(in crate::embedded) enum EncoderConnection {
 }
 
 /// Joins.
-impl Machine {
-    /// Requests the control plane's decision on a client's join. Reserves a seat until [`Machine::admit`] or
-    /// [`Machine::cancel_request`].
+impl RoomState {
+    /// Requests the control plane's decision on a client's join. Reserves a seat until [`RoomState::admit`] or
+    /// [`RoomState::cancel_request`].
     pub fn request_join(
         &mut self,
         claims: Claims,
         client: Client,
         now: Timestamp,
-    ) -> Result<ParticipantSid, MachineError> {
+    ) -> Result<ParticipantSid, RoomStateError> {
         self.joins().request(claims, client, now)
     }
 
     /// Requests the control plane's decision on a join without joining.
-    pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+    pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), RoomStateError> {
         self.joins().probe(claims, now)
     }
 
@@ -75,13 +75,13 @@ impl Machine {
     /// # Errors
     /// If the client has been disconnected in the meantime, or if another one has got the identity that a room code
     /// assigned. The join leaves no trace then.
-    pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
+    pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), RoomStateError> {
         let admitted = self.joins().admit(sid, now);
-        if admitted == Err(MachineError::IdentityTaken) {
+        if admitted == Err(RoomStateError::IdentityTaken) {
             self.disconnect(sid, Departure::Lost, DisconnectCause::JoinRefused, now);
         }
-        // The replaced member leaves after the new one was inserted: the room does not become empty in between, so it
-        // does not end.
+        // The replaced member leaves after the new one was inserted, so the room never becomes empty in between and
+        // keeps its rules.
         if let Some(old) = admitted? {
             self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
         }
@@ -100,18 +100,18 @@ impl Machine {
     }
 
     /// Reports the join of a client whose media has connected. Returns false if it was reported before. The control
-    /// plane's reply decides between [`Machine::complete_join`] and [`Machine::abort_join`].
+    /// plane's reply decides between [`RoomState::complete_join`] and [`RoomState::abort_join`].
     pub fn connected(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
         self.joins().connect(sid, now)
     }
 
     /// Starts and reports a sandbox participant's join. The participant is counted, but hidden from all others until
-    /// [`Machine::complete_join`]. A member with the same identity is disconnected first.
-    pub fn begin_join(
+    /// [`RoomState::complete_join`]. A member with the same identity is disconnected first.
+    pub fn start_join(
         &mut self,
         claims: Claims,
         now: Timestamp,
-    ) -> Result<ParticipantSid, MachineError> {
+    ) -> Result<ParticipantSid, RoomStateError> {
         let (joining, replaced) = self.joins().begin(claims, now)?;
         // Webhook receivers get the old participant's leave before the new one's join.
         if let Some(old) = replaced {
@@ -128,9 +128,9 @@ impl Machine {
         let Some(completed) = self.joins().complete(sid, now) else {
             return;
         };
-        self.note_publishing(sid, now);
+        self.report_publishing(sid, now);
         // Clients drop media from participants that they do not know, so the update precedes the subscriptions.
-        self.notify_changed_beside_tracks(sid);
+        self.notify_changed_without_tracks(sid);
         self.forwarding().refresh_publisher(sid);
         if !completed.has_client {
             // The first sandbox participant switches the media worker's message reports on.
@@ -146,14 +146,14 @@ impl Machine {
 }
 
 /// Leaves.
-impl Machine {
+impl RoomState {
     /// Disconnects a participant that leaves or loses its connection.
     pub fn leave(
         &mut self,
         sid: &ParticipantSid,
         departure: Departure,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.present(sid)?;
         self.disconnect(sid, departure, DisconnectCause::Left, now);
         Ok(())
@@ -183,8 +183,7 @@ impl Machine {
     /// dropped.
     pub fn stop(&mut self, now: Timestamp) {
         for sid in self.roster.release_seats() {
-            // The control plane still waits for the join's outcome; a requested join has neither session nor report
-            // yet.
+            // A requested join has neither a session nor a report that would have to be ended.
             let is_requested = |p: &LocalParticipant| !p.is_present() && !p.is_reported();
             if self.roster.get(&sid).is_some_and(is_requested) {
                 self.cancel_request(&sid);
@@ -204,7 +203,7 @@ impl Machine {
     ) {
         if let Some(left) = self.take_out(sid, departure, cause, now) {
             self.roster.release_seat(&left);
-            self.common.note_left(left);
+            self.common.keep_left(left);
         }
     }
 
@@ -217,11 +216,11 @@ impl Machine {
         now: Timestamp,
     ) {
         if let Some(left) = self.take_out(sid, departure, cause, now) {
-            self.common.note_left(left);
+            self.common.keep_left(left);
         }
     }
 
-    /// Takes a participant out of the room, and reports its leave or its aborted join. The caller must release its
+    /// Removes a participant from the room, and reports its leave or its aborted join. The caller must release its
     /// seat, and keep it for the sandbox.
     fn take_out(
         &mut self,
@@ -251,8 +250,7 @@ impl Machine {
         self.report_end(&left, departure, now);
         self.detach_encoder(sid, now);
         if was_active {
-            // Clients ignore updates whose version is not higher than the last one (LiveKit's JavaScript SDK among
-            // them).
+            // Clients ignore an update with a lower version than their current one.
             left.bump_version();
             self.notify_left(&left, !tracks.is_empty());
             self.forwarding().refresh_publisher(sid);
@@ -283,15 +281,15 @@ impl Machine {
         if left.grants.hidden {
             // Other clients never saw the participant, but egresses count hidden participants: the room may be empty
             // now.
-            self.egresses.note_change();
+            self.egresses.record_change();
         } else {
-            self.notify_gone(left, Urgency::beside_tracks(was_publisher));
+            self.notify_gone(left, Urgency::without_tracks(was_publisher));
         }
     }
 }
 
 /// Ingress endpoints.
-impl Machine {
+impl RoomState {
     /// Creates an endpoint and its stream key.
     pub fn create_ingress(&mut self, request: IngressRequest) -> (IngressId, Secret) {
         self.endpoints.create(request)
@@ -320,7 +318,7 @@ impl Machine {
         &self,
         key: &StreamKeyHash,
         input: InputType,
-    ) -> Result<&IngressEndpoint, MachineError> {
+    ) -> Result<&IngressEndpoint, RoomStateError> {
         self.endpoints.get_vacant(key, input)
     }
 
@@ -348,19 +346,20 @@ impl Machine {
 }
 
 /// Encoders that send packets. They join in two phases, as clients do.
-impl Machine {
-    /// Requests the control plane's decision on an encoder's join. [`Machine::admit_encoder`] or
-    /// [`Machine::cancel_request`] follows.
+impl RoomState {
+    /// Requests the control plane's decision on an encoder's join. [`RoomState::admit_encoder`] or
+    /// [`RoomState::cancel_request`] follows.
     pub fn request_encoder(
         &mut self,
         key: &StreamKeyHash,
         input: InputType,
         now: Timestamp,
-    ) -> Result<EncoderJoin, MachineError> {
+    ) -> Result<EncoderJoin, RoomStateError> {
         let endpoint = self.vacant_endpoint(key, input)?;
         let (id, is_transcoded) = (endpoint.id().clone(), endpoint.is_transcoded());
         let claims = endpoint.claims(now);
         let identity = claims.identity.clone();
+        // With a client, since it has transports and sends packets. It subscribes to nothing.
         let sid = self.request_join(claims, Client::default(), now)?;
         let activity = EncoderActivity::new();
         // The endpoint is occupied from now on, so that a second encoder is refused while the control plane decides.
@@ -374,9 +373,9 @@ impl Machine {
         })
     }
 
-    /// Disconnects an encoder after a long silence, in favour of a new one with the same stream key. Has no effect on
+    /// Disconnects an encoder after a long silence, in favour of a new encoder with the same stream key. Has no effect on
     /// other participants.
-    pub fn give_way(&mut self, sid: &ParticipantSid, now: Timestamp) {
+    pub fn replace_silent_encoder(&mut self, sid: &ParticipantSid, now: Timestamp) {
         if self.endpoints.is_encoder(sid) {
             self.disconnect(sid, Departure::Lost, DisconnectCause::Replaced, now);
         }
@@ -387,7 +386,7 @@ impl Machine {
         &mut self,
         sid: &ParticipantSid,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.admit(sid, now)?;
         self.report_encoder(sid, IngressStatus::Buffering, now);
         Ok(())
@@ -413,7 +412,7 @@ impl Machine {
     }
 
     /// Reports that an encoder publishes, once it is active and has a track.
-    pub(super) fn note_publishing(&mut self, sid: &ParticipantSid, now: Timestamp) {
+    pub(super) fn report_publishing(&mut self, sid: &ParticipantSid, now: Timestamp) {
         // A track may be negotiated before or after the join is accepted; whichever comes second reports.
         let publishes = |encoder: &LocalParticipant| encoder.participant().is_publisher;
         if self.endpoints.is_buffering(sid) && self.roster.active(sid).is_ok_and(publishes) {
@@ -430,19 +429,19 @@ impl Machine {
 }
 
 /// Simulated encoders, which join like sandbox participants.
-impl Machine {
+impl RoomState {
     /// Starts a simulated encoder's join, unless the endpoint already has an encoder.
-    pub fn begin_connect(
+    pub fn start_encoder_join(
         &mut self,
         key: &StreamKeyHash,
         now: Timestamp,
-    ) -> Result<EncoderConnection, MachineError> {
+    ) -> Result<EncoderConnection, RoomStateError> {
         let endpoint = self.endpoints.get_by_key(key)?;
         if endpoint.encoder().is_some() {
             return Ok(EncoderConnection::AlreadyConnected(endpoint.state()));
         }
         let (id, claims) = (endpoint.id().clone(), endpoint.claims(now));
-        let sid = self.begin_join(claims, now)?;
+        let sid = self.start_join(claims, now)?;
         self.endpoints.attach(&id, sid.clone(), None);
         Ok(EncoderConnection::Joining(sid))
     }
@@ -452,9 +451,9 @@ impl Machine {
         &mut self,
         sid: &ParticipantSid,
         now: Timestamp,
-    ) -> Result<IngressState, MachineError> {
+    ) -> Result<IngressState, RoomStateError> {
         self.complete_join(sid, now);
-        // What an encoder usually sends: one video and one audio track.
+        // Like a usual encoder: one video and one audio track.
         for (kind, source) in [
             (TrackKind::Video, TrackSource::Camera),
             (TrackKind::Audio, TrackSource::Microphone),
@@ -468,7 +467,8 @@ impl Machine {
             self.publish(sid, track, now)?;
         }
         self.report_encoder(sid, IngressStatus::Publishing, now)
-            .ok_or(MachineError::NoSuchIngress)
+            // The endpoint may have been deleted while the control plane decided.
+            .ok_or(RoomStateError::NoSuchIngress)
     }
 
     /// Disconnects an endpoint's encoder, if there is one.
@@ -476,7 +476,7 @@ impl Machine {
         &mut self,
         key: &StreamKeyHash,
         now: Timestamp,
-    ) -> Result<IngressState, MachineError> {
+    ) -> Result<IngressState, RoomStateError> {
         let encoder = self.endpoints.get_by_key(key)?.encoder();
         if let Some(sid) = encoder.cloned() {
             self.disconnect(&sid, Departure::Left, DisconnectCause::Left, now);

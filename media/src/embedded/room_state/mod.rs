@@ -1,7 +1,7 @@
 //! Room state, without I/O.
 //!
 //! Each call receives the time of day and appends events to a list of [`Report`]s, which the driver fetches in order
-//! with [`Machine::take_reports`]. Changes for clients and media workers are appended likewise, as [`Effect`]s.
+//! with [`RoomState::take_reports`]. Changes for clients and media workers are appended likewise, as [`RoomEffect`]s.
 //! Deadlines use the monotonic clock, whose reading the driver sets before each call.
 //!
 //! A sandbox participant is first joining, then active. A participant with a client is joining while the control plane
@@ -22,8 +22,8 @@
 //!
 //! [`Forwarding`], [`Messages`] and [`Joins`] own nothing: each borrows the parts that it works on.
 //!
-//! The calls are in three files. This one has those on the room as a whole, `membership.rs` those by which participants
-//! and encoders come and go, and `publishing.rs` those that concern publishing, receiving and permissions.
+//! The calls are in three files. This one has the calls on the room as a whole, `membership.rs` the calls by which
+//! participants and encoders come and go, and `publishing.rs` the calls about publishing, receiving and permissions.
 
 pub(super) mod deadlines;
 mod forwarding;
@@ -53,23 +53,23 @@ use conclave_sfu::{Codec, NewPeer, PeerCommand, PeerPermissions};
 
 use super::common::Common;
 use super::data_track::DataHandle;
-use super::effect::{ClientNotice, Effect};
-use super::egress::{RoomEgresses, attendance};
-use super::error::MachineError;
+use super::effect::{ClientNotice, RoomEffect};
+use super::egress::{RoomEgresses, inputs};
+use super::error::RoomStateError;
 use super::ingress::endpoints::IngressEndpoints;
 use super::join::Joins;
-use super::local_participant::{LocalParticipant, ShownParticipant};
+use super::local_participant::{LocalParticipant, ParticipantSnapshot};
 use crate::port::{MediaError, Report};
 use deadlines::{Deadline, Deadlines};
 use forwarding::Forwarding;
 use messages::Messages;
 use outbox::Outbox;
-use roster::{Members, Roster};
+use roster::{Roster, Seats};
 use updates::{Updates, Urgency};
 
 /// A room with its participants, egresses and ingress endpoints. Calls its parts in the right order.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct RoomState {
     common: Arc<Common>,
     roster: Roster,
     egresses: RoomEgresses,
@@ -79,7 +79,7 @@ pub(super) struct Machine {
     outbox: Outbox,
 }
 
-impl Machine {
+impl RoomState {
     /// Creates the state of an empty room.
     pub fn new(name: NamespacedRoom, common: Arc<Common>) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Machine {
 }
 
 /// Time, reports and effects.
-impl Machine {
+impl RoomState {
     /// Sets the monotonic clock's reading for the next call.
     pub fn set_reading(&mut self, reading: Duration) {
         self.deadlines.set_reading(reading);
@@ -132,7 +132,7 @@ impl Machine {
         self.deadlines.reading()
     }
 
-    /// Returns the reading at which [`Machine::tick`] must be called next.
+    /// Returns the reading at which [`RoomState::tick`] must be called next.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.next()
     }
@@ -163,7 +163,7 @@ impl Machine {
     }
 
     /// Returns the effects since the last call, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub fn take_effects(&mut self) -> Vec<RoomEffect> {
         // Both run here and not after each change: a call may change the roster several times, but egresses and clients
         // need only the result.
         self.egresses.follow_changes(&self.roster, &mut self.outbox);
@@ -178,10 +178,10 @@ impl Machine {
 }
 
 /// Participants.
-impl Machine {
-    /// Returns the room's members and its subscription rules.
-    pub fn members(&self) -> &Members {
-        self.roster.members()
+impl RoomState {
+    /// Returns the room's seats and its subscription rules.
+    pub fn seats(&self) -> &Seats {
+        self.roster.seats()
     }
 
     /// Returns the active participants, including hidden ones.
@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// Returns a joined or active participant.
-    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.roster.present(sid)
     }
 
@@ -217,10 +217,13 @@ impl Machine {
     }
 
     /// Returns the sandbox's view of a participant that is active or left recently.
-    pub fn active_or_left(&self, sid: &ParticipantSid) -> Result<ShownParticipant, MachineError> {
+    pub fn active_or_left(
+        &self,
+        sid: &ParticipantSid,
+    ) -> Result<ParticipantSnapshot, RoomStateError> {
         self.roster
             .active(sid)
-            .map(ShownParticipant::from)
+            .map(ParticipantSnapshot::from)
             // Its room may still exist although the participant has left.
             .or_else(|error| self.common.left(sid).ok_or(error))
     }
@@ -233,6 +236,7 @@ impl Machine {
         }
         self.roster
             .active_members()
+            // Hidden participants see others, but others do not see them.
             .filter(|other| other.sid() != sid && !other.grants.hidden)
             .collect()
     }
@@ -247,7 +251,7 @@ impl Machine {
         forwarding::unpublished(&self.roster, tracks)
     }
 
-    /// Filters `tracks` to those that are forwarded to a participant's client.
+    /// Filters `tracks` to the ones forwarded to a participant's client.
     pub fn received_tracks(
         &self,
         sid: &ParticipantSid,
@@ -299,14 +303,14 @@ impl Machine {
     /// Sets the room's subscription rules. The room may have no members yet.
     pub fn set_subscription_rules(&mut self, rules: BTreeMap<RoleName, RoleSubscribe>) {
         // The control plane may set the same rules again.
-        if self.roster.members_mut().set_rules(rules.into()) {
+        if self.roster.seats_mut().set_rules(rules.into()) {
             self.forwarding().refresh_room();
         }
     }
 }
 
 /// Notices for clients and commands for the media worker.
-impl Machine {
+impl RoomState {
     /// Notifies a participant's client, if it has one.
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         // Sandbox participants and encoders have no session that would take the notice.
@@ -332,18 +336,18 @@ impl Machine {
 
     /// Notifies a participant's own client, and all clients that see it, of its current state.
     fn notify_changed(&mut self, sid: &ParticipantSid) {
-        self.send_changed(sid, Urgency::AtOnce);
+        self.send_changed(sid, Urgency::Immediate);
     }
 
     /// Same, for a change that concerns no track: in a large room, it may be delayed if the participant publishes
     /// nothing.
-    fn notify_changed_beside_tracks(&mut self, sid: &ParticipantSid) {
+    fn notify_changed_without_tracks(&mut self, sid: &ParticipantSid) {
         let publishes = self
             .roster
             .get(sid)
             // Clients drop media from a participant that they do not know yet, so a publisher's update cannot wait.
             .is_some_and(|changed| changed.participant().is_publisher);
-        self.send_changed(sid, Urgency::beside_tracks(publishes));
+        self.send_changed(sid, Urgency::without_tracks(publishes));
     }
 
     fn send_changed(&mut self, sid: &ParticipantSid, urgency: Urgency) {
@@ -356,13 +360,13 @@ impl Machine {
         );
         // Egresses show names, so they follow every change, not only changes of tracks.
         if is_known {
-            self.egresses.note_change();
+            self.egresses.record_change();
         }
     }
 
     /// Notifies all other clients that a participant, which is no longer in the roster, has left or become hidden.
     fn notify_gone(&mut self, gone: &LocalParticipant, urgency: Urgency) {
-        self.egresses.note_change();
+        self.egresses.record_change();
         self.updates.send_gone(
             gone,
             urgency,
@@ -374,7 +378,7 @@ impl Machine {
 }
 
 /// Recordings and broadcasts.
-impl Machine {
+impl RoomState {
     /// Returns an id for a new egress.
     pub fn unused_egress_id(&self) -> EgressId {
         self.egresses.unused_id()
@@ -386,8 +390,8 @@ impl Machine {
     }
 
     /// Records an egress that was started with ffmpeg, and starts sending it its inputs.
-    pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
-        self.egresses.begin_job(id, source, now)
+    pub fn add_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
+        self.egresses.add_job(id, source, now)
     }
 
     /// Handles an event from an egress with ffmpeg.
@@ -433,7 +437,7 @@ impl Machine {
 
     /// Returns a published track's codec.
     pub fn codec_of(&self, track: &TrackSid) -> Option<Codec> {
-        attendance::codec_of(&self.roster, track)
+        inputs::codec_of(&self.roster, track)
     }
 
     /// Rejects an egress all of whose tracks are encrypted end to end: its output would be empty.
@@ -441,6 +445,6 @@ impl Machine {
     /// # Errors
     /// Names the request's field that selects the tracks.
     pub fn check_encryption(&self, source: &EgressSource) -> Result<(), MediaError> {
-        attendance::check_encryption(&self.roster, source)
+        inputs::check_encryption(&self.roster, source)
     }
 }

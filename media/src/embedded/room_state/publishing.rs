@@ -6,14 +6,14 @@ use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{Codec, PeerCommand, SentMessage};
 use livekit_protocol::{AddTrackRequest, DataTrackInfo, PublishDataTrackRequest, TrackInfo};
 
-use super::Machine;
+use super::RoomState;
 use super::media_tracks::{AnnounceError, ClientMute};
 use super::updates::Urgency;
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::PublisherPermission;
 use crate::embedded::data_track::{self, DataTrackError};
 use crate::embedded::effect::ClientNotice;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
@@ -22,21 +22,21 @@ use crate::embedded::publish::{NewTrack, check_data, check_track};
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 
 /// Tracks without packets, published by participants without a client.
-impl Machine {
+impl RoomState {
     /// Publishes a sandbox participant's track.
     pub fn publish(
         &mut self,
         sid: &ParticipantSid,
         new: NewTrack,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let most = self.common.max_tracks();
         let publisher = self.roster.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
         let tracks = &publisher.participant().tracks;
         // Bounds memory and updates: each track is part of every update of its participant.
         if tracks.len() >= most {
-            return Err(MachineError::TooManyTracks);
+            return Err(RoomStateError::TooManyTracks);
         }
         let track = Track {
             sid: unused_id("TR_", |sid| tracks.iter().any(|track| track.sid == *sid)),
@@ -63,7 +63,7 @@ impl Machine {
         sid: &ParticipantSid,
         track: &TrackSid,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         let ended = self.roster.active_mut(sid)?.remove_track(track)?;
         self.report_unpublished(sid, &ended, now);
         self.refresh_tracks_of(sid);
@@ -77,7 +77,7 @@ impl Machine {
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let publisher = self.roster.present_mut(sid)?;
         let (track, changed) = publisher.set_muted(track, muted)?;
         let (participant, was_reported) = (publisher.to_ref(), publisher.is_active());
@@ -85,6 +85,7 @@ impl Machine {
         let Some(summary) = changed else {
             return Ok(track);
         };
+        // The media worker drops a muted track's packets, even if the client goes on sending.
         if has_client {
             let track = track.sid.clone();
             self.outbox
@@ -127,7 +128,7 @@ impl Machine {
 }
 
 /// Clients' tracks, which have packets.
-impl Machine {
+impl RoomState {
     /// Admits an announced track, or a track's backup codec, and announces it to the media worker. Returns the track
     /// for clients.
     pub fn announce_track(
@@ -172,7 +173,7 @@ impl Machine {
         publisher.add_track(published);
         self.report_published(sid, summary, now);
         // An encoder's endpoint is publishing once its first track is.
-        self.note_publishing(sid, now);
+        self.report_publishing(sid, now);
         self.refresh_tracks_of(sid);
     }
 
@@ -326,19 +327,19 @@ impl Machine {
 }
 
 /// Subscriptions and participants' own metadata.
-impl Machine {
-    /// Sets which tracks a participant's client wants to receive, and updates forwarding.
-    pub fn wish(
+impl RoomState {
+    /// Sets which tracks a participant's client requests, and updates forwarding.
+    pub fn set_wanted(
         &mut self,
         sid: &ParticipantSid,
         tracks: impl IntoIterator<Item = TrackSid>,
         is_wanted: bool,
     ) {
-        self.forwarding().wish(sid, tracks, is_wanted);
+        self.forwarding().set_wanted(sid, tracks, is_wanted);
     }
 
     /// Withdraws a client's request for an unpublished track. Returns whether there was such a request.
-    pub fn withdraw_wish(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
+    pub fn withdraw_request(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
         // The request for a published track has been decided on, and stays.
         if self.unpublished(std::slice::from_ref(track)).is_empty() {
             return false;
@@ -370,7 +371,7 @@ impl Machine {
         data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.messages().send(sid, data, topic, now)
     }
 
@@ -396,7 +397,7 @@ impl Machine {
         let local = local.map_err(|_| OwnMetadataError::Gone)?;
         // The client gets a confirmation even if nothing changed: its call waits for one.
         if local.set_own_metadata(change)? {
-            self.notify_changed_beside_tracks(sid);
+            self.notify_changed_without_tracks(sid);
         }
         self.notify(sid, ClientNotice::MetadataUpdated { request_id });
         Ok(())
@@ -408,7 +409,7 @@ impl Machine {
         sid: &ParticipantSid,
         kbps: u32,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.roster.active(sid)?;
         // A change that lasted long enough by now counts even if no tick came in between.
         self.report_limit_change(sid, now);
@@ -436,7 +437,7 @@ impl Machine {
 }
 
 /// Moderation by the server.
-impl Machine {
+impl RoomState {
     /// Mutes or unmutes a track on the server's request. The publisher is notified if the track's state changes.
     pub fn mute_by_server(
         &mut self,
@@ -444,7 +445,7 @@ impl Machine {
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let sid = self.roster.active_by_identity(identity)?.sid().clone();
         let publisher = self.roster.active_mut(&sid)?;
         if publisher.track_mut(track)?.muted != muted {
@@ -472,7 +473,7 @@ impl Machine {
         identity: &Identity,
         grant: RoleGrant,
         now: Timestamp,
-    ) -> Result<Participant, MachineError> {
+    ) -> Result<Participant, RoomStateError> {
         let sid = self.roster.active_by_identity(identity)?.sid().clone();
         // A change that lasted long enough by now is reported with the old limit.
         self.report_limit_change(&sid, now);
@@ -534,12 +535,12 @@ impl Machine {
     fn notify_hidden(&mut self, sid: &ParticipantSid) {
         // Taken out for a moment, since it must not get the notice of its own leave.
         if let Some(hidden) = self.roster.take(sid) {
-            self.notify_gone(&hidden, Urgency::AtOnce);
+            self.notify_gone(&hidden, Urgency::Immediate);
             self.roster.add(hidden);
         }
     }
 
-    /// Sends a data message from the server to all participants, or to those that it lists, regardless of their grants.
+    /// Sends a data message from the server to all participants, or to the listed ones, regardless of their grants.
     pub fn send_server_data(&mut self, message: ServerData, now: Timestamp) {
         self.messages().send_by_server(message, now);
     }

@@ -4,7 +4,7 @@
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
 use conclave_sfu::{Command, NewPeer, PeerCommand};
 
-use crate::embedded::effect::{ClientNotice, DisconnectCause, Effect, JobEffect};
+use crate::embedded::effect::{ClientNotice, DisconnectCause, JobEffect, RoomEffect};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::port::{MediaEvent, Report};
 
@@ -13,7 +13,7 @@ use crate::port::{MediaEvent, Report};
 pub(in crate::embedded) struct Outbox {
     room: NamespacedRoom,
     reports: Vec<Report>,
-    effects: Vec<Effect>,
+    effects: Vec<RoomEffect>,
     /// Number of participants whose transports the media worker has.
     peers: usize,
 }
@@ -43,7 +43,7 @@ impl Outbox {
 
     /// Notifies a participant's client.
     pub fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
-        self.effects.push(Effect::Notify {
+        self.effects.push(RoomEffect::Notify {
             to: to.clone(),
             notice,
         });
@@ -51,7 +51,7 @@ impl Outbox {
 
     /// Sends a command to the media worker.
     pub fn send(&mut self, command: Command) {
-        self.effects.push(Effect::Command(command));
+        self.effects.push(RoomEffect::Command(command));
     }
 
     /// Sends a participant's command to the media worker.
@@ -61,7 +61,7 @@ impl Outbox {
 
     /// Sends a change to an egress with ffmpeg.
     pub fn inform_job(&mut self, egress: &EgressId, effect: JobEffect) {
-        self.effects.push(Effect::Job {
+        self.effects.push(RoomEffect::Job {
             egress: egress.clone(),
             effect,
         });
@@ -70,9 +70,10 @@ impl Outbox {
     /// Adds a participant's transports to the media worker. The first ones open the room there.
     pub fn add_peer(&mut self, peer: NewPeer) {
         self.peers += 1;
-        // Rooms with sandbox participants or egresses only, and rooms in which nobody has connected, are on no media worker.
+        // Rooms with sandbox participants or egresses only, and rooms in which nobody has connected, are on no media
+        // worker.
         if self.peers == 1 {
-            self.effects.push(Effect::OpenMedia);
+            self.effects.push(RoomEffect::OpenMedia);
         }
         self.send(Command::AddPeer(peer));
     }
@@ -88,7 +89,7 @@ impl Outbox {
         if client.is_peer {
             self.peers -= 1;
             if self.peers == 0 {
-                self.effects.push(Effect::CloseMedia);
+                self.effects.push(RoomEffect::CloseMedia);
             }
         }
     }
@@ -99,7 +100,7 @@ impl Outbox {
     }
 
     /// Returns the effects since the last call, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub fn take_effects(&mut self) -> Vec<RoomEffect> {
         std::mem::take(&mut self.effects)
     }
 }
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::client::Client;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     fn participant(sid: &str, is_peer: bool) -> LocalParticipant {
         let client = Client {
@@ -145,11 +146,11 @@ mod tests {
         let mut names = |run: &dyn Fn(&mut Outbox)| -> Vec<&'static str> {
             run(&mut outbox);
             let name = |effect| match effect {
-                Effect::OpenMedia => "open",
-                Effect::CloseMedia => "close",
-                Effect::Notify { .. } => "notify",
-                Effect::Command(_) => "command",
-                Effect::Job { .. } => "job",
+                RoomEffect::OpenMedia => "open",
+                RoomEffect::CloseMedia => "close",
+                RoomEffect::Notify { .. } => "notify",
+                RoomEffect::Command(_) => "command",
+                RoomEffect::Job { .. } => "job",
             };
             outbox.take_effects().into_iter().map(name).collect()
         };

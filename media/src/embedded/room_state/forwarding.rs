@@ -12,7 +12,9 @@ use conclave_sfu::PeerCommand;
 
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
+use crate::embedded::client::{
+    ForwardingDecision, PublisherPermission, SubscriptionChanges, SubscriptionScope,
+};
 use crate::embedded::data_track::DataHandle;
 use crate::embedded::effect::ClientNotice;
 
@@ -27,8 +29,8 @@ impl<'a> Forwarding<'a> {
         Self { roster, outbox }
     }
 
-    /// Sets which tracks a participant's client wants to receive, and updates forwarding.
-    pub fn wish(
+    /// Sets which tracks a participant's client requests, and updates forwarding.
+    pub fn set_wanted(
         &mut self,
         sid: &ParticipantSid,
         tracks: impl IntoIterator<Item = TrackSid>,
@@ -40,10 +42,10 @@ impl<'a> Forwarding<'a> {
         let new: HashSet<_> = tracks
             .into_iter()
             // Only a new request needs a decision.
-            .filter(|track| client.subscriptions.wish(track.clone(), is_wanted))
+            .filter(|track| client.subscriptions.set_wanted(track.clone(), is_wanted))
             .collect();
         if !new.is_empty() {
-            self.refresh(sid, Scope::Tracks(&new));
+            self.refresh(sid, SubscriptionScope::Tracks(&new));
         }
     }
 
@@ -65,13 +67,13 @@ impl<'a> Forwarding<'a> {
 
     /// Updates the tracks that are forwarded to a participant.
     pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
-        self.refresh(sid, Scope::All);
+        self.refresh(sid, SubscriptionScope::All);
     }
 
     /// Updates the receivers of a publisher's tracks. The publisher may have left.
     pub fn refresh_publisher(&mut self, publisher: &ParticipantSid) {
         self.for_members(|forwarding, receiver| {
-            forwarding.refresh(receiver, Scope::Publisher(publisher));
+            forwarding.refresh(receiver, SubscriptionScope::Publisher(publisher));
         });
     }
 
@@ -93,12 +95,12 @@ impl<'a> Forwarding<'a> {
 
     fn for_members(&mut self, mut call: impl FnMut(&mut Self, &ParticipantSid)) {
         // Copied, since each call borrows the roster mutably.
-        let members: Vec<_> = self.roster.members().iter().cloned().collect();
-        members.iter().for_each(|member| call(self, member));
+        let seats: Vec<_> = self.roster.seats().iter().cloned().collect();
+        seats.iter().for_each(|member| call(self, member));
     }
 
     /// Updates which of the tracks in `scope` are forwarded to a participant.
-    fn refresh(&mut self, receiver: &ParticipantSid, scope: Scope<'_>) {
+    fn refresh(&mut self, receiver: &ParticipantSid, scope: SubscriptionScope<'_>) {
         let decided = self.decide(receiver, scope);
         let Some(client) = self.roster.client_mut(receiver) else {
             return;
@@ -111,8 +113,8 @@ impl<'a> Forwarding<'a> {
     fn decide(
         &self,
         receiver: &ParticipantSid,
-        scope: Scope<'_>,
-    ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+        scope: SubscriptionScope<'_>,
+    ) -> HashMap<TrackSid, (ParticipantSid, ForwardingDecision)> {
         let mut decided = HashMap::new();
         // Nothing is forwarded before the participant is admitted: its transports do not exist yet.
         let Ok(local) = self.roster.present(receiver) else {
@@ -132,11 +134,12 @@ impl<'a> Forwarding<'a> {
             for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
                 let audience = match client.subscriptions.wants(track) {
                     true if self.roster.may_receive(local, publisher, &track.sid) => {
-                        Audience::Subscribed
+                        ForwardingDecision::Subscribed
                     }
-                    // A client that may not subscribe at all is not notified of each denied track: its permission covers all of them.
-                    true if local.grants.can_subscribe => Audience::Denied,
-                    _ => Audience::Unwanted,
+                    // A client that may not subscribe at all is not notified of each denied track: its permission
+                    // covers all of them.
+                    true if local.grants.can_subscribe => ForwardingDecision::Denied,
+                    _ => ForwardingDecision::Unwanted,
                 };
                 decided.insert(track.sid.clone(), (publisher.sid().clone(), audience));
             }
@@ -288,11 +291,11 @@ mod tests {
     use super::*;
     use crate::embedded::client::{Client, Subscriptions};
     use crate::embedded::data_track::published;
-    use crate::embedded::effect::Effect;
+    use crate::embedded::effect::RoomEffect;
     use crate::embedded::local_participant::LocalParticipant;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
-    /// Adds an active participant with a client that wants all audio and video.
+    /// Adds an active participant with a client that receives all audio and video.
     fn add(roster: &mut Roster, identity: &str) -> ParticipantSid {
         let sid: ParticipantSid = format!("PA_{identity}").parse().unwrap();
         let client = Client {
@@ -303,16 +306,16 @@ mod tests {
         let mut local = LocalParticipant::new(sid.clone(), claims, NOW).with_client(client);
         local.activate();
         roster
-            .members_mut()
+            .seats_mut()
             .insert(local.identity().clone(), sid.clone(), NOW);
         roster.add(local);
         sid
     }
 
-    /// Takes the commands as texts: `+` and `-` with the track.
+    /// Returns the commands as texts: `+` and `-` with the track.
     fn commands(outbox: &mut Outbox) -> Vec<String> {
         let text = |effect| match effect {
-            Effect::Command(Command::Peer { command, .. }) => match command {
+            RoomEffect::Command(Command::Peer { command, .. }) => match command {
                 PeerCommand::Subscribe(track) => format!("+{track}"),
                 PeerCommand::Unsubscribe(track) => format!("-{track}"),
                 _ => "other".into(),
@@ -342,10 +345,13 @@ mod tests {
             "nothing has changed"
         );
         assert_eq!(
-            refresh(&|f| f.wish(&bob, [track.clone()], false)),
+            refresh(&|f| f.set_wanted(&bob, [track.clone()], false)),
             ["-TR_1"]
         );
-        assert_eq!(refresh(&|f| f.wish(&bob, [track.clone()], true)), ["+TR_1"]);
+        assert_eq!(
+            refresh(&|f| f.set_wanted(&bob, [track.clone()], true)),
+            ["+TR_1"]
+        );
         let nobody = || PublisherPermission::listed(Vec::new());
         let denied = refresh(&|f| f.set_publisher_permission(&alice, nobody()));
         assert_eq!(denied, ["notice", "-TR_1"]);

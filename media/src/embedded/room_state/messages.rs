@@ -11,7 +11,7 @@ use conclave_sfu::{Command, SentMessage, ServerMessage};
 
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::publish::check_data;
@@ -35,7 +35,7 @@ impl<'a> Messages<'a> {
         data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         let sender = self.roster.active(sid)?;
         check_data(&sender.grants)?;
         let notice = Notice::Data {

@@ -10,34 +10,34 @@ use conclave_sfu::{Codec, PeerCommand};
 
 use crate::embedded::effect::JobEffect;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::outbox::Outbox;
-use crate::embedded::machine::roster::Roster;
+use crate::embedded::room_state::outbox::Outbox;
+use crate::embedded::room_state::roster::Roster;
 use crate::port::MediaError;
 
 /// Source and current inputs of an egress with ffmpeg.
 #[derive(Debug, Clone)]
-pub(in crate::embedded) struct Attendance {
+pub(in crate::embedded) struct EgressInputs {
     source: EgressSource,
     /// Whether it was sent any inputs.
-    was_told: bool,
+    was_sent: bool,
     /// Whether the room had no participants at the last update.
     is_room_empty: bool,
     /// Participants in the last update.
-    attendees: Vec<InputParticipant>,
+    inputs: Vec<InputParticipant>,
     /// Attached tracks, with their publishers.
     attached: BTreeMap<TrackSid, ParticipantSid>,
     /// Tracks that were logged as left out because they are encrypted.
     encrypted: BTreeSet<TrackSid>,
 }
 
-impl Attendance {
+impl EgressInputs {
     /// Creates the inputs of an egress that has not been sent any.
     pub const fn new(source: EgressSource) -> Self {
         Self {
             source,
-            was_told: false,
+            was_sent: false,
             is_room_empty: false,
-            attendees: Vec::new(),
+            inputs: Vec::new(),
             attached: BTreeMap::new(),
             encrypted: BTreeSet::new(),
         }
@@ -45,19 +45,19 @@ impl Attendance {
 
     /// Sends the egress its new inputs if they have changed, and attaches the tracks that it needs.
     pub fn follow(&mut self, egress: &EgressId, roster: &Roster, outbox: &mut Outbox) {
-        let attendees = attendees(roster, &self.source);
+        let inputs = inputs(roster, &self.source);
         let is_room_empty = roster.active_members().next().is_none();
         self.leave_out(egress, encrypted(roster, &self.source));
         // The first update is sent even if it is empty: the egress's thread waits for it.
         let was_empty = std::mem::replace(&mut self.is_room_empty, is_room_empty);
-        if std::mem::replace(&mut self.was_told, true)
-            && self.attendees == attendees
+        if std::mem::replace(&mut self.was_sent, true)
+            && self.inputs == inputs
             && was_empty == is_room_empty
         {
             return;
         }
-        self.attendees.clone_from(&attendees);
-        let wanted: BTreeMap<_, _> = attendees
+        self.inputs.clone_from(&inputs);
+        let wanted: BTreeMap<_, _> = inputs
             .iter()
             .flat_map(|a| {
                 a.tracks
@@ -69,8 +69,8 @@ impl Attendance {
         // The egress must know a track before its packets arrive.
         outbox.inform_job(
             egress,
-            JobEffect::Attend {
-                attendees,
+            JobEffect::SetInputs {
+                inputs,
                 is_room_empty,
             },
         );
@@ -85,14 +85,15 @@ impl Attendance {
         }
     }
 
-    // Logged once per track, so that an operator who misses a track in a recording finds the reason.
     fn leave_out(&mut self, egress: &EgressId, encrypted: BTreeSet<TrackSid>) {
+        // Logged once per track, so that an operator who misses a track in a recording finds the reason.
         for track in encrypted.difference(&self.encrypted) {
             log::warn!(
                 egress = egress.as_str(), track = track.as_str();
                 "a track that is encrypted end to end is left out of a recording or broadcast"
             );
         }
+        // Never shrinks, so that a track that comes and goes is logged once.
         self.encrypted.extend(encrypted);
     }
 
@@ -152,9 +153,9 @@ pub(in crate::embedded) fn check_encryption(
 }
 
 /// Returns the participants that an egress records, with their tracks. Hidden participants are not recorded.
-fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
+fn inputs(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     let visible = roster.active_members().filter(|local| !local.grants.hidden);
-    let attendees = visible.map(|local| InputParticipant {
+    let inputs = visible.map(|local| InputParticipant {
         sid: local.sid().clone(),
         identity: local.identity().clone(),
         name: local.participant().name.clone(),
@@ -164,11 +165,11 @@ fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     });
     // A participant without tracks is an input of a composition, which may show its name, but not of a track's
     // recording.
-    let is_contained = |attendee: &InputParticipant| match source {
-        EgressSource::Track(_) => !attendee.tracks.is_empty(),
-        source => may_contain(source, &attendee.identity),
+    let is_contained = |input: &InputParticipant| match source {
+        EgressSource::Track(_) => !input.tracks.is_empty(),
+        source => may_contain(source, &input.identity),
     };
-    attendees.filter(is_contained).collect()
+    inputs.filter(is_contained).collect()
 }
 
 /// Returns the tracks that an egress would record if they were not encrypted end to end.
@@ -193,8 +194,8 @@ fn media_tracks_of(
 }
 
 /// Returns whether a track belongs to an egress's source.
-// Opus is the only audio codec that the SFU forwards.
 fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
+    // Opus is the only audio codec that the SFU forwards.
     let is_audio = track.codec == Codec::Opus;
     match source {
         EgressSource::RoomComposite {

@@ -51,6 +51,7 @@ impl Deadlines {
         // `by_time` finds its entries by time, so the old time must go before a new one is known.
         self.remove(&deadline);
         if let Some(at) = at {
+            // Two indexes, since a deadline is both taken by time and moved by name.
             self.times.insert(deadline.clone(), at);
             self.by_time.insert((at, deadline));
         }

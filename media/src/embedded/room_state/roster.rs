@@ -1,6 +1,6 @@
 //! A room's participants and their seats.
 //!
-//! A participant occupies a seat in [`Members`] as soon as its join is requested, and its data is in the [`Roster`]
+//! A participant occupies a seat in [`Seats`] as soon as its join is requested, and its data is in the [`Roster`]
 //! from then until it leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,7 +11,7 @@ use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::PeerPermissions;
 
 use crate::embedded::client::{Client, PublisherPermission};
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
@@ -20,7 +20,7 @@ use crate::rules::SubscriptionRules;
 /// A room's joining and active participants.
 #[derive(Debug)]
 pub(in crate::embedded) struct Roster {
-    members: Members,
+    seats: Seats,
     participants: HashMap<ParticipantSid, LocalParticipant>,
     /// Whether the sandbox shows received notices.
     keeps_inboxes: bool,
@@ -29,7 +29,7 @@ pub(in crate::embedded) struct Roster {
 impl Roster {
     pub fn new(keeps_inboxes: bool) -> Self {
         Self {
-            members: Members::default(),
+            seats: Seats::default(),
             participants: HashMap::new(),
             keeps_inboxes,
         }
@@ -42,16 +42,16 @@ impl Roster {
 
     /// Returns whether there are neither participants nor rules.
     pub fn is_unused(&self) -> bool {
-        self.participants.is_empty() && self.members.is_unused()
+        self.participants.is_empty() && self.seats.is_unused()
     }
 
     /// Returns the room's seats and subscription rules.
-    pub const fn members(&self) -> &Members {
-        &self.members
+    pub const fn seats(&self) -> &Seats {
+        &self.seats
     }
 
-    pub const fn members_mut(&mut self) -> &mut Members {
-        &mut self.members
+    pub const fn seats_mut(&mut self) -> &mut Seats {
+        &mut self.seats
     }
 
     /// Returns a participant, which may still be joining.
@@ -65,37 +65,37 @@ impl Roster {
     }
 
     /// Returns an active participant.
-    pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.get(sid)
             .filter(|participant| participant.is_active())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
     /// Like [`Roster::active`], mutably.
     pub fn active_mut(
         &mut self,
         sid: &ParticipantSid,
-    ) -> Result<&mut LocalParticipant, MachineError> {
+    ) -> Result<&mut LocalParticipant, RoomStateError> {
         self.get_mut(sid)
             .filter(|participant| participant.is_active())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
     /// Returns a joined or active participant.
-    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.get(sid)
             .filter(|participant| participant.is_present())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
     /// Like [`Roster::present`], mutably.
     pub fn present_mut(
         &mut self,
         sid: &ParticipantSid,
-    ) -> Result<&mut LocalParticipant, MachineError> {
+    ) -> Result<&mut LocalParticipant, RoomStateError> {
         self.get_mut(sid)
             .filter(|participant| participant.is_present())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
     /// Returns a participant's client. The participant may still be joining.
@@ -112,31 +112,31 @@ impl Roster {
     pub fn active_by_identity(
         &self,
         identity: &Identity,
-    ) -> Result<&LocalParticipant, MachineError> {
+    ) -> Result<&LocalParticipant, RoomStateError> {
         let sid = self
-            .members
+            .seats
             .get(identity)
-            .ok_or(MachineError::NoSuchParticipant)?;
+            .ok_or(RoomStateError::NoSuchParticipant)?;
         self.active(sid)
     }
 
     /// Returns the active participants, ordered by identity.
     pub fn active_members(&self) -> impl Iterator<Item = &LocalParticipant> {
         // Members that are joining have a seat, but are not active.
-        self.members.iter().filter_map(|sid| self.active(sid).ok())
+        self.seats.iter().filter_map(|sid| self.active(sid).ok())
     }
 
     /// Returns the participants whose clients are notified of events in the room.
     pub fn present_clients(&self) -> impl Iterator<Item = &ParticipantSid> {
         let is_notified = |local: &LocalParticipant| local.is_present() && local.client.is_some();
-        self.members
+        self.seats
             .iter()
             .filter(move |sid| self.get(sid).is_some_and(is_notified))
     }
 
     /// Returns the members with clients.
     pub fn clients(&self) -> impl Iterator<Item = &LocalParticipant> {
-        self.members
+        self.seats
             .iter()
             .filter_map(|sid| self.get(sid))
             .filter(|local| local.client.is_some())
@@ -147,7 +147,7 @@ impl Roster {
         let is_reported = |local: &LocalParticipant| local.is_reported() && !local.is_active();
         let named =
             |local: &LocalParticipant| identity.is_none_or(|identity| local.identity() == identity);
-        self.members
+        self.seats
             .iter()
             .filter_map(|sid| self.get(sid))
             .any(|local| named(local) && is_reported(local))
@@ -159,17 +159,17 @@ impl Roster {
         &self,
         identity: &Identity,
         exchange: Option<&str>,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         // Only tokens from such room codes name their exchange. Any other token was issued by the tenant for its
         // identity.
         let Some(exchange) = exchange else {
             return Ok(());
         };
-        let connected = self.members.get(identity).and_then(|sid| self.get(sid));
+        let connected = self.seats.get(identity).and_then(|sid| self.get(sid));
         let is_other =
             connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
         if is_other {
-            Err(MachineError::IdentityTaken)
+            Err(RoomStateError::IdentityTaken)
         } else {
             Ok(())
         }
@@ -183,7 +183,7 @@ impl Roster {
             can_publish_data: local.grants.can_publish_data,
             can_subscribe: local.grants.can_subscribe,
             is_hidden: local.grants.hidden,
-            subscribe_max_kbps: self.members.rules().max_kbps(local.role()),
+            subscribe_max_kbps: self.seats.rules().max_kbps(local.role()),
         })
     }
 
@@ -203,7 +203,7 @@ impl Roster {
         receiver.grants.can_subscribe
             && !publisher.grants.hidden
             && self
-                .members
+                .seats
                 .rules()
                 .receives(receiver.role(), publisher.role())
             && permission.allows(receiver.identity(), receiver.sid(), track)
@@ -226,7 +226,7 @@ impl Roster {
             .insert(participant.sid().clone(), participant);
     }
 
-    /// Takes a participant out. Its seat is kept until [`Roster::release_seat`].
+    /// Removes a participant. Its seat is kept until [`Roster::release_seat`].
     pub fn take(&mut self, sid: &ParticipantSid) -> Option<LocalParticipant> {
         self.participants.remove(sid)
     }
@@ -234,18 +234,18 @@ impl Roster {
     /// Releases a removed participant's seat. A join after the last leave opens the room again.
     pub fn release_seat(&mut self, left: &LocalParticipant) {
         // A participant has either a requested or a regular seat; removing the other is a no-op.
-        self.members.end_request(left.sid());
-        self.members.remove(left.identity(), left.sid());
-        if self.members.is_unused() {
+        self.seats.end_request(left.sid());
+        self.seats.remove(left.identity(), left.sid());
+        if self.seats.is_unused() {
             // A fresh value has a new room sid and no maximum, as for a room that is created.
-            self.members = Members::default();
+            self.seats = Seats::default();
         }
     }
 
-    /// Releases all seats, and drops the rules. Returns the members' sids in the order of their joins, then those of
+    /// Releases all seats, and drops the rules. Returns the members' sids in the order of their joins, then the sids of
     /// requested joins; the caller must take them out.
     pub fn release_seats(&mut self) -> impl Iterator<Item = ParticipantSid> + use<> {
-        std::mem::take(&mut self.members).into_sids()
+        std::mem::take(&mut self.seats).into_sids()
     }
 
     /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
@@ -267,7 +267,7 @@ impl Roster {
         if !self.keeps_inboxes {
             return;
         }
-        for sid in self.members.iter() {
+        for sid in self.seats.iter() {
             if let Some(receiver) = self
                 .participants
                 .get_mut(sid)
@@ -280,14 +280,15 @@ impl Roster {
     }
 }
 
-/// A room's members. The first one opens the room; before, only its rules exist.
+/// A room's seats: one for each member and each requested join. The first member opens the room; before, only its rules
+/// exist.
 #[derive(Debug)]
-pub(in crate::embedded) struct Members {
+pub(in crate::embedded) struct Seats {
     /// The room's sid as clients see it. A room gets a new one when it is in memory again.
     sid: Box<str>,
     /// Time of the first join; `None` before.
     opened_at: Option<Timestamp>,
-    members: BTreeMap<Identity, Member>,
+    seats: BTreeMap<Identity, Seat>,
     /// Number of joins so far.
     joins: u64,
     /// Joins that the control plane has not decided on.
@@ -297,18 +298,18 @@ pub(in crate::embedded) struct Members {
 }
 
 #[derive(Debug)]
-struct Member {
+struct Seat {
     sid: ParticipantSid,
     /// Position in the order of joins, since two joins can have equal times.
     number: u64,
 }
 
-impl Default for Members {
+impl Default for Seats {
     fn default() -> Self {
         Self {
             sid: ["RM_", &random_text(12, BASE62)].concat().into(),
             opened_at: None,
-            members: BTreeMap::new(),
+            seats: BTreeMap::new(),
             joins: 0,
             requested: HashMap::new(),
             max_participants: None,
@@ -317,23 +318,23 @@ impl Default for Members {
     }
 }
 
-impl Members {
+impl Seats {
     /// Checks whether a participant fits into the room, and returns the member with the same identity, which it
     /// replaces. The first token with a maximum sets the room's maximum. Encoders have no token.
     pub fn check_capacity(
         &mut self,
         identity: &Identity,
         max_participants: Option<u32>,
-    ) -> Result<Option<ParticipantSid>, MachineError> {
+    ) -> Result<Option<ParticipantSid>, RoomStateError> {
         // A maximum that came with a token ends with the last participant: the next one sets its own.
-        if self.members.is_empty() && self.requested.is_empty() {
+        if self.seats.is_empty() && self.requested.is_empty() {
             self.max_participants = None;
         }
         // Later tokens do not change it, as in LiveKit, where the room's settings come from the join that opens it.
         self.max_participants = self.max_participants.or(max_participants);
         let replaced = self.get(identity).cloned();
         if self.is_full_for(identity) {
-            Err(MachineError::RoomFull)
+            Err(RoomStateError::RoomFull)
         } else {
             Ok(replaced)
         }
@@ -344,7 +345,7 @@ impl Members {
         // An identity can have a member and a requested join at the same time, as when it replaces itself. It counts
         // once.
         let others = self
-            .members
+            .seats
             .keys()
             .chain(self.requested.values())
             .filter(|other| *other != identity);
@@ -372,13 +373,13 @@ impl Members {
         self.opened_at
     }
 
-    /// Adds a member, in place of the one with the same identity. The first one opens the room.
+    /// Adds a member, in place of the member with the same identity. The first one opens the room.
     pub fn insert(&mut self, identity: Identity, sid: ParticipantSid, now: Timestamp) {
         self.opened_at.get_or_insert(now);
         self.joins += 1;
-        self.members.insert(
+        self.seats.insert(
             identity,
-            Member {
+            Seat {
                 sid,
                 number: self.joins,
             },
@@ -389,16 +390,16 @@ impl Members {
     pub fn remove(&mut self, identity: &Identity, sid: &ParticipantSid) {
         // A participant that was replaced leaves after the new one has taken its seat.
         if self.get(identity) == Some(sid) {
-            self.members.remove(identity);
+            self.seats.remove(identity);
         }
     }
 
-    /// Returns the members' sids in the order of their joins, then those of requested joins.
+    /// Returns the members' sids in the order of their joins, then the sids of requested joins.
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
-        let mut members: Vec<_> = self.members.into_values().collect();
+        let mut seats: Vec<_> = self.seats.into_values().collect();
         // The map is ordered by identity, but leaves are reported in the order of joins.
-        members.sort_unstable_by_key(|member| member.number);
-        members
+        seats.sort_unstable_by_key(|member| member.number);
+        seats
             .into_iter()
             .map(|member| member.sid)
             .chain(self.requested.into_keys())
@@ -406,12 +407,12 @@ impl Members {
 
     /// Returns the sid of the member with this identity.
     pub fn get(&self, identity: &Identity) -> Option<&ParticipantSid> {
-        self.members.get(identity).map(|member| &member.sid)
+        self.seats.get(identity).map(|member| &member.sid)
     }
 
     /// Returns the members' sids, ordered by identity.
     pub fn iter(&self) -> impl Iterator<Item = &ParticipantSid> {
-        self.members.values().map(|member| &member.sid)
+        self.seats.values().map(|member| &member.sid)
     }
 
     pub fn rules(&self) -> &SubscriptionRules {
@@ -427,14 +428,14 @@ impl Members {
 
     /// Returns whether there are neither members, requested joins nor rules.
     pub fn is_unused(&self) -> bool {
-        self.members.is_empty() && self.requested.is_empty() && self.rules.is_empty()
+        self.seats.is_empty() && self.requested.is_empty() && self.rules.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     #[test]
     fn a_participant_is_found_by_how_far_its_join_is() {
@@ -442,7 +443,7 @@ mod tests {
         let joining =
             LocalParticipant::new("PA_1".parse().unwrap(), claims(&room(), "alice", None), NOW);
         roster
-            .members_mut()
+            .seats_mut()
             .insert(joining.identity().clone(), joining.sid().clone(), NOW);
         roster.add(joining.with_client(Client::default()));
         assert!(roster.client(&sid).is_some() && roster.present(&sid).is_err());
@@ -464,14 +465,14 @@ mod tests {
 
     #[test]
     fn a_participant_that_replaces_itself_fits_into_a_full_room() {
-        let mut room = Members::default();
+        let mut room = Seats::default();
         let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
         room.insert(alice.clone(), "PA_1".parse().unwrap(), NOW);
         let refused = room.check_capacity(&bob, Some(9));
         assert_eq!(
             refused,
-            Err(MachineError::RoomFull),
+            Err(RoomStateError::RoomFull),
             "a later token does not raise the maximum"
         );
         assert_eq!(
@@ -482,7 +483,7 @@ mod tests {
 
     #[test]
     fn members_leave_in_the_order_of_their_joins() {
-        let mut room = Members::default();
+        let mut room = Seats::default();
         for (identity, sid) in [
             ("carol", "PA_1"),
             ("alice", "PA_2"),

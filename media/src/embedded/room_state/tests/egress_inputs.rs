@@ -14,15 +14,15 @@ const COMPOSITE: EgressSource = EgressSource::RoomComposite {
     media: CompositeMedia::Both,
 };
 
-fn begin(machine: &mut Machine, source: EgressSource) -> EgressId {
-    let id = machine.unused_egress_id();
-    machine.begin_job(id.clone(), source, NOW);
+fn start(room_state: &mut RoomState, source: EgressSource) -> EgressId {
+    let id = room_state.unused_egress_id();
+    room_state.add_job(id.clone(), source, NOW);
     id
 }
 
-fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Codec) {
+fn publish(room_state: &mut RoomState, sid: &ParticipantSid, track: &str, codec: Codec) {
     let is_audio = codec == Codec::Opus;
-    let publisher = machine.roster.get_mut(sid).unwrap();
+    let publisher = room_state.roster.get_mut(sid).unwrap();
     publisher.add_track(Track {
         sid: track.parse().unwrap(),
         kind: if is_audio {
@@ -42,83 +42,81 @@ fn publish(machine: &mut Machine, sid: &ParticipantSid, track: &str, codec: Code
         simulcast: None,
         mime_type: Some(codec.mime_type().into()),
     });
-    machine.notify_changed(sid);
+    room_state.notify_changed(sid);
 }
 
-/// Returns the effects on egresses and media workers since the last call: `attend` with the participants, `+` and `-`
+/// Returns the effects on egresses and media workers since the last call: `inputs` with the participants, `+` and `-`
 /// with tracks.
-fn told(machine: &mut Machine) -> Vec<String> {
-    let effects = machine
+fn effects(room_state: &mut RoomState) -> Vec<String> {
+    let effects = room_state
         .take_effects()
         .into_iter()
         .filter_map(|effect| match effect {
-            Effect::Job {
-                effect: JobEffect::Attend { attendees, .. },
+            RoomEffect::Job {
+                effect: JobEffect::SetInputs { inputs, .. },
                 ..
             } => {
-                let names: Vec<_> = attendees
-                    .iter()
-                    .map(|attendee| attendee.identity.as_str())
-                    .collect();
-                Some(format!("attend {}", names.join(" ")).trim().to_owned())
+                let names: Vec<_> = inputs.iter().map(|input| input.identity.as_str()).collect();
+                Some(format!("inputs {}", names.join(" ")).trim().to_owned())
             }
-            Effect::Job {
+            RoomEffect::Job {
                 effect: JobEffect::Attach { track, .. },
                 ..
             } => Some(format!("+{track}")),
-            Effect::Job {
+            RoomEffect::Job {
                 effect: JobEffect::Stop,
                 ..
             } => Some("stop".into()),
-            Effect::Command(Command::Peer {
+            RoomEffect::Command(Command::Peer {
                 command: PeerCommand::DetachRecorder { track, .. },
                 ..
             }) => Some(format!("-{track}")),
-            Effect::Command(_) | Effect::Notify { .. } | Effect::OpenMedia | Effect::CloseMedia => {
-                None
-            }
+            RoomEffect::Command(_)
+            | RoomEffect::Notify { .. }
+            | RoomEffect::OpenMedia
+            | RoomEffect::CloseMedia => None,
         });
     effects.collect()
 }
 
 #[test]
 fn an_egress_follows_participants_and_tracks_and_knows_of_them_before_their_packets() {
-    let mut machine = Machine::default();
-    begin(&mut machine, COMPOSITE);
-    assert_eq!(told(&mut machine), ["attend"]);
-    let alice = joined(&mut machine, "alice");
-    assert_eq!(told(&mut machine), ["attend alice"]);
-    publish(&mut machine, &alice, "TR_camera", Codec::Vp8);
-    assert_eq!(told(&mut machine), ["attend alice", "+TR_camera"]);
-    machine
+    let mut room_state = RoomState::default();
+    start(&mut room_state, COMPOSITE);
+    assert_eq!(effects(&mut room_state), ["inputs"]);
+    let alice = joined(&mut room_state, "alice");
+    assert_eq!(effects(&mut room_state), ["inputs alice"]);
+    publish(&mut room_state, &alice, "TR_camera", Codec::Vp8);
+    assert_eq!(effects(&mut room_state), ["inputs alice", "+TR_camera"]);
+    room_state
         .mute(&alice, &"TR_camera".parse().unwrap(), true, NOW)
         .unwrap();
     assert_eq!(
-        told(&mut machine),
-        ["attend alice"],
+        effects(&mut room_state),
+        ["inputs alice"],
         "a muted track is shown as muted"
     );
-    machine
+    room_state
         .unpublish(&alice, &"TR_camera".parse().unwrap(), NOW)
         .unwrap();
-    assert_eq!(told(&mut machine), ["attend alice", "-TR_camera"]);
-    machine.leave(&alice, Departure::Left, NOW).unwrap();
-    assert_eq!(told(&mut machine), ["attend"]);
+    assert_eq!(effects(&mut room_state), ["inputs alice", "-TR_camera"]);
+    room_state.leave(&alice, Departure::Left, NOW).unwrap();
+    assert_eq!(effects(&mut room_state), ["inputs"]);
 }
 
 #[test]
 fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
-    let mut machine = Machine::default();
-    let alice = joined(&mut machine, "alice");
-    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
+    let mut room_state = RoomState::default();
+    let alice = joined(&mut room_state, "alice");
+    let ghost = join(&mut room_state, hidden(claims(&room(), "ghost", None)));
     for (sid, track, codec) in [
         (&alice, "TR_a", Codec::Opus),
         (&alice, "TR_v", Codec::Vp8),
         (&ghost, "TR_g", Codec::Opus),
     ] {
-        publish(&mut machine, sid, track, codec);
+        publish(&mut room_state, sid, track, codec);
     }
-    machine.take_effects();
+    room_state.take_effects();
     let composite = |media| EgressSource::RoomComposite {
         layout: Layout::Grid,
         media,
@@ -128,21 +126,21 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
     let track = EgressSource::Track("TR_v".parse().unwrap());
     let nobody = EgressSource::Participant("ghost".parse().unwrap());
     for (source, expected) in [
-        (audio_only, &["attend alice", "+TR_a"][..]),
-        (video_only, &["attend alice", "+TR_v"]),
-        (track, &["attend alice", "+TR_v"]),
-        (nobody, &["attend"]),
+        (audio_only, &["inputs alice", "+TR_a"][..]),
+        (video_only, &["inputs alice", "+TR_v"]),
+        (track, &["inputs alice", "+TR_v"]),
+        (nobody, &["inputs"]),
     ] {
-        begin(&mut machine, source);
-        assert_eq!(told(&mut machine), expected);
+        start(&mut room_state, source);
+        assert_eq!(effects(&mut room_state), expected);
     }
-    let codec = |track: &str| machine.codec_of(&track.parse().unwrap());
+    let codec = |track: &str| room_state.codec_of(&track.parse().unwrap());
     assert_eq!((codec("TR_v"), codec("TR_g")), (Some(Codec::Vp8), None));
 }
 
 /// Publishes a track that its client declares to be encrypted.
 fn publish_encrypted(
-    machine: &mut Machine,
+    room_state: &mut RoomState,
     sid: &ParticipantSid,
     track: &str,
     codec: Codec,
@@ -153,69 +151,81 @@ fn publish_encrypted(
         encryption: encryption.into(),
         ..TrackInfo::default()
     };
-    let publisher = machine.roster.get_mut(sid).unwrap();
+    let publisher = room_state.roster.get_mut(sid).unwrap();
     publisher
         .client
         .get_or_insert_default()
         .tracks
         .insert_negotiated(track.parse().unwrap(), info);
-    publish(machine, sid, track, codec);
+    publish(room_state, sid, track, codec);
 }
 
 #[test]
 fn encrypted_tracks_are_left_out_and_their_publisher_is_still_named() {
     for encryption in [EncryptionType::Gcm, EncryptionType::Custom] {
-        let mut machine = Machine::default();
-        let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-        publish_encrypted(&mut machine, &alice, "TR_secret", Codec::Opus, encryption);
+        let mut room_state = RoomState::default();
+        let (alice, bob) = (
+            joined(&mut room_state, "alice"),
+            joined(&mut room_state, "bob"),
+        );
         publish_encrypted(
-            &mut machine,
+            &mut room_state,
+            &alice,
+            "TR_secret",
+            Codec::Opus,
+            encryption,
+        );
+        publish_encrypted(
+            &mut room_state,
             &alice,
             "TR_clear",
             Codec::Vp8,
             EncryptionType::None,
         );
-        publish_encrypted(&mut machine, &bob, "TR_bob", Codec::Vp8, encryption);
-        machine.take_effects();
-        let id = begin(&mut machine, COMPOSITE);
-        assert_eq!(told(&mut machine), ["attend alice bob", "+TR_clear"]);
-        let logged = |machine: &mut Machine| {
-            let egress = machine.egresses.egress_mut(&id).unwrap();
-            let left_out = egress.attendance().unwrap().encrypted().iter();
+        publish_encrypted(&mut room_state, &bob, "TR_bob", Codec::Vp8, encryption);
+        room_state.take_effects();
+        let id = start(&mut room_state, COMPOSITE);
+        assert_eq!(effects(&mut room_state), ["inputs alice bob", "+TR_clear"]);
+        let logged = |room_state: &mut RoomState| {
+            let egress = room_state.egresses.egress_mut(&id).unwrap();
+            let left_out = egress.inputs().unwrap().encrypted().iter();
             left_out.map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(logged(&mut machine), ["TR_bob", "TR_secret"]);
-        publish_encrypted(&mut machine, &bob, "TR_later", Codec::Opus, encryption);
+        assert_eq!(logged(&mut room_state), ["TR_bob", "TR_secret"]);
+        publish_encrypted(&mut room_state, &bob, "TR_later", Codec::Opus, encryption);
         assert_eq!(
-            told(&mut machine),
+            effects(&mut room_state),
             [""; 0],
             "nothing has changed for the recording"
         );
-        assert_eq!(logged(&mut machine), ["TR_bob", "TR_later", "TR_secret"]);
+        assert_eq!(logged(&mut room_state), ["TR_bob", "TR_later", "TR_secret"]);
     }
 }
 
 #[test]
 fn a_recording_of_encrypted_tracks_alone_is_refused_and_names_the_field() {
-    let mut machine = Machine::default();
-    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-    joined(&mut machine, "carol");
+    let mut room_state = RoomState::default();
+    let (alice, bob) = (
+        joined(&mut room_state, "alice"),
+        joined(&mut room_state, "bob"),
+    );
+    joined(&mut room_state, "carol");
     publish_encrypted(
-        &mut machine,
+        &mut room_state,
         &alice,
         "TR_secret",
         Codec::Opus,
         EncryptionType::Gcm,
     );
     publish_encrypted(
-        &mut machine,
+        &mut room_state,
         &bob,
         "TR_bob",
         Codec::Opus,
         EncryptionType::Gcm,
     );
     publish_encrypted(
-        &mut machine,
+        &mut room_state,
         &bob,
         "TR_clear",
         Codec::Vp8,
@@ -232,7 +242,7 @@ fn a_recording_of_encrypted_tracks_alone_is_refused_and_names_the_field() {
         (participant("carol"), None),
         (COMPOSITE, None),
     ] {
-        let field = match machine.check_encryption(&source) {
+        let field = match room_state.check_encryption(&source) {
             Err(MediaError::Encrypted { field }) => Some(field),
             other => other.map(|()| None).unwrap(),
         };
@@ -242,12 +252,12 @@ fn a_recording_of_encrypted_tracks_alone_is_refused_and_names_the_field() {
 
 #[test]
 fn an_egress_that_ended_gets_no_more_packets() {
-    let mut machine = Machine::default();
-    let alice = joined(&mut machine, "alice");
-    publish(&mut machine, &alice, "TR_a", Codec::Opus);
-    let id = begin(&mut machine, COMPOSITE);
-    assert_eq!(told(&mut machine), ["attend alice", "+TR_a"]);
-    machine.handle_job_event(
+    let mut room_state = RoomState::default();
+    let alice = joined(&mut room_state, "alice");
+    publish(&mut room_state, &alice, "TR_a", Codec::Opus);
+    let id = start(&mut room_state, COMPOSITE);
+    assert_eq!(effects(&mut room_state), ["inputs alice", "+TR_a"]);
+    room_state.handle_job_event(
         &id,
         EgressEvent::Ended {
             status: EgressStatus::Complete,
@@ -255,41 +265,41 @@ fn an_egress_that_ended_gets_no_more_packets() {
         },
         NOW,
     );
-    assert_eq!(told(&mut machine), ["-TR_a"]);
+    assert_eq!(effects(&mut room_state), ["-TR_a"]);
 }
 
 #[test]
 fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
-    let mut machine = Machine::default();
-    let alice = joined(&mut machine, "alice");
-    publish(&mut machine, &alice, "TR_a", Codec::Opus);
-    let id = begin(&mut machine, COMPOSITE);
-    let egress = machine.egresses.egress_mut(&id);
+    let mut room_state = RoomState::default();
+    let alice = joined(&mut room_state, "alice");
+    publish(&mut room_state, &alice, "TR_a", Codec::Opus);
+    let id = start(&mut room_state, COMPOSITE);
+    let egress = room_state.egresses.egress_mut(&id);
     assert_eq!(egress.and_then(|egress| egress.deadline()), None);
     let later = NOW.after(Duration::from_secs(60));
-    machine.tick_at(later);
-    let status = |machine: &Machine| machine.egress(&id).unwrap().status;
+    room_state.tick_at(later);
+    let status = |room_state: &RoomState| room_state.egress(&id).unwrap().status;
     assert_eq!(
-        status(&machine),
+        status(&room_state),
         EgressStatus::Starting,
         "time changes nothing"
     );
-    machine.handle_job_event(&id, EgressEvent::Active, NOW);
-    assert_eq!(status(&machine), EgressStatus::Active);
-    told(&mut machine);
-    machine.close(NOW);
+    room_state.handle_job_event(&id, EgressEvent::Active, NOW);
+    assert_eq!(status(&room_state), EgressStatus::Active);
+    effects(&mut room_state);
+    room_state.close(NOW);
     assert_eq!(
-        (status(&machine), machine.next_deadline()),
+        (status(&room_state), room_state.next_deadline()),
         (EgressStatus::Ending, None)
     );
-    assert!(told(&mut machine).contains(&"stop".to_owned()));
-    machine.take_reports();
+    assert!(effects(&mut room_state).contains(&"stop".to_owned()));
+    room_state.take_reports();
     let failed = EgressEvent::Ended {
         status: EgressStatus::Failed,
         error: Some("No space left on device".into()),
     };
-    machine.handle_job_event(&id, failed, NOW);
-    let reports = machine.take_reports();
+    room_state.handle_job_event(&id, failed, NOW);
+    let reports = room_state.take_reports();
     let Some(MediaEvent::Egress(state)) = reports.last().map(|report| &report.event) else {
         panic!("{reports:?}")
     };
@@ -301,30 +311,33 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
 
 #[test]
 fn an_egress_knows_whether_its_room_is_empty_also_of_participants_that_it_does_not_contain() {
-    let mut machine = Machine::default();
-    begin(
-        &mut machine,
+    let mut room_state = RoomState::default();
+    start(
+        &mut room_state,
         EgressSource::Participant("alice".parse().unwrap()),
     );
-    let is_empty = |machine: &mut Machine| -> Vec<bool> {
-        let effects = machine
+    let is_empty = |room_state: &mut RoomState| -> Vec<bool> {
+        let effects = room_state
             .take_effects()
             .into_iter()
             .filter_map(|effect| match effect {
-                Effect::Job {
-                    effect: JobEffect::Attend { is_room_empty, .. },
+                RoomEffect::Job {
+                    effect: JobEffect::SetInputs { is_room_empty, .. },
                     ..
                 } => Some(is_room_empty),
                 _ => None,
             });
         effects.collect()
     };
-    assert_eq!(is_empty(&mut machine), [true]);
-    let bob = joined(&mut machine, "bob");
-    assert_eq!(is_empty(&mut machine), [false]);
-    let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
-    machine.leave(&bob, Departure::Left, NOW).unwrap();
-    assert!(is_empty(&mut machine).is_empty(), "the hidden one is there");
-    machine.leave(&ghost, Departure::Left, NOW).unwrap();
-    assert_eq!(is_empty(&mut machine), [true]);
+    assert_eq!(is_empty(&mut room_state), [true]);
+    let bob = joined(&mut room_state, "bob");
+    assert_eq!(is_empty(&mut room_state), [false]);
+    let ghost = join(&mut room_state, hidden(claims(&room(), "ghost", None)));
+    room_state.leave(&bob, Departure::Left, NOW).unwrap();
+    assert!(
+        is_empty(&mut room_state).is_empty(),
+        "the hidden one is there"
+    );
+    room_state.leave(&ghost, Departure::Left, NOW).unwrap();
+    assert_eq!(is_empty(&mut room_state), [true]);
 }

@@ -17,7 +17,7 @@ use prost::Message as _;
 use super::deadlines::{Deadline, Deadlines};
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::effect::{ClientNotice, Infos};
+use crate::embedded::effect::{ClientNotice, ParticipantInfos};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::wire::participant_info;
 
@@ -26,7 +26,7 @@ const LARGE_ROOM: usize = 50;
 /// Maximum delay of an update.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of participants with delayed updates. With one more, all are sent.
-const MOST_WAITING: usize = 1_000;
+const MAX_WAITING: usize = 1_000;
 /// Approximate size of a message with several participants, in bytes. A larger participant is sent alone.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
@@ -50,14 +50,14 @@ pub(super) enum Urgency {
     /// May be batched in a large room: the participant publishes nothing.
     CanWait,
     /// Concerns media or visibility.
-    AtOnce,
+    Immediate,
 }
 
 impl Urgency {
     /// Returns the urgency of an update that concerns no track.
-    pub const fn beside_tracks(is_publisher: bool) -> Self {
+    pub const fn without_tracks(is_publisher: bool) -> Self {
         if is_publisher {
-            Self::AtOnce
+            Self::Immediate
         } else {
             Self::CanWait
         }
@@ -78,9 +78,9 @@ impl Updates {
         let Some(changed) = roster.get_mut(sid) else {
             return false;
         };
+        // Clients ignore an update with a lower version than their current one, so versions only grow.
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
-        // Clients ignore an update with a lower version than their current one, so versions only grow.
         if changed.client.is_some() {
             // A client's own state is never delayed: it may be waiting for it, as after a change of its own metadata.
             let own = ClientNotice::ParticipantsChanged([Arc::clone(&info)].into());
@@ -144,7 +144,7 @@ impl Updates {
     /// Sends what is due, and updates the batch's deadline.
     fn send(
         &self,
-        due: Vec<Infos>,
+        due: Vec<ParticipantInfos>,
         roster: &Roster,
         deadlines: &mut Deadlines,
         outbox: &mut Outbox,
@@ -177,7 +177,7 @@ impl UpdateBatch {
         urgency: Urgency,
         clients: usize,
         reading: Duration,
-    ) -> Vec<Infos> {
+    ) -> Vec<ParticipantInfos> {
         let waits = urgency == Urgency::CanWait && clients > LARGE_ROOM;
         let before = self.waiting.remove(identity);
         // Within one join, the latest state suffices. An earlier join's state must precede it: clients identify
@@ -189,7 +189,7 @@ impl UpdateBatch {
         if waits && sent.is_empty() && self.until.is_some() {
             self.waiting.insert(identity.clone(), info);
             // Bounds memory if participants come and go faster than intervals pass.
-            return if self.waiting.len() > MOST_WAITING {
+            return if self.waiting.len() > MAX_WAITING {
                 self.take()
             } else {
                 Vec::new()
@@ -204,19 +204,19 @@ impl UpdateBatch {
     }
 
     /// Ends the interval. Returns the delayed updates. If there are none, the next update is sent immediately.
-    pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
+    pub fn end_interval(&mut self, reading: Duration) -> Vec<ParticipantInfos> {
         // The interval starts again only if updates were delayed, so that a quiet room sends its next one immediately.
         self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
         self.take()
     }
 
-    fn take(&mut self) -> Vec<Infos> {
+    fn take(&mut self) -> Vec<ParticipantInfos> {
         in_messages(std::mem::take(&mut self.waiting).into_values().collect())
     }
 }
 
 /// Splits participants into messages of limited size.
-fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
+fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<ParticipantInfos> {
     let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
     for info in infos {
         // A single participant may exceed the limit: its message then contains nothing else.
@@ -266,7 +266,7 @@ mod tests {
         versions(&batch.push(&identity(&info), info, urgency, clients, Duration::ZERO))
     }
 
-    fn versions(messages: &[Infos]) -> Vec<u32> {
+    fn versions(messages: &[ParticipantInfos]) -> Vec<u32> {
         messages
             .iter()
             .flat_map(|infos| infos.iter())
@@ -290,8 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_large_room_the_first_news_is_sent_at_once_and_of_what_follows_the_last_of_each_participant()
-     {
+    fn in_a_large_room_the_first_update_is_sent_at_once_and_later_ones_once_per_participant() {
         let mut batch = UpdateBatch::default();
         let alice = |version| info("alice", "PA_1", version, State::Active);
         assert_eq!(push(&mut batch, alice(1), Urgency::CanWait, LARGE), [1]);
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_media_is_sent_at_once_and_replaces_what_waits() {
+    fn an_update_about_media_is_sent_at_once_and_replaces_a_delayed_one() {
         let mut batch = UpdateBatch::default();
         push(
             &mut batch,
@@ -341,7 +340,7 @@ mod tests {
             push(
                 &mut batch,
                 info("alice", "PA_1", 2, State::Active),
-                Urgency::AtOnce,
+                Urgency::Immediate,
                 LARGE
             ),
             [2]
@@ -359,7 +358,7 @@ mod tests {
             LARGE,
         );
         // In either case, the end of the earlier join must come first.
-        for urgency in [Urgency::CanWait, Urgency::AtOnce] {
+        for urgency in [Urgency::CanWait, Urgency::Immediate] {
             assert!(
                 push(
                     &mut batch,
@@ -400,7 +399,7 @@ mod tests {
             .collect();
         assert_eq!(lengths, [2, 2, 1]);
         let mut sent = Vec::new();
-        for at in 0..=u32::try_from(MOST_WAITING).unwrap() {
+        for at in 0..=u32::try_from(MAX_WAITING).unwrap() {
             sent = push(
                 &mut batch,
                 info(&format!("p{at}"), "PA_1", at, State::Active),
@@ -408,12 +407,12 @@ mod tests {
                 LARGE,
             );
         }
-        assert_eq!(sent.len(), MOST_WAITING + 1);
+        assert_eq!(sent.len(), MAX_WAITING + 1);
     }
 
-    /// Step of a property test.
+    /// BatchStep of a property test.
     #[derive(Debug, Clone)]
-    enum Step {
+    enum BatchStep {
         /// It changes, or comes.
         Change(usize, Urgency),
         /// It leaves, if it is there.
@@ -422,12 +421,12 @@ mod tests {
         Interval,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
-        let urgency = || prop_oneof![3 => Just(Urgency::CanWait), 1 => Just(Urgency::AtOnce)];
+    fn step() -> impl Strategy<Value = BatchStep> {
+        let urgency = || prop_oneof![3 => Just(Urgency::CanWait), 1 => Just(Urgency::Immediate)];
         prop_oneof![
-            6 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Change(who, urgency)),
-            3 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Leave(who, urgency)),
-            1 => Just(Step::Interval),
+            6 => (0..4_usize, urgency()).prop_map(|(index, urgency)| BatchStep::Change(index, urgency)),
+            3 => (0..4_usize, urgency()).prop_map(|(index, urgency)| BatchStep::Leave(index, urgency)),
+            1 => Just(BatchStep::Interval),
         ]
     }
 
@@ -439,7 +438,7 @@ mod tests {
     }
 
     impl Receiver {
-        fn take(&mut self, messages: Vec<Infos>) -> Result<(), TestCaseError> {
+        fn take(&mut self, messages: Vec<ParticipantInfos>) -> Result<(), TestCaseError> {
             for info in messages.iter().flat_map(|infos| infos.iter()) {
                 let last = self.last_versions.entry(info.sid.clone()).or_default();
                 prop_assert!(info.version >= *last, "{info:?} after {last}");
@@ -470,8 +469,8 @@ mod tests {
             let (mut joins, mut reading) = (0, Duration::ZERO);
             for (step, clients) in steps {
                 let pushed = match step {
-                    Step::Change(who, urgency) => {
-                        let name = format!("p{who}");
+                    BatchStep::Change(index, urgency) => {
+                        let name = format!("p{index}");
                         let (sid, version) = present.entry(name.clone()).or_insert_with(|| {
                             joins += 1;
                             (format!("PA_{joins}"), 0)
@@ -479,11 +478,11 @@ mod tests {
                         *version += 1;
                         Some((info(&name, sid, *version, State::Active), urgency))
                     }
-                    Step::Leave(who, urgency) => {
-                        let name = format!("p{who}");
+                    BatchStep::Leave(index, urgency) => {
+                        let name = format!("p{index}");
                         present.remove(&name).map(|(sid, version)| (info(&name, &sid, version + 1, State::Disconnected), urgency))
                     }
-                    Step::Interval => {
+                    BatchStep::Interval => {
                         reading += INTERVAL;
                         receiver.take(batch.end_interval(reading))?;
                         None
