@@ -83,6 +83,7 @@ fn transport(transport: &TransportSnapshot) -> Value {
         "estimate_kbps": transport.estimate_kbps,
         "wanted_kbps": transport.wanted_kbps,
         "media_sections": transport.media_sections,
+        // By reason, as in the metrics, but for one transport.
         "dropped_packets": transport.dropped.iter().map(|(reason, packets)| (reason.label(), packets)).collect::<BTreeMap<_, _>>(),
     })
 }

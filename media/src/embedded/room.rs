@@ -76,6 +76,7 @@ impl Room {
     /// client knows that its media is connected before the join is written, and its next requests must find its
     /// participant.
     pub async fn await_joins(&self, identity: Option<&Identity>) {
+        // The usual case: nothing to wait for.
         if !self.lock().room_state.is_join_reported(identity) {
             return;
         }
@@ -211,6 +212,7 @@ impl EventSink for RoomDirectory {
     fn handle(&self, event: Event) {
         let (Event::Peer { room, .. } | Event::Room { room, .. }) = &event;
         match self.get(room) {
+            // A project's room. Private rooms are not in the directory.
             Some(room) => room.sessions.handle_event(event),
             None => self.pass_to_intake(event),
         }

@@ -127,6 +127,7 @@ impl ConfigChecker {
             // Any other error is an outage, which makes the check itself impossible.
             Err(error) => return Err(error.into()),
         }
+        // A new room each time: two servers may check the same LiveKit at once.
         let room = format!("{ROOM_PREFIX}{}", random_text(12, BASE62));
         self.check_join_and_unmute(&room, &mut check).await;
         // Also after a failed join: a join that timed out may have opened the room.

@@ -94,6 +94,7 @@ pub(in crate::embedded) fn register(
     registry: &Registry,
 ) -> Result<(), Error> {
     let gauge =
+        // By id: an operator must see which recording cannot keep up.
         |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
     let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
     let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
@@ -123,6 +124,7 @@ impl Collector for EgressCollector {
         for (metric, gauge) in METRICS.iter().zip(&self.gauges) {
             // Removes the egresses that have ended.
             gauge.reset();
+            // One reading for all metrics, so that an egress's values belong together.
             for (id, progress) in &running {
                 gauge
                     .with_label_values(&[id.as_str()])

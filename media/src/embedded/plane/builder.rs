@@ -127,6 +127,7 @@ impl EmbeddedPlaneBuilder {
             sink: self.sink,
             workers: self.workers,
             metrics: self.metrics,
+            // Without an engine there are no jobs, so every egress is simulated.
             jobs: self.engine.map(Jobs::new),
             turn: self.turn.into(),
             own_turn: self.own_turn,

@@ -351,6 +351,7 @@ impl Sandbox {
         } = shown?;
         // After the leave, the token keeps its expiry: the server no longer refreshes it.
         let is_connected = participant.state == ParticipantState::Active;
+        // Signed anew for each view, like the tokens that a connected client receives.
         let refreshed =
             self.0
                 .signer

@@ -50,6 +50,7 @@ impl GhostSearch {
         if !self.ghosts.start_search(room, self.clock.now()) {
             return;
         }
+        // The read that started the search does not wait for it: it takes several seconds per ghost.
         let (search, room) = (self.clone(), room.clone());
         tokio::spawn(async move {
             if let Err(error) = search.run(&room).await {
