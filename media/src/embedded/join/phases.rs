@@ -1,4 +1,4 @@
-//! The two phases of a join on the side of the driver, which asks the control plane and awaits its answers without a room's lock.
+//! The two phases of a join as the driver runs them: the control plane is awaited without the room's lock.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::{ReportAnswer, ReportError};
 
-/// The first phase: `ask` asks the control plane, and holds a seat for the join that it returns, whose participant `sid` names. Returns the
-/// room that holds the seat. If the control plane refuses, the seat is given back.
+/// First phase. `ask` reports the request and reserves a seat for the returned join, whose participant `sid` selects.
+/// Returns the room with the seat. If the control plane refuses, the seat is released.
 pub(in crate::embedded) async fn request<Join, Refused>(
     inner: &Arc<Inner>,
     name: &NamespacedRoom,
@@ -24,6 +24,7 @@ where
 {
     let (room, requested, answers) = inner.enter(name, ask);
     let join = requested?;
+    // The room's lock is free here: the room actor may call the media plane before it replies.
     if let Err(refused) = await_answers(answers).await {
         inner.call_in(&room, |machine, _| machine.cancel_request(sid(&join)));
         return Err(refused.into());
@@ -31,7 +32,7 @@ where
     Ok((room, join))
 }
 
-/// The second phase: completes or aborts a join, whose report has these answers, as the control plane decides, and counts it.
+/// Second phase. Completes or aborts a join according to the `answers` to its report, and counts the outcome.
 pub(in crate::embedded) async fn conclude(
     inner: Arc<Inner>,
     room: Arc<Room>,
@@ -45,7 +46,7 @@ pub(in crate::embedded) async fn conclude(
     inner.record(|metrics| metrics.record_join(outcome));
 }
 
-/// As [`conclude`], for a participant of the sandbox, whose joins are not counted.
+/// Like [`conclude`], but uncounted, for sandbox participants.
 pub(in crate::embedded) async fn conclude_uncounted(
     inner: Arc<Inner>,
     room: Arc<Room>,
@@ -58,7 +59,8 @@ pub(in crate::embedded) async fn conclude_uncounted(
     completed.await.map(|_| ())
 }
 
-/// As [`conclude_uncounted`], with what completes the join. Returns its result, and the answers to the reports that it caused.
+/// Like [`conclude_uncounted`], with `complete` in place of the completion. Returns its result, and the answers to its
+/// reports.
 pub(in crate::embedded) async fn conclude_by<T>(
     inner: &Arc<Inner>,
     room: &Arc<Room>,
@@ -73,15 +75,17 @@ pub(in crate::embedded) async fn conclude_by<T>(
             Err(refused)
         }
     };
+    // Calls of the API that concern this participant wait for this: a client may make them before its join is written.
     room.end_join();
     concluded
 }
 
-/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
-/// participant that was replaced.
+/// Returns the control plane's verdict on a join. The join's answer is the last one; earlier ones concern the replaced
+/// participant.
 async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
     let joined = answers.pop();
-    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
+    // Ignored: if the replaced participant's leave was not recorded, reconciliation records it, and the join is
+    // unaffected.
     let _ = await_answers(answers).await;
     await_answers(joined.into_iter().collect()).await
 }
