@@ -1,8 +1,8 @@
-//! Sessions as tasks: admission before a websocket is opened, or a [`Refusal`], and the channels between a websocket, a session, the machine
-//! and the media workers.
+//! Signalling sessions as tasks: admission before a WebSocket is opened, or a [`Refusal`], then a loop over the inputs
+//! from the WebSocket, the room state and the media workers.
 //!
-//! The lock of a room is held during a call on its machine, and never across an await. Channels are bounded: a session that does
-//! not keep up loses its participant, and a client that does not read loses its websocket. A client that sends more than its
+//! A room's lock is held during a call on its state, and never across an await. All channels are bounded: a session that
+//! does not keep up loses its participant, and a client that does not read loses its WebSocket. A client that exceeds its
 //! [`budget`](super::budget) is disconnected.
 
 use std::sync::Arc;
@@ -31,22 +31,22 @@ use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::ReportError;
 use crate::token::{Claims, TokenError};
 
-/// Returns a connection on which the client is asked to join anew.
+/// Returns a connection whose only message requests a new join.
 fn not_resumable() -> SignalConnection {
     let (connection, socket) = connection();
     let leave = messages::leave(proto::DisconnectReason::StateMismatch, Action::Reconnect);
     if let Some(replies) = &socket.replies {
-        // The channel is empty.
+        // The channel is new, so there is room for one message.
         let _ = replies.send(encode(leave, false), true);
     }
     connection
 }
 
-/// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
-/// the first message is ready; the websocket may be opened.
+/// Connects a client: a new join is admitted by the control plane, a resumed one continues. When this returns, the
+/// first message is ready and the WebSocket may be opened.
 ///
 /// # Errors
-/// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
+/// The HTTP status for a refused client. A join that cannot be resumed is no error: a message requests a new join.
 pub(in crate::embedded) async fn connect(
     plane: &Arc<Inner>,
     request: &ConnectRequest,
@@ -58,13 +58,14 @@ pub(in crate::embedded) async fn connect(
         ),
         Err(refusal) => (true, Err(refusal)),
     };
+    // A failed resume is not a failed join: its join has been counted.
     if is_new && connected.is_err() {
         plane.record(|metrics| metrics.record_join(JoinOutcome::Refused));
     }
     connected
 }
 
-/// Verifies the token, and only then reads what the client asks for.
+/// Verifies the token, and only then parses the rest of the request.
 fn read_request(
     plane: &Inner,
     request: &ConnectRequest,
@@ -73,6 +74,7 @@ fn read_request(
         .signer
         .verify(request.token().reveal(), plane.clock.now())?;
     let join = request.parameters()?;
+    // A resume keeps the metadata of its participant, whatever the request contains.
     if join.resume.is_none() {
         own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
     }
@@ -85,6 +87,7 @@ async fn join_or_resume(
     join: JoinParameters,
 ) -> Result<SignalConnection, Refusal> {
     if let Some(sid) = join.resume.clone() {
+        // A message, rather than an HTTP status, makes the client join again.
         return Ok(attach(plane, &sid, &claims, join).unwrap_or_else(not_resumable));
     }
     // In a spawned task, so that the join is admitted or cancelled even if the client disconnects.
@@ -92,7 +95,8 @@ async fn join_or_resume(
     admitted.await.map_err(|_| Refusal::Unavailable)?
 }
 
-/// Repeats the verdict that [`connect`] would give now, without joining.
+/// Repeats the verdict that [`connect`] would return now, without joining. SDKs call this after a failed connection, to
+/// show the reason.
 ///
 /// # Errors
 /// As [`connect`].
@@ -101,6 +105,7 @@ pub(in crate::embedded) async fn validate(
     request: &ConnectRequest,
 ) -> Result<(), Refusal> {
     let (claims, join) = read_request(plane, request)?;
+    // Only the token counts for a resume: `connect` never refuses one.
     if join.resume.is_some() {
         return Ok(());
     }
@@ -110,7 +115,7 @@ pub(in crate::embedded) async fn validate(
     Ok(await_answers(answers).await?)
 }
 
-/// Asks all clients to connect anew, because the server stops.
+/// Requests a new connection from all clients, because the server is stopping.
 pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
     plane
         .rooms
@@ -119,7 +124,7 @@ pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
         .for_each(|room| room.sessions.broadcast(|| Input::Stop));
 }
 
-/// Admits a client and starts its session, or turns it away.
+/// Admits a client and starts its session, or refuses it.
 async fn admit(
     inner: Arc<Inner>,
     claims: Claims,
@@ -137,18 +142,20 @@ async fn admit(
     let mut budget = inner
         .budgets
         .client(Arc::new((name.clone(), identity.clone())), join.address);
-    // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
+    // Before the control plane is involved: a client disconnected for excessive requests may put more of them into its
+    // next join.
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
     let ask = |machine: &mut Machine, now| machine.request_join(claims, client, now);
     let (room, sid) = phases::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
-    // Before the participant is admitted, so that its session misses no notice.
+    // Before the admission, so that the session misses no notice.
     let inputs = room.sessions.add(&sid);
     let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
     let mut session = session.with_turn(Arc::clone(&inner.turn));
     if inner.common.has_sandbox() {
         session.permit_simulations();
     }
+    // One call, so that no notice can get ahead of the response to the join.
     let (admitted, _) = inner.call_in(&room, |machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {
@@ -157,6 +164,7 @@ async fn admit(
         admitted
     });
     if let Err(error) = admitted {
+        // Nothing else to undo: the room state has dropped the join already.
         room.sessions.remove(&sid);
         return Err(error.into());
     }
@@ -177,7 +185,7 @@ async fn admit(
     Ok(connection)
 }
 
-/// Counts the requests that come with a request to join or to resume.
+/// Counts the requests that are part of a join or resume.
 fn take_requests(
     budgets: &Budgets,
     budget: &mut ClientBudget,
@@ -190,7 +198,7 @@ fn take_requests(
     (0..others).try_for_each(|_| budget.take_change(budgets))
 }
 
-/// Returns what a session works on during a call on the machine.
+/// Returns the context of a session's call.
 fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
     Context {
         machine,
@@ -199,7 +207,7 @@ fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Co
     }
 }
 
-/// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
+/// Attaches a new WebSocket to a participant's session. `None` if these claims cannot resume it.
 fn attach(
     plane: &Inner,
     sid: &ParticipantSid,
@@ -207,7 +215,7 @@ fn attach(
     join: JoinParameters,
 ) -> Option<SignalConnection> {
     let room = plane.rooms.get(&claims.room)?;
-    // A token from a room code resumes what was joined by it, not whoever has the identity.
+    // A token from a room code resumes the join made with it, not another client's with the same identity.
     let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
     let state = room.lock();
     let local = state
@@ -218,6 +226,7 @@ fn attach(
     if !is_own(local.participant().exchange()) {
         return None;
     }
+    // Released before the send, which locks the sessions' channels.
     drop(state);
     let (connection, socket) = connection();
     room.sessions
@@ -225,24 +234,24 @@ fn attach(
         .then_some(connection)
 }
 
-/// A session, its websocket if it has one, its room, and the plane.
+/// A session with its WebSocket, if attached, its room and the plane.
 struct SessionTask {
     inner: Arc<Inner>,
     room: Arc<Room>,
     sid: ParticipantSid,
     session: Session,
     socket: Option<Socket>,
-    /// Whether the client of this websocket has sent text, and so gets text.
+    /// Whether the client has sent text on this WebSocket, and so receives text.
     writes_text: bool,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
-    /// What the client may send.
+    /// Limits for the client's requests.
     budget: ClientBudget,
-    /// Whether it has sent more, so that nothing more of it is handled.
+    /// Whether these were exceeded, so that further requests are ignored.
     has_exceeded: bool,
 }
 
-/// What woke a session.
+/// Reason for a session's wake-up.
 enum Wake {
     Input(Option<Input>),
     Frame(Option<SignalFrame>),
@@ -250,13 +259,13 @@ enum Wake {
 }
 
 impl SessionTask {
-    /// Runs the session until its participant is gone.
+    /// Runs the session until its participant has left.
     async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         self.flush();
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
-            // In this order: a client may leave right after its media is connected, and what it has sent counts before it is taken
-            // for silent.
+            // Inputs first: a client may leave right after its media has connected, and the join must be reported
+            // before the leave. Frames before the deadline: a buffered frame proves that the client is not silent.
             let wake = tokio::select! {
                 biased;
                 input = inputs.recv() => Wake::Input(input),
@@ -299,13 +308,14 @@ impl SessionTask {
                 self.call(|session, context| session.handle_qualities(context, &qualities));
             }
             Input::PublishRate(kbps) => {
-                // A rate that comes before the join is accepted, or after its end, is dropped.
+                // A rate before the join is accepted, or after the leave, is dropped.
                 let _ = self.inner.call_in(&self.room, |machine, now| {
                     machine.set_bitrate(&self.sid, kbps, now)
                 });
             }
             Input::Attach(attached) => {
                 let (join, socket) = *attached;
+                // In this order: frames on the old WebSocket count for the old address.
                 self.replace_socket(socket);
                 self.budget.move_to(join.address);
                 match take_requests(&self.inner.budgets, &mut self.budget, &join) {
@@ -328,6 +338,7 @@ impl SessionTask {
         });
         if is_joining {
             self.was_connected = true;
+            // Not awaited here: until the control plane decides, the client's requests are handled.
             tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
@@ -337,7 +348,7 @@ impl SessionTask {
         }
     }
 
-    /// Handles what has arrived on the websocket before, and goes on with another one.
+    /// Handles frames that have arrived on the old WebSocket, then switches to the new one.
     fn replace_socket(&mut self, socket: Socket) {
         if let Some(mut before) = self.socket.take() {
             while let Some(frame) = before.frames.try_recv() {
@@ -348,7 +359,7 @@ impl SessionTask {
         self.writes_text = false;
     }
 
-    /// Handles a frame of the client. One that is no request is ignored.
+    /// Handles a client's frame. A frame that is not a request is ignored.
     fn handle_frame(&mut self, frame: &SignalFrame) {
         if self.has_exceeded {
             return;
@@ -357,6 +368,7 @@ impl SessionTask {
         match read(frame, &mut self.budget, &self.inner.budgets) {
             Ok(request) => {
                 self.call(|session, context| session.handle_request(context, request));
+                // A request may have changed the participant's metadata, by which later changes are weighed.
                 self.budget.weigh_changes(self.session.change_weight());
             }
             Err(FrameError::Malformed) => {}
@@ -364,7 +376,7 @@ impl SessionTask {
         }
     }
 
-    /// Disconnects a client that sends more than it may.
+    /// Disconnects a client that exceeds its limits.
     fn exceed(&mut self, excess: Excess) {
         self.has_exceeded = true;
         self.note_excess(excess);
@@ -379,6 +391,7 @@ impl SessionTask {
             .and_then(|socket| socket.replies.as_ref())
         {
             replies.note_excess(excess);
+            // The HTTP server puts the reason into its close frame.
         }
         log::debug!("participant {}: {excess}", self.sid);
     }
@@ -390,7 +403,7 @@ impl SessionTask {
         });
     }
 
-    /// Sends the session's messages. A client that does not read them loses its websocket.
+    /// Sends the session's messages. A client that does not read them loses its WebSocket.
     fn flush(&mut self) {
         for message in self.session.take_messages() {
             let Some(replies) = self
@@ -401,6 +414,7 @@ impl SessionTask {
                 break;
             };
             let is_snapshot = is_snapshot(&message, &self.sid);
+            // Counted before the message is sent: the offer may arrive at once.
             if asks_for_offer(&message) {
                 self.budget.ask_for_offer();
             }
@@ -414,12 +428,14 @@ impl SessionTask {
                 return;
             }
         }
+        // After the last message. A session that is over needs no detaching: its participant is gone.
         if self.session.take_close() && self.close_socket() && !self.session.is_over() {
             self.call(Session::detach);
         }
     }
 
-    /// Lets the websocket be closed; what the client has sent until then is read on. Returns whether it was open.
+    /// Closes the sending side, so that the HTTP server closes the WebSocket. Frames are read until then. Returns
+    /// whether it was open.
     fn close_socket(&mut self) -> bool {
         self.socket
             .as_mut()
@@ -427,7 +443,7 @@ impl SessionTask {
     }
 }
 
-/// Returns the next frame of the client; `None` once when its websocket is closed, and never without a websocket.
+/// Returns the client's next frame; `None` once its WebSocket is closed. Pending forever without a WebSocket.
 async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     match socket {
         Some(socket) => socket.frames.recv().await,
@@ -435,26 +451,26 @@ async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     }
 }
 
-/// Why a client may not connect. The text is for the client; it contains nothing of its token.
+/// Reason for refusing a client. The text is sent to the client; it contains nothing from its token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The request cannot be read: 400.
+    /// Malformed request: 400.
     #[error("{0}")]
     BadRequest(JoinError),
-    /// The token is missing or invalid, or does not permit what the request asks for: 401.
+    /// Missing or invalid token, or a request that it does not permit: 401.
     #[error("{0}")]
     Unauthorized(String),
-    /// The room does not exist, or has ended: 404. Clients look for this very text, and for others fall back to an
-    /// older path.
+    /// Nonexistent or ended room: 404. SDKs compare this very text: after any other 404 they retry on the older path
+    /// `/rtc`.
     #[error("requested room does not exist")]
     NoRoom,
-    /// The room or the role is full, the role was removed, or the identity is another participant's: 403.
+    /// Full room or role, removed role, or another participant's identity: 403.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The participant has sent as much as it may: 429.
+    /// Exceeded request limits: 429.
     #[error("{0}")]
     TooMuch(Excess),
-    /// The join could not be written: 503. The client may try again.
+    /// Control plane unavailable: 503. The client may retry.
     #[error("the server cannot take joins now")]
     Unavailable,
 }
@@ -489,7 +505,7 @@ impl From<MachineError> for Refusal {
                 Self::Forbidden("another participant with this identity is connected")
             }
             MachineError::Stopping => Self::Unavailable,
-            // It was removed, or its room ended, while the control plane was asked.
+            // It was removed, or its room ended, during the request to the control plane.
             _ => Self::NoRoom,
         }
     }

@@ -1,4 +1,4 @@
-//! What the client asks for.
+//! Requests from the client.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -23,16 +23,16 @@ use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::publish::allowed_codecs;
 use crate::embedded::signal::messages;
 
-/// How long a track that a client wants may take to be published.
+/// Maximum wait for a requested track to be published.
 const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most entries of a list of a client that count.
+/// Maximum number of entries that are read from a client's list.
 const MAX_LIST: usize = 1_000;
 
 impl Session {
-    /// Handles a request of the client. A request that cannot be understood, or that an older client would not have sent, is
-    /// ignored.
+    /// Handles a request. Ignores requests without a known message.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
+        // Any frame is a sign of life, even with an unknown message.
         self.link.hear(context.machine.reading());
         let Some(message) = request.message else {
             return;
@@ -74,7 +74,7 @@ impl Session {
             signal_request::Message::UpdateDataSubscription(wishes) => {
                 self.subscribe_data(context, wishes);
             }
-            // A response names neither request but by its id.
+            // Not supported. The response identifies these requests by their ids alone.
             signal_request::Message::StoreDataBlobRequest(request) => {
                 self.send(messages::refusal(
                     request.request_id,
@@ -89,7 +89,8 @@ impl Session {
                     None,
                 ));
             }
-            // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
+            // Ignored: the server is the only side that needs to be reachable, so the client's candidates are not
+            // needed. The others change nothing.
             signal_request::Message::Trickle(_)
             | signal_request::Message::UpdateLayers(_)
             | signal_request::Message::UpdateAudioTrack(_)
@@ -107,8 +108,9 @@ impl Session {
         );
     }
 
-    /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
+    /// Forwards a session description. If it is too large, the media worker only receives the participant's failure.
     fn describe(&self, context: &mut Context<'_>, command: PeerCommand) {
+        // Checked here, so that its bytes are not copied into a media worker's queue.
         let is_too_large = match &command {
             PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. } => {
                 conclave_sfu::check_description(sdp).is_err()
@@ -125,7 +127,7 @@ impl Session {
         );
     }
 
-    /// Admits a track, and answers with its sid or the reason why not.
+    /// Admits a track, and replies with its sid or the reason for the refusal.
     pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
         let codecs = context
             .machine
@@ -133,6 +135,8 @@ impl Session {
             .map(|own| allowed_codecs(&own.grants))
             .unwrap_or_default();
         let admitted =
+            // LiveKit's Rust core sends the codec in its request, whatever the response contains, and ignores
+            // `track_unpublished`. So it is refused here, where other clients switch to a permitted codec.
             if self.insists_on_codec && announcement::names_other_codecs(request, &codecs) {
                 Err(AnnounceError::UnsupportedType)
             } else {
@@ -161,7 +165,7 @@ impl Session {
         self.send(message);
     }
 
-    /// Changes what the client says of itself. A notice of the change is answered by [`Session::metadata_updated`].
+    /// Updates the client's own metadata. [`Session::metadata_updated`] replies, once the update has been sent.
     fn update_metadata(
         &mut self,
         context: &mut Context<'_>,
@@ -171,6 +175,7 @@ impl Session {
         let updated = context
             .machine
             .update_own_metadata(&self.sid, update.into(), request_id);
+        // Others receive all of its metadata with each of its changes.
         self.change_weight = context
             .machine
             .present(&self.sid)
@@ -185,8 +190,9 @@ impl Session {
         }
     }
 
-    /// Answers a change of what the client says of itself, after the update with it.
+    /// Replies to an update of the client's own metadata, after the client has received the update itself.
     pub(super) fn metadata_updated(&mut self, context: &mut Context<'_>, request_id: u32) {
+        // The token contains the metadata, so that a full reconnect keeps it.
         self.refresh_token(context);
         if self.knows_acceptance {
             self.send(messages::acceptance(request_id, named_update(request_id)));
@@ -207,6 +213,7 @@ impl Session {
             .into_iter()
             .flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
+        // SDKs may subscribe before they know that a track was published, or after it was unpublished.
         let unknown = if wish.subscribe {
             context.machine.unpublished(&tracks)
         } else {
@@ -217,9 +224,10 @@ impl Session {
         context.machine.wish(&self.sid, tracks, wish.subscribe);
     }
 
-    /// Tells the client of the tracks that it wants and that were not published in time.
+    /// Reports a subscription error for each requested track that was not published in time.
     pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
         while let Some(track) = self.awaited.take_due(context.machine.reading()) {
+            // Not if the client has unsubscribed meanwhile, or has the track by now.
             if context.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
                 let response = proto::SubscriptionResponse {
@@ -233,6 +241,7 @@ impl Session {
 
     fn apply_settings(&self, context: &mut Context<'_>, settings: &proto::UpdateTrackSettings) {
         let wanted = TrackSettings {
+            // Clients express "no video" in either way.
             is_disabled: settings.disabled
                 || settings.quality == i32::from(proto::VideoQuality::Off),
             quality: quality(settings.quality),
@@ -250,7 +259,7 @@ impl Session {
         tracks: impl Iterator<Item = String>,
         settings: TrackSettings,
     ) {
-        // A media worker would ignore the others, one by one.
+        // A media worker would ignore each of the others, one by one.
         for track in context
             .machine
             .received_tracks(&self.sid, parse_tracks(tracks))
@@ -262,7 +271,7 @@ impl Session {
     fn permit(&self, context: &mut Context<'_>, permission: proto::SubscriptionPermission) {
         let machine = &*context.machine;
         let entry = |entry: proto::TrackPermission| {
-            // One that is named by its sid keeps the permission when it joins anew, as with LiveKit.
+            // An entry with a sid alone still applies after that participant has joined again, as in LiveKit.
             let sid = entry
                 .participant_sid
                 .parse()
@@ -300,6 +309,7 @@ impl Session {
             .set_publisher_permission(&self.sid, permission);
     }
 
+    // Unlike `Pong`, it repeats the client's timestamp, from which the client computes its round-trip time.
     fn pong(&mut self, context: &Context<'_>, ping: &proto::Ping) {
         let pong = proto::Pong {
             last_ping_timestamp: ping.timestamp,
@@ -308,8 +318,8 @@ impl Session {
         self.send(Message::PongResp(pong));
     }
 
-    /// Applies what a client that resumes says of its own state, once for each resume. At other times it has nothing to say: what it
-    /// wants has other requests.
+    /// Applies the client's own state after a resume, once. At other times the client has separate requests for each
+    /// part.
     pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
         if !self.link.take_sync() {
             return;
@@ -318,6 +328,7 @@ impl Session {
             .publish_tracks
             .iter()
             .filter_map(|published| published.track.as_ref());
+        // A track that is unknown here: the client would wait for packets that nobody requests from it.
         let is_unknown = published
             .into_iter()
             .any(|track| !context.machine.has_announced(&self.sid, &track.sid));
@@ -344,6 +355,7 @@ impl Session {
             ..TrackSettings::default()
         };
         self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
+        // One entry per sender, the highest number: repeated entries would make the media worker search once for each.
         let states = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let mut received = HashMap::new();
         for (sender, last) in states.filter_map(|of| {
@@ -408,14 +420,15 @@ impl Session {
         }
     }
 
-    /// Sets which data tracks the client wants to receive. A track that is not published yet is received once it is. How many frames
-    /// a second it wants is not limited to.
+    /// Updates the client's data track subscriptions. A track that is not published yet is received once it is. The
+    /// requested frame rate is ignored.
     fn subscribe_data(&self, context: &mut Context<'_>, wishes: proto::UpdateDataSubscription) {
         let (wanted, unwanted): (Vec<_>, Vec<_>) = wishes
             .updates
             .into_iter()
             .take(MAX_LIST)
             .partition(|update| update.subscribe);
+        // Unwanted ones first: if a track is listed twice, the client is to receive it.
         for (updates, is_wanted) in [(unwanted, false), (wanted, true)] {
             let tracks = parse_tracks(updates.into_iter().map(|update| update.track_sid));
             context.machine.wish(&self.sid, tracks, is_wanted);
@@ -423,15 +436,15 @@ impl Session {
     }
 }
 
-/// Failures of the server that clients ask for, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
+/// Server failures for tests: `simulateScenario` in LiveKit's SDKs. Permitted in development only.
 impl Session {
-    /// Simulates what the client asks for, if that is permitted. Speech and a change of the transport protocol are not simulated.
+    /// Simulates a failure, if permitted. Speech and a change of the transport protocol are not simulated.
     fn simulate(&mut self, context: &mut Context<'_>, request: proto::SimulateScenario) {
         let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else {
             return;
         };
         match scenario {
-            // Nobody says goodbye, and there is nothing to resume.
+            // No message, and nothing to resume, as after the crash of a node.
             Scenario::NodeFailure(_) => self.end(context, Departure::Lost),
             Scenario::ServerLeave(_) => self.shut_down(),
             Scenario::LeaveRequestFullReconnect(_) => self.reconnect(context),
@@ -452,7 +465,7 @@ impl Session {
         }
     }
 
-    /// Limits what is sent to the client, until its role changes; 0 ends the limit.
+    /// Limits the bitrate to the client, until its role changes. 0 removes the limit.
     fn limit_bandwidth(&self, context: &mut Context<'_>, bits_per_second: i64) {
         let Some(mut permissions) = context.machine.peer_permissions(&self.sid) else {
             return;
@@ -460,6 +473,7 @@ impl Session {
         let limit = u32::try_from(bits_per_second / 1_000)
             .ok()
             .filter(|_| bits_per_second > 0);
+        // A simulation must not raise the limit from the role.
         permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps]
             .into_iter()
             .flatten()
@@ -468,7 +482,7 @@ impl Session {
     }
 }
 
-/// Returns an update without its texts, which a response repeats.
+/// Returns the request without its texts, for a response, which repeats it.
 fn named_update(request_id: u32) -> Request {
     Request::UpdateMetadata(proto::UpdateParticipantMetadata {
         request_id,
@@ -476,7 +490,7 @@ fn named_update(request_id: u32) -> Request {
     })
 }
 
-/// Returns the quality that a client names; the best for one that it does not.
+/// Converts a `VideoQuality`; unknown numbers are the highest quality.
 fn quality(number: i32) -> Quality {
     usize::try_from(number)
         .ok()
@@ -484,7 +498,7 @@ fn quality(number: i32) -> Quality {
         .unwrap_or(Quality::High)
 }
 
-/// Returns the tracks of a list, each once, in order.
+/// Returns a list's valid track sids, each once, in order.
 fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     let mut seen = HashSet::new();
     let parsed = tracks
@@ -493,24 +507,24 @@ fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     parsed.filter(|track| seen.insert(track.clone())).collect()
 }
 
-/// Tracks that the client wants and that were not published then, each with the time until which they may be; oldest first.
+/// Requested tracks that were not published at the time, oldest first, each with the end of its wait.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedTracks(VecDeque<(Duration, TrackSid)>);
 
 impl AwaitedTracks {
-    /// Adds tracks, as many as there is room for.
+    /// Adds tracks, up to the maximum of [`MAX_LIST`].
     fn add(&mut self, tracks: Vec<&TrackSid>, until: Duration) {
         let room_for = MAX_LIST.saturating_sub(self.0.len());
         let tracks = tracks.into_iter().take(room_for);
         self.0.extend(tracks.map(|track| (until, track.clone())));
     }
 
-    /// Returns when the time of the first one is over.
+    /// Returns the end of the first track's wait.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.0.front().map(|(until, _)| *until)
     }
 
-    /// Returns a track whose time is over, once.
+    /// Removes and returns a track whose wait is over.
     fn take_due(&mut self, reading: Duration) -> Option<TrackSid> {
         self.next_deadline().filter(|until| *until <= reading)?;
         self.0.pop_front().map(|(_, track)| track)
