@@ -1,68 +1,68 @@
-//! What clients may send: bytes, messages and changes, for each join, for each participant and for each address.
+//! Limits for clients: bytes, messages and changes per join, per participant and per address.
 //!
-//! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
-//! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected. All joins of
-//! one identity in a room have the rates of three, so that a client which joins again and again has little of it.
+//! The rates are far above the needs of a client that publishes 50 tracks at once, or receives 1,000 in a room of 500. A
+//! client that exceeds them is disconnected, since waiting would only fill queues. If an address exceeds its rates, the
+//! client that sends next is disconnected. All joins of one identity in a room share three times a join's rates, so
+//! that joining again and again gains little.
 
 use std::sync::Arc;
 
 use conclave_model::{ClientAddress, Clock, Identity, NamespacedRoom, Rate, RateLimit, RateLimits};
 
-/// Bytes. Descriptions of many tracks are large: browsers take 5 kB for each video.
+/// Bytes. Descriptions of many tracks are large: browsers use 5 kB per video.
 const BYTES: Rate = Rate {
     per_second: 1024 * 1024,
     burst: 16 * 1024 * 1024,
 };
-/// Bytes of offers that the server has asked for. They do not count for the address either: in a room that fills, all those of an
-/// office send one for each change, as fast as the server asks them.
+/// Bytes of offers at the server's request. They do not count towards the address: while a room fills, all clients in
+/// an office send an offer for each newcomer, as fast as the server requests them.
 const ASKED_BYTES: Rate = Rate {
     per_second: 4 * 1024 * 1024,
     burst: 64 * 1024 * 1024,
 };
-/// Messages. A long list counts as several, see [`Weight`].
+/// Messages. A long list counts as several; see [`Weight`].
 const MESSAGES: Rate = Rate {
     per_second: 200,
     burst: 4_000,
 };
-/// Changes a second, sustained, unless it is set otherwise.
+/// Default for sustained changes per second.
 pub(in crate::embedded) const DEFAULT_CHANGES: u32 = 20;
-/// Changes at once, as a multiple of those a second.
+/// Burst of changes, as a multiple of the changes per second.
 const CHANGES_AT_ONCE: u32 = 10;
-/// How many times of what one join may send all those of a participant may send.
+/// Rates of a participant's joins together, as a multiple of one join's.
 const PARTICIPANT_SHARE: u32 = 3;
-/// How many times of what one join may send all those of an address may send.
+/// Rates of an address's joins together, as a multiple of one join's.
 const ADDRESS_SHARE: u32 = 20;
-/// The same of changes: in a room that fills, all those of an office make an offer for each one that comes.
+/// Likewise for changes: while a room fills, all clients in an office make an offer for each newcomer.
 const ADDRESS_CHANGES: u32 = 100;
-/// The most offers that the server has asked for and that have not come.
+/// Maximum number of requested offers that have not arrived.
 const MOST_AWAITED_OFFERS: u32 = 100;
-/// An offer of more lines or sections counts as several changes, one more for each so many: a media worker takes 3 µs for a line. One
-/// that sends 50 videos has 5,000 lines.
+/// Free size of an offer, and the step by which a larger one counts as one more change, in lines and in sections. A
+/// media worker takes 3 µs per line. An offer of 50 videos has 5,000 lines.
 const LINES_OF_OFFER: (usize, usize) = (5_000, 500);
 const SECTIONS_OF_OFFER: (usize, usize) = (100, 50);
 
-/// What a client exceeds, by which it loses its websocket.
+/// The limit that a client exceeded, as the reason for closing its WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// Bytes a second.
+    /// Bytes per second.
     #[error("too many bytes a second")]
     Bytes,
-    /// Messages a second.
+    /// Messages per second.
     #[error("too many messages a second")]
     Messages,
-    /// Changes a second.
+    /// Changes per second.
     #[error("too many changes a second")]
     Changes,
-    /// The size of a message of its kind, or the length of a list in it.
+    /// Size of a message of its kind, or length of a list in it.
     #[error("a message is too large")]
     MessageSize,
-    /// Bytes or messages that it does not read.
+    /// Unread bytes or messages.
     #[error("too much is left unread")]
     Unread,
 }
 
 impl Excess {
-    /// All of them.
     pub(crate) const ALL: [Self; 5] = [
         Self::Bytes,
         Self::Messages,
@@ -71,7 +71,7 @@ impl Excess {
         Self::Unread,
     ];
 
-    /// Its value of the label `limit` in the metrics.
+    /// Value of the label `limit` in the metrics.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -83,22 +83,22 @@ impl Excess {
     }
 }
 
-/// What a message counts for.
+/// A message's weight in the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Weight {
-    /// The size of the message, in bytes.
+    /// Size in bytes.
     pub bytes: usize,
-    /// The number of messages that take as long to handle: 1 and one more for every [`Weight::FIELDS`] fields.
+    /// Number of messages that take as long to handle: 1, and one more per [`Weight::FIELDS`] fields.
     pub messages: usize,
     /// Whether it is an offer.
     pub is_offer: bool,
 }
 
 impl Weight {
-    /// The number of fields that take as long to handle as a message.
+    /// Number of fields that take as long to handle as a message.
     const FIELDS: usize = 64;
 
-    /// Returns the weight of a message with this number of fields.
+    /// Returns the weight of a message with this many fields.
     pub fn new(bytes: usize, fields: usize) -> Self {
         Self {
             bytes,
@@ -108,28 +108,29 @@ impl Weight {
     }
 }
 
-/// Returns as how many changes an offer counts.
+/// Returns the number of changes that an offer counts as.
 pub(super) fn weight_of_offer(sdp: &str) -> u32 {
     let beyond = |count: usize, (free, step): (usize, usize)| count.saturating_sub(free) / step;
     let lines = sdp.lines().filter(|line| !line.is_empty());
     let (lines, sections) = lines.fold((0, 0), |(lines, sections), line| {
         (lines + 1, sections + usize::from(line.starts_with("m=")))
     });
+    // The larger of the two: lines cost time to parse, sections cost transports and tracks.
     let more = beyond(lines, LINES_OF_OFFER).max(beyond(sections, SECTIONS_OF_OFFER));
     u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// The room and the identity of a participant, over all its joins.
+/// A participant's room and identity, over all its joins.
 pub(in crate::embedded) type Who = Arc<(NamespacedRoom, Identity)>;
 
-/// The rates of one join, or of participants or addresses, which have a share of those of several joins.
+/// Limits of one join, or of participants or addresses with several joins.
 struct Rates<L> {
     bytes: L,
     messages: L,
     changes: L,
 }
 
-/// The budgets of all participants and addresses.
+/// Budgets of all participants and addresses.
 pub(in crate::embedded) struct Budgets {
     clock: Clock,
     changes: Rate,
@@ -138,7 +139,7 @@ pub(in crate::embedded) struct Budgets {
 }
 
 impl<L> Rates<L> {
-    /// Makes a limit of each rate.
+    /// Creates a limit for each rate.
     fn new(rates: [Rate; 3], limit: impl Fn(Rate) -> L) -> Self {
         let [bytes, messages, changes] = rates.map(limit);
         Self {
@@ -150,7 +151,7 @@ impl<L> Rates<L> {
 }
 
 impl Budgets {
-    /// Creates the budgets. A participant may make this number of changes a second.
+    /// Creates the budgets, with this rate of changes per second for a join.
     pub fn new(clock: &Clock, changes_per_second: u32) -> Self {
         let burst = changes_per_second.saturating_mul(CHANGES_AT_ONCE);
         let changes = Rate {
@@ -182,7 +183,7 @@ impl Budgets {
                 RateLimit::new(&self.clock, rate)
             }),
             change_weight: 1,
-            // So that two of them are possible at once.
+            // Two such changes must fit into the burst.
             most_weight: (self.changes.burst / 2).max(1),
             awaited_offers: 0,
             asked_bytes: RateLimit::new(&self.clock, ASKED_BYTES),
@@ -190,29 +191,30 @@ impl Budgets {
     }
 }
 
-/// What the client of one join may send.
+/// Budget of one join's client.
 pub(in crate::embedded) struct ClientBudget {
     who: Who,
-    /// The address of its websocket, if it is known.
+    /// Address of its WebSocket, if known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
-    /// As how many changes one of it counts, and the most of them.
+    /// Number of changes that one of the client's counts as, and its maximum.
     change_weight: u32,
     most_weight: u32,
-    /// How many offers the server has asked for that have not come.
+    /// Requested offers that have not arrived.
     awaited_offers: u32,
-    /// The bytes of those.
+    /// Limit for the bytes of requested offers.
     asked_bytes: RateLimit,
 }
 
 impl ClientBudget {
-    /// The client goes on from another address.
+    /// Records that the client continues from another address.
     pub fn move_to(&mut self, address: Option<ClientAddress>) {
         self.address = address;
     }
 
     /// Counts a message.
     pub(super) fn take_message(&self, budgets: &Budgets, weight: Weight) -> Result<(), Excess> {
+        // By its first byte alone, since the message is not decoded yet. `take_offer` counts the offer itself.
         let is_asked = weight.is_offer
             && self.awaited_offers > 0
             && u32::try_from(weight.bytes).is_ok_and(|bytes| self.asked_bytes.take(bytes));
@@ -238,7 +240,7 @@ impl ClientBudget {
         }
     }
 
-    /// Sets as how many changes one of the client counts: others get all that its participant says of itself with each.
+    /// Sets the number of changes that one of the client's counts as: others receive all of its own metadata with each.
     pub fn weigh_changes(&mut self, weight: u32) {
         self.change_weight = weight.clamp(1, self.most_weight);
     }
@@ -254,6 +256,7 @@ impl ClientBudget {
             &budgets.participants.changes,
             &budgets.addresses.changes,
         );
+        // Capped, or a heavy change would never be granted.
         let is_within = self.take(changes, weight.min(self.most_weight) as usize);
         if is_within {
             Ok(())
@@ -262,8 +265,8 @@ impl ClientBudget {
         }
     }
 
-    /// The server asks the client for an offer, which does not count as a change: in a room that fills, a client with one peer
-    /// connection makes one for each participant that comes.
+    /// Records the server's request for an offer, which then does not count as a change: while a room fills, a client
+    /// with one peer connection makes one for each newcomer.
     pub fn ask_for_offer(&mut self) {
         self.awaited_offers = (self.awaited_offers + 1).min(MOST_AWAITED_OFFERS);
     }
@@ -277,7 +280,7 @@ impl ClientBudget {
         Ok(())
     }
 
-    /// Takes something from the rate of the join, from that of its participant and from that of its address. Returns whether there was
+    /// Deducts a number from the limits of the join, its participant and its address. Returns whether all three had
     /// enough.
     fn take(
         &self,
@@ -288,9 +291,11 @@ impl ClientBudget {
         ),
         number: usize,
     ) -> bool {
+        // Above `u32::MAX`, no limit has enough.
         let Ok(number) = u32::try_from(number) else {
             return false;
         };
+        // The narrowest first: what a client exceeds by itself must not reduce its address's share.
         own.take(number)
             && of_participant.take(&self.who, number)
             && self

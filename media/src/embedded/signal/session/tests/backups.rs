@@ -6,7 +6,7 @@ use proto::request_response::Reason;
 
 use super::*;
 
-/// A camera that can be sent with these codecs.
+/// A camera track that can be sent with these codecs.
 fn camera_with(codecs: &[&str]) -> AddTrackRequest {
     let codec = |codec: &&str| proto::SimulcastCodec {
         codec: (*codec).to_owned(),
@@ -70,7 +70,7 @@ impl World {
         track
     }
 
-    /// The answer to the last track that a client announced.
+    /// The response to the client's last announced track.
     fn admitted(&mut self, sid: &ParticipantSid) -> Result<proto::TrackInfo, Reason> {
         let messages = self.take(sid);
         let answer = messages
@@ -95,7 +95,7 @@ impl World {
         announced.collect()
     }
 
-    /// The last description of the first track of a participant that a client got.
+    /// The last state of a participant's first track that a client received.
     fn seen(&mut self, by: &ParticipantSid, identity: &str) -> proto::TrackInfo {
         let messages = self.take(by);
         let infos = messages

@@ -31,7 +31,7 @@ fn reason(messages: &[Response]) -> Option<Reason> {
     })
 }
 
-/// The last handles that a client was told, with the sids of their tracks.
+/// The last handles that a client received, with their tracks' sids.
 fn handles(messages: &[Response]) -> Option<Vec<(u32, String)>> {
     messages.iter().rev().find_map(|message| match message {
         Response::DataTrackSubscriberHandles(handles) => Some(
@@ -57,8 +57,7 @@ impl World {
         published.unwrap_or_else(|| panic!("{messages:?}")).sid
     }
 
-    /// The last that the worker was told about forwarding data tracks to a participant: the track, and its handle if it is
-    /// forwarded.
+    /// The last command about forwarding data tracks to a participant: the track, and its handle if it is forwarded.
     fn forwarded(&self, sid: &ParticipantSid) -> Option<(TrackSid, Option<u16>)> {
         self.commands
             .iter()
@@ -146,7 +145,7 @@ fn a_client_receives_the_data_tracks_that_it_asks_for_by_a_handle_of_its_own() {
         (Some(vec![]), Some((of, None)))
     );
 
-    // What is asked for before it is published is received once it is.
+    // A subscription before the track is published takes effect later.
     world.request(&bob, subscription(&track, true));
     world.take_all();
     world.request(

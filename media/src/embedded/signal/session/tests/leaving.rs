@@ -160,7 +160,7 @@ fn a_client_that_closes_its_transports_and_then_its_websocket_is_gone_at_once() 
     assert_eq!(world.event_names(), ["lost"]);
 }
 
-/// What a client has received of others.
+/// The leaves and updates that a client has received about others.
 fn received(states: &[(&str, u32)]) -> proto::SyncState {
     let state = |(sid, last): &(&str, u32)| proto::DataChannelReceiveState {
         publisher_sid: (*sid).to_owned(),
@@ -173,7 +173,7 @@ fn received(states: &[(&str, u32)]) -> proto::SyncState {
     }
 }
 
-/// What media workers were asked to send again since the last call, by sender.
+/// Requests to media workers to send messages again, since the last call, by sender.
 fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
     let commands = std::mem::take(&mut world.commands);
     let of_replays = commands.into_iter().filter_map(|command| match command {

@@ -1,4 +1,4 @@
-//! What clients are told in between, and what they cannot have.
+//! Other messages to clients, and refused requests.
 
 use proto::request_response::Reason;
 

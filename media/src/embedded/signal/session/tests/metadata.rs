@@ -1,11 +1,11 @@
-//! What clients say of themselves.
+//! The clients' own metadata.
 
 use proto::request_response::Reason;
 
 use super::*;
 use crate::embedded::own_metadata::OwnMetadata;
 
-/// The claims of a participant that may change its own metadata.
+/// Claims that permit a participant to change its own metadata.
 fn talkative(identity: &str) -> Claims {
     let grants = Grants {
         can_update_own_metadata: true,
@@ -34,7 +34,7 @@ fn pairs<M: FromIterator<(String, String)>>(attributes: &[(&str, &str)]) -> M {
         .collect()
 }
 
-/// The last that a client was told of a participant.
+/// The last state of a participant that a client received.
 fn told_of(messages: &[Response], identity: &str) -> Option<proto::ParticipantInfo> {
     let updates = messages.iter().filter_map(|message| match message {
         Response::Update(update) => Some(&update.participants),

@@ -1,4 +1,4 @@
-//! Sessions with the machine, as the driver runs them.
+//! Sessions with the room state, called as by the driver.
 
 mod backups;
 mod data_tracks;
@@ -39,7 +39,7 @@ use crate::token::{Claims, Grants};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// A room with clients, as the driver runs it: notices reach their sessions, and commands are kept.
+/// A room with clients, run as by the driver: notices reach the sessions, and commands are recorded.
 struct World {
     machine: Machine,
     signer: TokenSigner,
@@ -200,7 +200,7 @@ impl World {
         self.call(sid, |session, context| session.handle_media(context, event))
     }
 
-    /// A client attaches a new websocket, and its media worker is ready.
+    /// Attaches a new WebSocket, with a media worker that is ready at once.
     fn resume(&mut self, sid: &ParticipantSid) {
         self.call(sid, |session, context| {
             session.resume(context, parameters(ConnectionMode::Single));

@@ -1,19 +1,19 @@
-//! Whom a publisher lets receive its tracks, in every order.
+//! A publisher's subscription permissions, in every order of events.
 
 use super::*;
 
-/// What happens in a room, once each.
+/// Events in a room, once each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The publisher permits its tracks to bob only.
+    /// The publisher permits only bob to receive its tracks.
     Permit,
-    /// It publishes audio or video.
+    /// The publisher publishes audio or video.
     Publish,
-    /// It publishes a data track, which both others want.
+    /// The publisher publishes a data track, to which both others subscribe.
     PublishData,
     BobJoins,
     CarolJoins,
-    /// The publisher, and whoever else is there, loses its websocket and resumes.
+    /// Every connected client loses its WebSocket and resumes.
     Resume,
 }
 
@@ -40,7 +40,7 @@ fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
     Request::SubscriptionPermission(permission)
 }
 
-/// Returns all orders of some steps.
+/// Returns all orders of the steps.
 fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
     let Some((first, rest)) = steps.split_first() else {
         return vec![vec![]];
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Joins a client that wants all tracks, also data tracks.
+    /// Joins a client that subscribes to all tracks, including data tracks.
     fn join_eager(&mut self, identity: &str) -> ParticipantSid {
         let client = Client {
             subscriptions: Subscriptions::new(true).with_data(true),

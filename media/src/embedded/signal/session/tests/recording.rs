@@ -1,10 +1,10 @@
-//! Whether clients know that the room is recorded or broadcast.
+//! The recording state that clients show.
 
 use conclave_model::egress::EgressStatus;
 
 use super::*;
 
-/// What each message about the room says of recording.
+/// Recording state in each message about the room.
 fn recorded(messages: &[Response]) -> Vec<bool> {
     let rooms = messages.iter().filter_map(|message| match message {
         Response::Join(join) => join.room.as_ref(),

@@ -1,4 +1,4 @@
-//! Failures that a client lets the server simulate.
+//! Server failures that a client simulates.
 
 use proto::simulate_scenario::Scenario;
 

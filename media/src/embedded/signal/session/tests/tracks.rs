@@ -1,4 +1,4 @@
-//! Tracks: who may publish and receive them.
+//! Permissions for publishing and receiving tracks.
 
 use conclave_model::role::PublishCodec;
 use conclave_sfu::PeerCommand;

@@ -4,7 +4,7 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A room with so many clients that some news waits, after a quiet time. Returns the first of them.
+/// Creates a room with so many clients that some updates are delayed, after a quiet time. Returns the first client.
 fn large_room() -> (World, ParticipantSid) {
     let mut world = World::new();
     let watcher = world.joined("watcher", None);
@@ -24,7 +24,7 @@ impl World {
         self.tick_machine();
     }
 
-    /// How many participants each message with updates to a client is about, since the last call.
+    /// Number of participants in each update to a client, since the last call.
     fn told(&mut self, sid: &ParticipantSid) -> Vec<usize> {
         let messages = self
             .take(sid)
