@@ -1,4 +1,4 @@
-//! One connection of an RTMP encoder: its socket, its session, and its participant.
+//! One RTMP encoder's connection: socket, protocol and participant.
 
 use std::io;
 use std::sync::Arc;
@@ -30,33 +30,33 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
 
-/// How long an encoder may take from its connection to its stream key.
+/// Time limit from the connection to the stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may send nothing while it publishes.
+/// Time limit without data while publishing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take to read what it is sent.
+/// Time limit for the encoder to read the server's output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Messages of sound, of two seconds or so, after which a stream that had no pictures has none.
+/// Number of audio messages, about two seconds, after which a stream without video counts as audio only.
 const SOUND_WITHOUT_PICTURES: u32 = 100;
-/// Bytes that are read at once.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug, thiserror::Error)]
 enum End {
     /// The encoder ended its stream, or the plane disconnected it.
     #[error("the stream ended")]
     Done,
-    /// The encoder closed the connection without ending its stream, or it broke.
+    /// The encoder closed the connection without ending its stream, or the connection broke.
     #[error("the connection was lost")]
     Lost,
     /// The encoder sent nothing for too long.
     #[error("the encoder sent nothing in time")]
     Silent,
-    /// It may not publish.
+    /// The encoder was refused.
     #[error("{0}")]
     Refused(#[from] EncoderRefusal),
-    /// It does not follow the protocol.
+    /// The encoder violated the protocol.
     #[error("{0}")]
     Protocol(#[from] RtmpError),
     /// Receivers cannot play the stream.
@@ -70,16 +70,16 @@ impl From<io::Error> for End {
     }
 }
 
-/// The bytes of an encoder, encrypted on their way or not.
+/// Byte stream from an encoder, with or without TLS.
 pub trait EncoderStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> EncoderStream for T {}
 
-/// One connection of an RTMP encoder.
+/// One RTMP encoder's connection.
 pub(super) struct Connection {
     plane: Arc<Inner>,
     stream: Box<dyn EncoderStream>,
-    /// Where the encoder is.
+    /// The encoder's address.
     address: ClientAddress,
     session: RtmpSession,
     media: MediaStream,
@@ -88,24 +88,24 @@ pub(super) struct Connection {
     sound_feed: FlvFeed,
     pictures: Transcoding,
     picture_feed: FlvFeed,
-    /// The packets of the pictures that are transcoded.
+    /// Packetizer for transcoded video.
     made_pictures: VideoPackets,
-    /// Why the sound is not carried.
+    /// Why the stream continues without audio.
     sound_error: Option<TranscodeError>,
-    /// Messages of sound that were not carried.
+    /// Number of discarded audio messages.
     lost_sound: u32,
     /// Whether the join was reported.
     was_connected: bool,
 }
 
-/// The participant of an encoder that has been admitted, its room, and its inputs.
+/// An admitted encoder's participant, its room, and its inputs.
 struct Admitted {
     room: Arc<Room>,
     publisher: EncoderPublisher,
     inputs: mpsc::Receiver<Input>,
 }
 
-/// What woke a connection.
+/// Reason for a connection's wake-up.
 enum Wake {
     Read(io::Result<usize>),
     Sound(Result<Transcoded, TranscodeError>),
@@ -115,7 +115,7 @@ enum Wake {
 }
 
 impl Connection {
-    /// Creates the state of a connection that was accepted.
+    /// Creates the state of an accepted connection.
     pub fn new(plane: Arc<Inner>, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
         Self {
             plane,
@@ -135,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// Serves the encoder until it is gone.
+    /// Serves the encoder until its connection ends.
     pub async fn run(mut self) {
         let Err(end) = self.serve().await;
         let Some(Admitted {
@@ -152,6 +152,7 @@ impl Connection {
             End::Lost | End::Silent | End::Refused(_) => {
                 publisher.end(machine, Departure::Lost, now);
             }
+            // The endpoint keeps the reason, since the encoder's operator sees only a closed connection.
             End::Protocol(_) | End::Unplayable(_) => {
                 machine.fail_encoder(&sid, end.to_string(), now);
             }
@@ -184,7 +185,8 @@ impl Connection {
                     if bytes == 0 {
                         return Err(End::Lost);
                     }
-                    // Before it publishes, an encoder has the time only once.
+                    // Before an encoder publishes, its time limit runs from the connection, so that single bytes do not
+                    // extend it.
                     if let Some(Admitted { publisher, .. }) = &self.publisher {
                         heard_at = time::Instant::now();
                         publisher.note_heard();
@@ -194,6 +196,7 @@ impl Connection {
                 }
                 Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
                 Wake::Sound(Ok(made)) | Wake::Pictures(Ok(made)) => self.forward_made(made),
+                // The video continues: losing the audio is better than losing the stream.
                 Wake::Sound(Err(error)) => self.give_up_sound(error),
                 Wake::Pictures(Err(error)) => return Err(self.unplayable(&error)),
                 Wake::Deadline => return Err(End::Silent),
@@ -203,6 +206,7 @@ impl Connection {
 
     async fn receive(&mut self, bytes: &[u8]) -> Result<(), End> {
         let received = self.session.receive(bytes);
+        // Before the error is returned: the output may contain the reason for it.
         self.flush().await?;
         received?;
         while let Some(event) = self.session.next_event() {
@@ -222,7 +226,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the encoder publish, if the control plane does.
+    /// Admits the encoder if the control plane accepts it.
     async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
         match admit(&self.plane, &key, self.address).await {
             Ok(admitted) => {
@@ -230,6 +234,7 @@ impl Connection {
                     self.media.transcode_video();
                 }
                 self.publisher = Some(admitted);
+                // After the admission: encoders start sending media as soon as they are accepted.
                 self.session.accept()?;
                 self.flush().await
             }
@@ -252,6 +257,7 @@ impl Connection {
     }
 
     async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
+        // `None` only before the admission, when the session raises no media events.
         let Some(project) = self
             .publisher
             .as_ref()
@@ -273,7 +279,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives a message to the transcoder of its medium.
+    /// Forwards a message to its medium's transcoder.
     async fn transcode(
         &mut self,
         project: &ProjectId,
@@ -299,7 +305,7 @@ impl Connection {
         }
     }
 
-    /// Goes on without sound.
+    /// Continues without audio.
     fn give_up_sound(&mut self, error: TranscodeError) {
         if let Some(Admitted { publisher, .. }) = &self.publisher {
             log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried: {error}");
@@ -307,7 +313,7 @@ impl Connection {
         self.sound_error = Some(error);
     }
 
-    /// Ends a stream of which nothing can be carried: no pictures have come with its sound.
+    /// Ends a stream that has only audio, if that cannot be transcoded.
     fn require_pictures(&mut self) -> Result<(), End> {
         self.lost_sound += 1;
         match &self.sound_error {
@@ -331,7 +337,7 @@ impl Connection {
         End::Unplayable(format!("{reason}: {error}"))
     }
 
-    /// Forwards what ffmpeg has made.
+    /// Forwards ffmpeg's output.
     fn forward_made(&mut self, made: Transcoded) {
         let now = Instant::now();
         match made {
@@ -347,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Forwards packets, and publishes their track first if it is new.
+    /// Forwards packets, and first publishes their track if it is new.
     fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
         if let Some(Admitted {
             room, publisher, ..
@@ -376,11 +382,11 @@ impl Connection {
                     let set = |machine: &mut Machine, now| {
                         machine.set_bitrate(publisher.sid(), kbps, now)
                     };
-                    // A rate that comes before the join is accepted, or after its end, is dropped.
+                    // A rate before the join is accepted, or after the leave, is dropped.
                     let _ = &self.plane.call_in(room, set);
                 }
             }
-            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
+            // An encoder receives no media and has no WebSocket. RTMP has no message that requests a new connection.
             Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
         }
         Ok(())
@@ -409,7 +415,7 @@ impl Connection {
     }
 }
 
-/// Returns the next input of the participant; never without one.
+/// Returns the participant's next input; pending forever without one.
 async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
     match admitted {
         Some(admitted) => admitted.inputs.recv().await,
@@ -428,7 +434,7 @@ async fn admit(
         .check(address, key)
         .map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let (room, join) = admission::request_encoder(inner, key, InputType::Rtmp).await?;
-    // Before the encoder is admitted, so that it misses no notice.
+    // Before the admission, so that the encoder misses no notice.
     let inputs = room.sessions.add(&join.sid);
     let (admitted, _) = inner.call_in(&room, |machine, now| machine.admit_encoder(&join.sid, now));
     admitted.inspect_err(|_| room.sessions.remove(&join.sid))?;

@@ -1,4 +1,4 @@
-//! Messages of an RTMP stream as input of a transcoder, in FLV.
+//! RTMP messages as a transcoder's input, in FLV.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::embedded::ingress::transcoding::flv::{self, AudioTag, ExtendedTag, Me
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
 use crate::embedded::ingress::transcoding::{Message, Opening, Role, Source, TranscodeError};
 
-/// Converts messages of one medium for its transcoder.
+/// Converter for one medium's messages.
 pub struct FlvFeed {
     medium: Medium,
-    /// The message with the parameters, which each process has to know.
+    /// Message with the codec parameters, which every new process needs.
     header: Option<Vec<u8>>,
-    /// Bytes of the length before each unit of a frame, as the parameters say.
+    /// Bytes in the length of each NAL unit, according to the parameters.
     length_size: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct FlvMessage<'a> {
 }
 
 impl FlvFeed {
-    /// Creates the feed of a medium before its first message.
+    /// Creates a feed without messages.
     pub const fn new(medium: Medium) -> Self {
         Self {
             medium,
@@ -39,7 +39,7 @@ impl FlvFeed {
     /// Converts a message.
     ///
     /// # Errors
-    /// Its decoder would need too much memory.
+    /// If its decoder would need too much memory.
     pub fn message(
         &mut self,
         time: MediaTime,
@@ -59,9 +59,10 @@ impl FlvFeed {
         })
     }
 
-    /// Refuses pictures for which a decoder would take too much memory. Those of other codecs than H.264 are left to the limits of ffmpeg.
+    /// Rejects video whose decoder would need too much memory. Codecs other than H.264 are left to ffmpeg's own limits.
     fn check_size(&mut self, body: &[u8]) -> Result<(), TranscodeError> {
         let announced = match (self.medium, flv::read_video(body)) {
+            // Every frame is checked, too: H.264 may change its parameters in the stream.
             (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
                 self.length_size = parameters.length_size;
                 announced_by_nal_units(parameters.sets.iter().map(Vec::as_slice))
@@ -88,7 +89,7 @@ impl Message for FlvMessage<'_> {
     }
 
     fn opening(&self) -> Option<Opening> {
-        // Each process gets the parameters first.
+        // Each process needs the parameters first.
         let header = self
             .header
             .and_then(|header| flv::file_tag(self.medium, 0, header));
@@ -100,6 +101,7 @@ impl Message for FlvMessage<'_> {
     }
 
     fn chunk(&self, since: Duration) -> Option<Vec<u8>> {
+        // FLV has milliseconds in 32 bits. No stream lasts 49 days.
         let milliseconds = u32::try_from(since.as_millis()).unwrap_or(u32::MAX);
         flv::file_tag(self.medium, milliseconds, &self.body)
     }
@@ -115,7 +117,7 @@ fn role(medium: Medium, body: &[u8]) -> Role {
             (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
             (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
             | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
-            // Of other codecs, any frame may be one to begin with.
+            // Frame types of other codecs are unknown, so any frame may be an entry point.
             _ => Role::Entry,
         },
     }
@@ -128,7 +130,7 @@ mod tests {
     /// Proves S-80.
     #[test]
     fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
-        // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
+        // Parameters for 8192x8192 with 16 reference frames: the numbers 511 and 511 after 16.
         let set = [
             0x67,
             66,

@@ -1,8 +1,7 @@
-//! The state machine of an RTMP connection, without I/O: the handshake, commands and messages of one encoder that publishes one
-//! stream.
+//! State machine of an RTMP connection, without I/O: the handshake, commands and messages of an encoder that publishes one stream.
 //!
-//! The protocol is that of the crate `rml_rtmp`. Around it are the bounds that it lacks: of what an encoder may send before its
-//! stream key is known, of a message, of a chunk and of the depth of values in commands, which the crate reads recursively.
+//! The crate `rml_rtmp` implements the protocol. This module adds the limits that the crate lacks: bytes before the stream key, message
+//! size, chunk size, and the depth of values in commands, which the crate parses recursively.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,66 +14,66 @@ use rml_rtmp::sessions::{
     ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult,
 };
 
-/// The application of the urls that encoders are given.
+/// Application name in the publish URL.
 const APPLICATION: &str = "live";
-/// Bytes that an encoder may send before its stream key is accepted.
+/// Maximum bytes before the stream key is accepted.
 const MAX_BEFORE_KEY: usize = 64 * 1024;
-/// Bytes of the largest message: a key frame of 4K video.
+/// Maximum message size in bytes, enough for a key frame of 4K video.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
-/// Bytes of the largest command, and of the metadata of a stream.
+/// Maximum size of a command or of stream metadata, in bytes.
 const MAX_COMMAND: usize = 64 * 1024;
-/// Objects and arrays in a command, at most, and so their depth.
+/// Maximum number of objects and arrays in a command, which bounds their depth.
 const MAX_CONTAINERS: usize = 512;
-/// Bytes of the chunks that the server sends.
+/// Chunk size of the server's output, in bytes.
 const CHUNK_SIZE: u32 = 4_096;
 
-/// What an encoder does.
+/// An encoder's action.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RtmpEvent {
-    /// It wants to publish with this stream key. Nothing is read on before [`RtmpSession::accept`].
+    /// Request to publish with this stream key. Input waits until [`RtmpSession::accept`].
     Publish(StreamKeyHash),
-    /// It sends a video message, with its time in milliseconds.
+    /// Video message, with its time in milliseconds.
     Video(u32, Vec<u8>),
-    /// It sends an audio message, with its time in milliseconds.
+    /// Audio message, with its time in milliseconds.
     Audio(u32, Vec<u8>),
-    /// It ends its stream.
+    /// End of the stream.
     Finished,
 }
 
-/// Why a connection is closed. The text contains nothing that the encoder has sent.
+/// Reason for closing a connection. The text contains nothing from the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RtmpError {
-    /// The bytes are no RTMP.
+    /// Not RTMP.
     #[error("the encoder does not speak RTMP as the server understands it")]
     Protocol,
-    /// A message or a command is too large.
+    /// A message or command is too large.
     #[error("the encoder sent a message that is too large")]
     TooLarge,
-    /// It sent too much before it named its stream key.
+    /// Too many bytes before the stream key.
     #[error("the encoder did not publish")]
     NotPublishing,
-    /// It wants to do something else than publish one stream to the application `live`.
+    /// Anything other than publishing one stream to the application `live`.
     #[error("the encoder must publish one stream, to rtmp://HOST:PORT/live")]
     Unsupported,
 }
 
-/// The state of a connection.
+/// State of a connection.
 enum State {
     Handshake(Box<Handshake>),
     Open(Box<Open>),
 }
 
-/// A connection whose handshake is complete.
+/// A connection after its handshake.
 struct Open {
     session: ServerSession,
     guard: Guard,
-    /// The request to publish that is not answered.
+    /// Pending request to publish.
     request: Option<u32>,
     /// Whether it was accepted.
     is_publishing: bool,
 }
 
-/// The RTMP connection of one encoder.
+/// One encoder's RTMP connection.
 pub struct RtmpSession {
     state: State,
     /// Bytes received before the stream key was accepted.
@@ -84,7 +83,7 @@ pub struct RtmpSession {
 }
 
 impl RtmpSession {
-    /// Begins a connection.
+    /// Creates a connection in its handshake.
     pub fn new() -> Self {
         Self {
             state: State::Handshake(Box::new(Handshake::new(PeerType::Server))),
@@ -94,23 +93,24 @@ impl RtmpSession {
         }
     }
 
-    /// Takes bytes of the encoder.
+    /// Processes bytes from the encoder.
     ///
     /// # Errors
-    /// The connection has to be closed.
+    /// If the connection must be closed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
         self.received = self.received.saturating_add(bytes.len());
         if self.received > MAX_BEFORE_KEY && !self.is_publishing() {
             return Err(RtmpError::NotPublishing);
         }
-        // The crate trusts the numbers that an encoder sends, and panics for some that do not fit together.
+        // The crate trusts numbers from the encoder, and panics for some inconsistent ones. The connection is closed
+        // then, so its state does not matter.
         catch_unwind(AssertUnwindSafe(|| self.handle(bytes))).unwrap_or(Err(RtmpError::Protocol))
     }
 
-    /// Lets the encoder publish.
+    /// Accepts the request to publish.
     ///
     /// # Errors
-    /// The connection has to be closed.
+    /// If the connection must be closed.
     pub fn accept(&mut self) -> Result<(), RtmpError> {
         let State::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
@@ -124,7 +124,7 @@ impl RtmpSession {
         self.handle_results(results)
     }
 
-    /// Tells the encoder that it may not publish. The connection is to be closed once the output is sent.
+    /// Rejects the request to publish. The connection must be closed after the output.
     pub fn refuse(&mut self, reason: &str) {
         let State::Open(open) = &mut self.state else {
             return;
@@ -132,10 +132,11 @@ impl RtmpSession {
         let Some(request) = open.request.take() else {
             return;
         };
+        // `BadName` is the usual code for a rejected stream key.
         let results = open
             .session
             .reject_request(request, "NetStream.Publish.BadName", reason);
-        // An encoder that cannot be told sees that the connection is closed.
+        // Ignored: the encoder still notices that the connection is closed.
         let _ = results.map(|results| self.handle_results(results));
     }
 
@@ -144,7 +145,6 @@ impl RtmpSession {
         std::mem::take(&mut self.output)
     }
 
-    /// Returns the next event.
     pub fn next_event(&mut self) -> Option<RtmpEvent> {
         self.events.pop_front()
     }
@@ -170,6 +170,7 @@ impl RtmpSession {
                 Err(_) => Err(RtmpError::Protocol),
             },
             State::Open(open) => {
+                // Before the crate parses the same bytes.
                 open.guard.check(bytes)?;
                 let results = open
                     .session
@@ -194,6 +195,7 @@ impl RtmpSession {
         };
         self.state = State::Open(Box::new(open));
         self.handle_results(results)?;
+        // The encoder may have sent its first command together with the end of the handshake.
         self.handle(remaining)
     }
 
@@ -202,7 +204,7 @@ impl RtmpSession {
             match result {
                 ServerSessionResult::OutboundResponse(packet) => self.output.extend(packet.bytes),
                 ServerSessionResult::RaisedEvent(event) => self.handle_event(event)?,
-                // Messages that encoders send for servers of a certain kind.
+                // Messages of types for particular servers.
                 ServerSessionResult::UnhandleableMessageReceived(_) => {}
             }
         }
@@ -215,6 +217,7 @@ impl RtmpSession {
                 request_id,
                 app_name,
             } => {
+                // Some encoders append a slash to the application.
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
@@ -238,6 +241,7 @@ impl RtmpSession {
             }
             ServerSessionEvent::VideoDataReceived {
                 data, timestamp, ..
+            // Media before the request was accepted has no stream, and the crate raises no event for it.
             } => {
                 self.events
                     .push_back(RtmpEvent::Video(timestamp.value, data.into()));
@@ -251,12 +255,14 @@ impl RtmpSession {
                 Ok(())
             }
             ServerSessionEvent::PlayStreamRequested { .. } => Err(RtmpError::Unsupported),
-            // Metadata is in the media as well; the rest asks for nothing.
+            // Metadata is in the media as well. Commands for particular servers, such as `FCPublish` and
+            // `releaseStream`, need no reply.
             _ => Ok(()),
         }
     }
 
-    /// Notes the request to publish. Encoders may add parameters to the key, like those of a url.
+    /// Records the request to publish. Encoders may append parameters to the key, as in a URL, such as
+    /// `?bandwidthtest=true` for Twitch.
     fn request_publishing(&mut self, request: u32, stream_key: &str) -> Result<(), RtmpError> {
         let State::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
@@ -271,14 +277,14 @@ impl RtmpSession {
     }
 }
 
-/// Reads the messages of an encoder beside the session, and refuses those that it must not get.
+/// Second parser of an encoder's messages, which rejects them before they reach the session.
 struct Guard {
     chunks: ChunkDeserializer,
     /// Bytes since the last complete message.
     pending: usize,
 }
 
-/// The types of messages that are looked at.
+/// Message types that are checked.
 const SET_CHUNK_SIZE: u8 = 1;
 const AMF3_DATA: u8 = 15;
 const AMF3_COMMAND: u8 = 17;
@@ -301,6 +307,7 @@ impl Guard {
             .get_next_message(input)
             .map_err(|_| RtmpError::Protocol)?
         {
+            // The parser has all the bytes now; further calls only return what is complete.
             input = &[];
             self.pending = 0;
             self.check_message(&message)?;
@@ -328,6 +335,7 @@ impl Guard {
             .first_chunk()
             .map(|size| u32::from_be_bytes(*size))
             .ok_or(RtmpError::Protocol)?;
+        // With chunk size 0, no message would ever be complete.
         match usize::try_from(size) {
             Ok(size @ 1..=MAX_MESSAGE) => self
                 .chunks
@@ -338,8 +346,9 @@ impl Guard {
     }
 }
 
-/// Refuses values that are too large, or may be too deep: each object and each array begins with one of these bytes.
+/// Rejects values that are too large or possibly too deep: each object and each array starts with one of these bytes.
 fn check_values(data: &[u8]) -> Result<(), RtmpError> {
+    // Counts bytes of texts and numbers, too, so it overestimates. Real commands have a few objects.
     let containers = data
         .iter()
         .filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a))
@@ -364,7 +373,7 @@ mod tests {
 
     use super::*;
 
-    /// An encoder and a server, whose bytes are exchanged in memory.
+    /// An encoder and a server that exchange bytes in memory.
     struct World {
         server: RtmpSession,
         client: ClientSession,
@@ -409,7 +418,7 @@ mod tests {
             self.exchange(vec![request])
         }
 
-        /// Sends what the client has to say, and what the server says to that, until both are silent.
+        /// Sends the client's output, and the server's replies, until there is none left.
         fn exchange(&mut self, results: Vec<ClientSessionResult>) -> Result<(), RtmpError> {
             let mut results = results;
             loop {
@@ -513,7 +522,7 @@ mod tests {
     #[test]
     fn what_an_encoder_sends_before_its_key_is_bounded() {
         let mut world = World::connect("live").unwrap();
-        // Sound of a stream that is not published.
+        // Audio of a stream that is not published.
         let sound = [&[0x04, 0, 0, 0, 0, 0, 100, 8, 1, 0, 0, 0][..], &[0; 100]].concat();
         let sent: Result<Vec<()>, _> = (0..1_000).map(|_| world.server.receive(&sound)).collect();
         assert_eq!(sent.err(), Some(RtmpError::NotPublishing));
@@ -527,7 +536,7 @@ mod tests {
         world.accept();
         let result = world.send_video(0, vec![0; MAX_MESSAGE + 1]);
         assert_eq!(result, Err(RtmpError::TooLarge));
-        // One that never ends.
+        // A message without end.
         let (mut server, header) = (
             shake_hands(),
             [0x04, 0, 0, 0, 0xff, 0xff, 0xff, 9, 1, 0, 0, 0],

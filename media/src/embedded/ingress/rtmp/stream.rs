@@ -1,5 +1,5 @@
-//! What becomes of the media of an RTMP stream, without I/O: H.264 passes to receivers as it is, and what they cannot play is
-//! left to a transcoder.
+//! Media of an RTMP stream, without I/O: H.264 is forwarded unchanged, and media that receivers cannot play is
+//! transcoded.
 
 use std::time::Instant;
 
@@ -9,62 +9,62 @@ use crate::embedded::ingress::transcoding::flv::{self, AudioTag, AvcParameters, 
 use crate::embedded::ingress::transcoding::packets::{KEY_SLICE, unit_type, video_packets};
 use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 
-/// Frames that are looked at before a stream passes: encoders begin with a key frame and the first B picture follows soon.
+/// Frames to inspect before video is forwarded: encoders start with a key frame, and the first B-frame follows soon.
 const FRAMES_TO_SEE: usize = 8;
-/// The profile without B pictures.
+/// Profile without B-frames.
 const BASELINE: u8 = 66;
 
-/// What has to be done with a message.
+/// Action for a message.
 #[derive(Debug)]
 pub enum Action {
-    /// Send a frame of H.264 to the receivers.
+    /// Send an H.264 frame to the receivers.
     Send(Vec<SourcePacket>),
-    /// Give a message with its time to the transcoder of its medium.
+    /// Send a message with its time to its medium's transcoder.
     Transcode(Medium, MediaTime, Vec<u8>),
 }
 
-/// What receivers cannot play.
+/// Reason for which receivers cannot play a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unplayable {
-    /// H.264 with B pictures, which are sent in another order than they are shown.
+    /// H.264 with B-frames, whose sending order differs from their display order.
     BPictures,
     /// Another codec than H.264.
     Codec,
 }
 
-/// A video message of an encoder.
+/// An encoder's video message.
 #[derive(Debug, Clone)]
 struct VideoMessage {
     time: MediaTime,
     body: Vec<u8>,
 }
 
-/// How the video of a stream reaches receivers.
+/// Path of a stream's video to the receivers.
 #[derive(Debug)]
 enum Video {
-    /// It is not known yet. Holds the messages since the first key frame.
+    /// Undecided. Buffers the messages since the first key frame.
     Unknown(Vec<VideoMessage>),
-    /// As it is.
+    /// Unchanged.
     Passes,
-    /// By the transcoder, from the next key frame on, since B pictures have begun late.
+    /// Transcoded from the next key frame on, since the first B-frame came late.
     AwaitsKeyFrame,
-    /// By the transcoder.
+    /// Transcoded.
     IsTranscoded,
 }
 
-/// The media of one stream.
+/// Media of one stream.
 #[derive(Debug)]
 pub struct MediaStream {
     timeline: Timeline,
     parameters: Option<AvcParameters>,
-    /// The message with the parameters, for a transcoder that is started later.
+    /// Message with the codec parameters, for a transcoder that starts later.
     video_header: Option<VideoMessage>,
     video: Video,
     unplayable: Option<Unplayable>,
 }
 
 impl MediaStream {
-    /// Creates a stream that has sent nothing.
+    /// Creates a stream without messages.
     pub const fn new() -> Self {
         Self {
             timeline: Timeline::new(),
@@ -75,29 +75,29 @@ impl MediaStream {
         }
     }
 
-    /// Leaves all video to the transcoder, also what receivers could play: it comes with few key frames, say.
+    /// Transcodes all video, even if receivers could play it, for example because it has few key frames.
     pub fn transcode_video(&mut self) {
         self.video = Video::IsTranscoded;
     }
 
-    /// Returns why the video has to be transcoded; `None` if it does not have to.
+    /// Returns why the video must be transcoded; `None` if it need not be.
     pub fn unplayable(&self) -> Option<Unplayable> {
         self.unplayable
     }
 
-    /// Returns whether video has come, so that sound is not all there is.
+    /// Returns whether the stream has video.
     pub const fn has_video(&self) -> bool {
         self.video_header.is_some() || self.unplayable.is_some()
     }
 
-    /// Returns the clock of the stream.
+    /// Returns the stream's time line.
     pub fn timeline(&mut self) -> &mut Timeline {
         &mut self.timeline
     }
 
-    /// Handles an audio message.
     pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
         let time = self.timeline.message(timestamp, now);
+        // Always transcoded: WebRTC receivers do not decode AAC.
         match flv::read_audio(&body) {
             Some(AudioTag::Parameters | AudioTag::Sound) => {
                 vec![Action::Transcode(Medium::Audio, time, body)]
@@ -106,7 +106,6 @@ impl MediaStream {
         }
     }
 
-    /// Handles a video message.
     pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
         let message = VideoMessage {
             time: self.timeline.message(timestamp, now),
@@ -116,6 +115,8 @@ impl MediaStream {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
                 self.video_header = Some(message.clone());
+                // A transcoder that is running must learn of changed parameters. Otherwise they are part of each key
+                // frame's packets.
                 if matches!(self.video, Video::IsTranscoded) {
                     vec![message.transcode()]
                 } else {
@@ -123,6 +124,7 @@ impl MediaStream {
                 }
             }
             Some(VideoTag::Frame { units, .. }) => {
+                // Without parameters, not even the length of its units is known.
                 let Some(parameters) = &self.parameters else {
                     return Vec::new();
                 };
@@ -147,6 +149,7 @@ impl MediaStream {
         }
         match &mut self.video {
             Video::Unknown(seen) => {
+                // Receivers and decoders can only start with a key frame.
                 if seen.is_empty() && !kind.is_key {
                     return Vec::new();
                 }
@@ -155,6 +158,7 @@ impl MediaStream {
             }
             Video::Passes => vec![self.send(&message)],
             Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
+            // ffmpeg starts with the parameters. The frames since the first B-frame are lost.
             Video::AwaitsKeyFrame => {
                 self.video = Video::IsTranscoded;
                 self.video_header
@@ -168,11 +172,12 @@ impl MediaStream {
         }
     }
 
-    /// Decides how the video is sent, once enough of it has been seen.
+    /// Decides about the video, once enough frames were inspected.
     fn decide(&mut self) -> Vec<Action> {
         let Video::Unknown(seen) = &mut self.video else {
             return Vec::new();
         };
+        // The baseline profile needs no further frames, which saves their delay.
         let is_decided = self.unplayable.is_some()
             || seen.len() >= FRAMES_TO_SEE
             || self
@@ -187,6 +192,7 @@ impl MediaStream {
             self.video = Video::IsTranscoded;
             self.video_header
                 .clone()
+                // All of them, so that the stream starts with its first key frame.
                 .into_iter()
                 .chain(seen)
                 .map(VideoMessage::transcode)
@@ -209,13 +215,12 @@ impl MediaStream {
 }
 
 impl VideoMessage {
-    /// Gives the message to a transcoder.
     fn transcode(self) -> Action {
         Action::Transcode(Medium::Video, self.time, self.body)
     }
 }
 
-/// What the units of a frame are.
+/// Properties of a frame's NAL units.
 #[derive(Debug, Clone, Copy)]
 struct FrameKind {
     is_key: bool,
@@ -237,7 +242,7 @@ impl FrameKind {
 }
 
 impl AvcParameters {
-    /// Returns whether the profile has no B pictures.
+    /// Returns whether the profile excludes B-frames.
     fn are_baseline(&self) -> bool {
         self.sets.first().and_then(|sequence| sequence.get(1)) == Some(&BASELINE)
     }
@@ -245,11 +250,11 @@ impl AvcParameters {
 
 #[cfg(test)]
 mod tests {
-    //! Streams of H.264 and others.
+    //! Streams with H.264 and other codecs.
 
     use super::*;
 
-    /// A decoder configuration record with one set of each kind.
+    /// A decoder configuration record with one parameter set of each kind.
     fn parameters(profile: u8) -> Vec<u8> {
         let record = [
             1, profile, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, profile, 9, 1, 0, 2, 0x68, 8,
@@ -257,7 +262,7 @@ mod tests {
         [&[0x17, 0, 0, 0, 0][..], &record].concat()
     }
 
-    /// A frame of one unit.
+    /// A frame with one NAL unit.
     fn frame(unit: &[u8]) -> Vec<u8> {
         let length = u32::try_from(unit.len()).unwrap().to_be_bytes();
         [&[0x27, 1, 0, 0, 0][..], &length, unit].concat()
@@ -289,7 +294,7 @@ mod tests {
             self.stream.video(self.time, body, self.now)
         }
 
-        /// Sends frames, and returns how many are sent on and how many transcoded.
+        /// Sends frames, and returns the numbers of forwarded and of transcoded messages.
         fn frames(&mut self, units: &[&[u8]]) -> (usize, usize) {
             let actions: Vec<_> = units
                 .iter()
@@ -351,7 +356,7 @@ mod tests {
     fn a_stream_with_b_pictures_is_transcoded_from_its_first_key_frame_on() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
-        // The parameters, and the frames that were kept.
+        // The parameters, and the buffered frames.
         assert_eq!(encoder.frames(&[&KEY, &P, &B]), (0, 4));
         assert_eq!(encoder.frames(&[&P]), (0, 1));
         assert_eq!(encoder.stream.unplayable(), Some(Unplayable::BPictures));

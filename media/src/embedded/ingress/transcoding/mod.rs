@@ -1,10 +1,12 @@
-//! Transcoding of encoders' media into formats that all receivers play, with a child process per medium. The process starts with the
-//! first media, and again after a failure.
+//! Transcoding of encoders' media into formats that all receivers play, with a child process per medium.
 //!
-//! - [`Transcoding`]: one medium, through all starts of its process. Its input is [`Message`]s of any container.
+//! - [`Transcoding`]: one medium, across restarts of its process. Its input is [`Message`]s in any container.
 //! - [`transcoder`]: one ffmpeg process. [`flv`] and [`OggPackets`](packets::OggPackets) parse its output.
-//! - [`timeline`]: media times on the clocks of a stream, of RTP and of this machine.
-//! - [`packets`]: RTP payloads of the output.
+//! - [`timeline`]: media times on a stream's clock, the RTP clock and this machine's clock.
+//! - [`packets`]: the output as RTP payloads.
+//!
+//! A process starts with the first media and restarts after a failure. It must not delay the connection: input that ffmpeg cannot process
+//! in time is dropped, and so is everything after it until the next entry point.
 
 pub mod flv;
 pub mod packets;
@@ -26,36 +28,36 @@ use crate::redact::redact_urls;
 use flv::Medium;
 use transcoder::{Transcoded, Transcoder};
 
-/// How often ffmpeg may end before the medium is given up.
+/// Maximum number of failures of ffmpeg before a medium is abandoned.
 const MAX_FAILURES: u32 = 3;
-/// How long is waited for a key frame after messages were dropped. An encoder with intra refresh sends no more of them: a decoder
-/// recovers without.
+/// Maximum wait for a key frame after messages were dropped. An encoder with intra refresh sends no more key frames,
+/// and a decoder recovers without.
 pub const KEY_FRAME_WAIT: Duration = Duration::from_secs(5);
-/// How long it may take until it has made something for the first time.
+/// Time limit for the first output.
 const FIRST_RESULT: Duration = Duration::from_secs(30);
 
-/// The transcoding of one medium.
+/// Transcoding of one medium.
 pub struct Transcoding {
     medium: Medium,
     running: Option<Transcoder>,
     /// Permit of the process that [`Transcoding::restart`] stopped.
     permit: Option<ProjectPermit>,
     failures: u32,
-    /// When the first message came, if one did.
+    /// Time of the first message, if any.
     awaited_since: Option<Instant>,
-    /// Whether ffmpeg has made something.
+    /// Whether ffmpeg has had any output.
     has_made: bool,
-    /// Since when messages are dropped until one with which a decoder can begin; `None` if they are not.
+    /// Since when messages are dropped until the next entry point; `None` if they are not.
     awaits_key: Option<Instant>,
 }
 
-/// Why a medium cannot be transcoded.
+/// Reason for not transcoding a medium.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TranscodeError(pub String);
 
 impl TranscodeError {
-    /// Returns the error for video whose decoder would need too much memory.
+    /// Creates the error for video whose decoder would need too much memory.
     pub fn too_large() -> Self {
         Self("the pictures are larger, or need more reference frames, than level 5.2 allows, or do not say how large they are".into())
     }
@@ -122,16 +124,17 @@ impl Transcoding {
         }
     }
 
-    /// Transcodes a message. One that ffmpeg has no time for is dropped.
+    /// Transcodes a message. If ffmpeg does not keep up, the message is dropped.
     ///
     /// # Errors
-    /// There is no ffmpeg, or it does not work.
+    /// If ffmpeg is not installed or does not work.
     pub async fn push(
         &mut self,
         inner: &Arc<Inner>,
         project: &ProjectId,
         message: &impl Message,
     ) -> Result<(), TranscodeError> {
+        // A process that reads everything and writes nothing would otherwise never count as a failure.
         if !self.has_made
             && self
                 .awaited_since
@@ -143,11 +146,13 @@ impl Transcoding {
         }
         let role = message.role();
         if self.running.is_none() {
+            // Parameters are part of the opening, so they need no process yet.
             let Some(opening) = message.opening().filter(|_| role == Role::Entry) else {
                 return Ok(());
             };
             self.start(inner, project, message.time(), opening).await?;
         }
+        // Frames after a gap would only show errors until the next key frame.
         if self
             .awaits_key
             .is_some_and(|since| since.elapsed() < KEY_FRAME_WAIT)
@@ -165,7 +170,7 @@ impl Transcoding {
         self.running.is_none() || self.awaits_key.is_some()
     }
 
-    /// Stops the process. The next entry point starts another one with the same permit.
+    /// Stops the process. The next entry point starts a new process with the same permit.
     pub async fn restart(&mut self) {
         if let Some(running) = self.running.take() {
             self.permit = running.end().await;
@@ -185,6 +190,7 @@ impl Transcoding {
         let ffmpeg = inner.ffmpeg().await.unwrap_or(Err(FfmpegError::NotFound));
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
+        // Checked in advance: an older ffmpeg would fail without naming the reason.
         let is_extended = opening.source == Source::Flv { is_extended: true };
         if is_extended && !ffmpeg.reads_enhanced_flv() {
             let version = &ffmpeg.version;
@@ -203,6 +209,7 @@ impl Transcoding {
             .jobs
             .as_ref()
             .map_or(Priority::new(0), |jobs| jobs.engine().priority());
+        // Starting a process blocks for some milliseconds.
         let started = spawn_blocking(move || {
             Transcoder::start((&ffmpeg, priority), medium, (start, opening), permit)
         })
@@ -214,10 +221,10 @@ impl Transcoding {
         Ok(())
     }
 
-    /// Returns what is made next; never while nothing is transcoded. When ffmpeg ends, it is started again with a later message.
+    /// Waits for the next output; pending forever without a process. When ffmpeg ends, a later message restarts it.
     ///
     /// # Errors
-    /// ffmpeg has ended too often.
+    /// If ffmpeg has failed too often.
     pub async fn next(&mut self) -> Result<Transcoded, TranscodeError> {
         loop {
             let Some(running) = &mut self.running else {
@@ -240,7 +247,7 @@ impl Transcoding {
     }
 }
 
-/// Takes the permit of a transcoder; `None` if the server or the project has none left.
+/// Acquires a transcoder's permit; `None` if the server or the project has none left.
 fn take_permit(inner: &Inner, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
     let transcoders = inner.jobs.as_ref()?.engine().transcoders();
     match medium {
@@ -249,7 +256,7 @@ fn take_permit(inner: &Inner, medium: Medium, project: &ProjectId) -> Option<Pro
     }
 }
 
-/// Refuses an ffmpeg without the encoder for a medium.
+/// Rejects an ffmpeg without the encoder for a medium.
 fn require_encoder(ffmpeg: &Ffmpeg, medium: Medium) -> Result<(), TranscodeError> {
     let encoder = match medium {
         Medium::Audio => "libopus",

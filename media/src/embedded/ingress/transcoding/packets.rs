@@ -1,5 +1,5 @@
-//! RTP packets of H.264 and Opus: from a transcoder's output, and from RTMP messages that need no transcoding. A transcoder writes
-//! Opus in an Ogg stream (RFC 3533, RFC 7845), which comes in pieces.
+//! RTP packets with H.264 and Opus: from a transcoder's output, and from RTMP messages that need no transcoding. A
+//! transcoder writes Opus in an Ogg stream (RFC 3533, RFC 7845), which arrives in pieces.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use ogg::reading::{BasePacketReader, PageParser};
 use super::flv::{self, AvcParameters, VideoTag};
 use super::timeline::MediaTime;
 
-/// Ticks of the RTP clock of video in a millisecond.
+/// Ticks per millisecond of the RTP clock for video.
 const VIDEO_TICKS: u128 = 90;
-/// Ticks of the RTP clock of Opus in a millisecond.
+/// Ticks per millisecond of the RTP clock for Opus.
 const SOUND_TICKS: u128 = 48;
 
 const UNIT_TYPE: u8 = 0x1f;
@@ -19,7 +19,7 @@ const UNIT_TYPE: u8 = 0x1f;
 pub const KEY_SLICE: u8 = 5;
 const SEQUENCE_PARAMETERS: u8 = 7;
 
-/// Packetizes the video output of a transcoder.
+/// Packetizer for a transcoder's video output.
 #[derive(Debug, Default)]
 pub struct VideoPackets {
     /// The latest codec parameters.
@@ -27,7 +27,7 @@ pub struct VideoPackets {
 }
 
 impl VideoPackets {
-    /// Returns the packets of a frame. Stores codec parameters, which have no packets of their own.
+    /// Returns a frame's packets. Stores codec parameters, which have no packets of their own.
     pub fn read(&mut self, time: MediaTime, body: &[u8]) -> Vec<SourcePacket> {
         if let Some(VideoTag::Parameters(parameters)) = flv::read_video(body) {
             self.parameters = Some(parameters);
@@ -39,7 +39,7 @@ impl VideoPackets {
     }
 }
 
-/// Returns the packet of an Opus frame.
+/// Returns an Opus frame's packet.
 pub fn sound_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
     SourcePacket {
         timestamp: time.rtp(SOUND_TICKS),
@@ -49,7 +49,7 @@ pub fn sound_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
     }
 }
 
-/// Returns the packets of a frame. A key frame comes with its parameters.
+/// Returns a frame's packets. A key frame contains its parameters.
 pub fn video_packets(
     parameters: &AvcParameters,
     time: MediaTime,
@@ -60,6 +60,7 @@ pub fn video_packets(
     };
     let units: Vec<_> = flv::units(units, parameters.length_size).collect();
     let has = |kind| units.iter().any(|unit| unit_type(unit) == Some(kind));
+    // A receiver may join at any key frame. RTMP sends the parameters only once, at the start.
     let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) {
         parameters.sets.as_slice()
     } else {
@@ -76,17 +77,16 @@ pub fn video_packets(
     payloads.into_iter().enumerate().map(packet).collect()
 }
 
-/// Returns the type of a unit.
 pub fn unit_type(unit: &[u8]) -> Option<u8> {
     unit.first().map(|header| header & UNIT_TYPE)
 }
 
-/// Bytes of the header of a page, without the sizes of its segments.
+/// Size of a page header, without the segment sizes.
 const HEADER: usize = 27;
-/// Packets before the sound: the header of Opus, and its tags.
+/// Number of packets before the audio: the Opus header and its tags.
 const HEADER_PACKETS: u8 = 2;
 
-/// Reads packets from an Ogg stream.
+/// Parser for packets in an Ogg stream.
 pub struct OggPackets {
     buffer: Vec<u8>,
     packets: BasePacketReader,
@@ -106,7 +106,7 @@ impl Default for OggPackets {
 }
 
 impl OggPackets {
-    /// Takes the next piece. Returns the packets of sound that are complete. A stream that is not Ogg has none.
+    /// Parses the next piece. Returns complete audio packets. A stream that is not Ogg has none.
     pub fn read(&mut self, piece: &[u8]) -> Vec<Vec<u8>> {
         self.buffer.extend_from_slice(piece);
         let mut complete = Vec::new();
@@ -122,10 +122,11 @@ impl OggPackets {
         complete
     }
 
-    /// Reads a page; `None` if it is not complete, or none.
+    /// Parses a page; `None` if it is incomplete or invalid.
     fn read_page(&mut self) -> Option<()> {
         let header = *self.buffer.first_chunk::<HEADER>()?;
         let Ok((mut page, segments)) = PageParser::new(header) else {
+            // Not retried: the same bytes would fail again, and the buffer would grow.
             self.is_broken = true;
             return None;
         };

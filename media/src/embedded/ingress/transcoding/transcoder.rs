@@ -1,6 +1,6 @@
-//! A child process of ffmpeg that makes what receivers can play: Opus from any sound, H.264 without B pictures from any video.
+//! An ffmpeg child process that converts media for receivers: any audio to Opus, any video to H.264 without B-frames.
 //!
-//! It reads a file from its standard input, so it ends when the encoder or this process is gone, however that ends.
+//! It reads from its standard input, so it ends with the encoder's connection or with this process, however that ends.
 
 use std::io;
 use std::time::Duration;
@@ -14,44 +14,45 @@ use super::flv::{FileReader, Medium};
 use super::packets::OggPackets;
 use super::{Message, Opening, Source};
 
-/// Messages that wait for ffmpeg: some seconds.
+/// Maximum number of buffered messages for ffmpeg: some seconds.
 const QUEUE: usize = 512;
-/// Packets and frames that wait for the connection.
+/// Maximum number of buffered packets and frames from ffmpeg.
 const OUTPUT: usize = 256;
-/// The most address space of ffmpeg. Pictures of the largest size take a bit more than half of it.
+/// Maximum address space of ffmpeg, in bytes. Video of the largest size needs slightly more than half of it.
 const MEMORY: u64 = 2 << 30;
-/// Condition for a key frame: 2 seconds since the last one. A number of frames alone would be too long at low frame rates.
+/// Condition for a key frame: 2 seconds since the last one. A number of frames alone would be too long at low frame
+/// rates.
 const KEY_FRAMES: &str = "expr:if(isnan(prev_forced_t),1,gte(t,prev_forced_t+2))";
-/// Sound before the first sample that an Opus decoder gives out (RFC 7845, section 4.2).
+/// Audio before the first sample that an Opus decoder returns (RFC 7845, section 4.2).
 const PRE_SKIP: Duration = Duration::from_micros(6_500);
-/// The sound in a packet.
+/// Duration of a packet's audio.
 const PACKET: Duration = Duration::from_millis(20);
 
-/// What ffmpeg has made.
+/// Output of ffmpeg.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transcoded {
-    /// A packet of Opus, with its time.
+    /// An Opus packet, with its time.
     Sound(Duration, Vec<u8>),
     /// A video message, with its time.
     Video(Duration, Vec<u8>),
 }
 
-/// What ffmpeg makes in this process.
+/// A running ffmpeg process.
 pub struct Transcoder {
-    /// The time of the first message.
+    /// Time of the first message.
     start: Duration,
     /// `None` while it is being dropped.
     process: Option<Process>,
     output: mpsc::Receiver<Transcoded>,
-    /// Given back once the process has ended.
+    /// Returned once the process has ended.
     permit: Option<ProjectPermit>,
 }
 
 impl Transcoder {
-    /// Starts ffmpeg for a medium whose first message has this time. Blocks for a moment.
+    /// Starts ffmpeg for a medium whose first message has this time. Blocks briefly.
     ///
     /// # Errors
-    /// The process cannot be started.
+    /// If the process cannot be started.
     pub fn start(
         (ffmpeg, priority): (&Ffmpeg, Priority),
         medium: Medium,
@@ -62,7 +63,7 @@ impl Transcoder {
         let mut reader = Reader::new(medium, start);
         let on_output = move |bytes: &[u8]| {
             for made in reader.read(bytes) {
-                // Waits for the connection; one that is gone kills the process.
+                // Blocks while the connection is slow. If the connection is closed, the process is killed soon.
                 let _ = sender.blocking_send(made);
             }
         };
@@ -85,17 +86,17 @@ impl Transcoder {
     /// Sends a message to ffmpeg, without waiting.
     ///
     /// # Errors
-    /// ffmpeg does not read fast enough, or has ended.
+    /// If ffmpeg does not read fast enough, or has ended.
     pub fn send(&self, message: &impl Message) -> Result<(), SendError> {
         let since = message.time().saturating_sub(self.start);
         let process = self.process.as_ref().ok_or(SendError::Closed)?;
-        // Encoders may not send messages that are too large for the container.
+        // A message that is too large for the container is skipped.
         message
             .chunk(since)
             .map_or(Ok(()), |chunk| process.try_send(chunk))
     }
 
-    /// Returns what ffmpeg makes next; `None` once it has ended.
+    /// Waits for the next output; `None` once ffmpeg has ended.
     pub async fn next(&mut self) -> Option<Transcoded> {
         self.output.recv().await
     }
@@ -103,13 +104,13 @@ impl Transcoder {
     /// Stops ffmpeg, and returns its permit.
     pub async fn end(mut self) -> Option<ProjectPermit> {
         let (process, permit) = (self.process.take(), self.permit.take());
-        // The permit stands for the memory of the process, so it is free only after the process has ended.
+        // The permit covers the process's memory, so it is free only after the process has ended.
         let ended = spawn_blocking(move || drop(process)).await;
         // The only error is a panic.
         permit.filter(|_| ended.is_ok())
     }
 
-    /// Returns why ffmpeg has ended, as it says.
+    /// Returns ffmpeg's own message about its failure.
     pub async fn failure(mut self) -> String {
         let Some(mut process) = self.process.take() else {
             return String::new();
@@ -127,7 +128,7 @@ impl Drop for Transcoder {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
             let permit = self.permit.take();
-            // Its end is waited for.
+            // In the background, since the process's end is awaited.
             drop(spawn_blocking(move || {
                 drop(process);
                 drop(permit);
@@ -142,7 +143,7 @@ fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
         Source::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
         Source::Flv { .. } => {
             let mut command = ffmpeg.command();
-            // The first message is enough to start, and each frame is decoded at once.
+            // Starts with the first message and decodes each frame at once. More threads would delay frames.
             command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
             command.args([
                 "-threads",
@@ -163,7 +164,7 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
     let mut command = reader(ffmpeg, source);
     match medium {
         Medium::Audio => {
-            // Gaps are filled, so that each packet has its time.
+            // Fills gaps with silence, since packets are timed by counting them.
             command.args([
                 "-vn",
                 "-af",
@@ -197,7 +198,7 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
                 "-profile:v",
                 "baseline",
             ]);
-            // Its memory is limited, and each thread takes some.
+            // Each thread needs memory, which is limited.
             command.args(["-threads", "4"]);
             command.args([
                 "-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M",
@@ -210,10 +211,10 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
     command
 }
 
-/// Reads what ffmpeg writes.
+/// Parser for ffmpeg's output.
 struct Reader {
     start: Duration,
-    /// Packets of sound until now.
+    /// Number of audio packets so far.
     packets: u32,
     format: Format,
 }

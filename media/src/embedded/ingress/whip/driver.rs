@@ -1,4 +1,4 @@
-//! WHIP sessions as tasks: admission, and the requests of encoders.
+//! WHIP sessions as tasks: admission, and requests from encoders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,15 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
 
-/// Characters of a session's id, which give it 190 bits.
+/// Length of a session id: 32 characters of Base62 have 190 bits.
 const ID_LENGTH: usize = 32;
-/// How long a media worker may take to answer an offer.
+/// Time limit for a media worker's answer to an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects a WHIP encoder with its SDP offer.
 ///
 /// # Errors
-/// Why the encoder is refused. It has not joined then.
+/// The reason for refusing the encoder, which has then not joined.
 pub(in crate::embedded) async fn connect(
     plane: &Arc<Inner>,
     key: StreamKeyHash,
@@ -51,10 +51,10 @@ pub(in crate::embedded) async fn connect(
     admitted
 }
 
-/// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+/// Handles an encoder's PATCH request. Returns the server's ICE credentials if ICE restarts.
 ///
 /// # Errors
-/// Why the request is refused.
+/// The reason for refusing the request.
 pub(in crate::embedded) async fn patch(
     plane: &Arc<Inner>,
     session: WhipSessionName<'_>,
@@ -72,7 +72,7 @@ pub(in crate::embedded) async fn patch(
     }
 }
 
-/// Ends the session of an encoder. Returns whether there was one.
+/// Ends an encoder's session. Returns whether there was one.
 pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSessionName<'_>) -> bool {
     let Some(requests) = find_session(plane, session) else {
         return false;
@@ -81,7 +81,6 @@ pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSession
     requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
 }
 
-/// Returns whether there is such a session.
 pub(in crate::embedded) fn has_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> bool {
     find_session(plane, name).is_some()
 }
@@ -103,6 +102,7 @@ async fn admit(
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
+    // Rewritten before the tracks are read, which skips codecs with an unsupported profile.
     let (offer, profiles) = if transcodes(&inner, &key)? {
         OfferedProfiles::replace(&offer)
     } else {
@@ -110,11 +110,12 @@ async fn admit(
     };
     let tracks = announced_tracks(&offer)?;
     let (room, join) = admission::request_encoder(&inner, &key, InputType::Whip).await?;
-    // Before the encoder is admitted, so that its session misses no notice.
+    // Before the admission, so that the session misses no notice.
     let inputs = room.sessions.add(&join.sid);
     let (started, _) = inner.call_in(&room, |machine, now| {
         machine.admit_encoder(&join.sid, now)?;
         let started = WhipSession::start(machine, join.clone(), offer, &tracks);
+        // The endpoint then shows why the stream could not be published.
         if let Err(EncoderRefusal::BadStream(reason)) = started {
             machine.fail_encoder(&join.sid, reason, now);
         }
@@ -130,7 +131,7 @@ fn transcodes(plane: &Arc<Inner>, key: &StreamKeyHash) -> Result<bool, MachineEr
     Ok(plane.call(&room, |machine, _| machine.transcodes(key)).0)
 }
 
-/// Runs a session, and returns its answer.
+/// Runs a session, and returns the response to its encoder.
 async fn open(
     inner: Arc<Inner>,
     room: Arc<Room>,
@@ -161,6 +162,7 @@ async fn open(
         was_connected: false,
     };
     tokio::spawn(task.run(inputs, requests));
+    // After a timeout, the deadline for the join's media ends the session.
     let answer = timeout(ANSWER_TIMEOUT, answered)
         .await
         .map_err(|_| EncoderRefusal::Unavailable)?;
@@ -176,15 +178,15 @@ async fn open(
     })
 }
 
-/// Who waits for the media worker's answer to an offer.
+/// Request that waits for the media worker's answer.
 enum Waiting {
-    /// The request that opens the session. It gets the whole answer.
+    /// The request that opens the session. The response has the whole answer.
     Offer(oneshot::Sender<Result<WhipRestart, EncoderRefusal>>),
     /// A request that restarts ICE.
     Patch(oneshot::Sender<Result<Option<WhipRestart>, WhipPatchError>>),
 }
 
-/// A session, its room, and the plane.
+/// A session with its room and the plane.
 struct SessionTask {
     inner: Arc<Inner>,
     room: Arc<Room>,
@@ -197,7 +199,7 @@ struct SessionTask {
     was_connected: bool,
 }
 
-/// What woke a session.
+/// Reason for a session's wake-up.
 enum Wake {
     Input(Option<Input>),
     Request(Request),
@@ -206,7 +208,7 @@ enum Wake {
 }
 
 impl SessionTask {
-    /// Runs the session until its participant is gone.
+    /// Runs the session until its participant has left.
     async fn run(
         mut self,
         mut inputs: mpsc::Receiver<Input>,
@@ -237,6 +239,7 @@ impl SessionTask {
         }
         self.inner.whip.remove(&self.sid);
         self.room.sessions.remove(&self.sid);
+        // The encoder still waits for its response if the session ended before an answer.
         if let Some(Waiting::Offer(reply)) = self.reply.take() {
             let _ = reply.send(Err(self.session.refusal()));
         }
@@ -251,17 +254,17 @@ impl SessionTask {
             Input::Notice(notice) => self.session.handle_notice(&notice),
             Input::Media(event) => self.handle_media(event),
             Input::PublishRate(kbps) => {
-                // A rate that comes before the join is accepted, or after its end, is dropped.
+                // A rate before the join is accepted, or after the leave, is dropped.
                 let _ = self.inner.call_in(&self.room, |machine, now| {
                     machine.set_bitrate(&self.sid, kbps, now)
                 });
             }
-            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
+            // An encoder receives no media and has no WebSocket. WHIP has no message that requests a new connection.
             Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
         }
     }
 
-    /// Handles an event of the participant at its media worker.
+    /// Handles a media worker's event about the visible participant.
     fn handle_media(&mut self, event: PeerEvent) {
         let (inner, session) = (&self.inner, &mut self.session);
         let transcoded = &self.transcoded;
@@ -308,7 +311,7 @@ impl SessionTask {
             self.inner.call_in(&self.room, |machine, now| {
                 machine.fail_encoder(&self.sid, reason, now);
             });
-            // Ignore further packets until the disconnection notice arrives.
+            // Further packets are ignored until the disconnection notice arrives.
             self.transcoded = None;
         }
     }
@@ -329,7 +332,7 @@ impl SessionTask {
                 let patched = self.call(|session, machine, _| session.patch(machine, &patch));
                 match patched {
                     Ok(Patched::Restarting) => self.reply = Some(Waiting::Patch(reply)),
-                    // The encoder may have hung up.
+                    // Fails if the encoder has hung up.
                     Ok(Patched::Accepted) => drop(reply.send(Ok(None))),
                     Err(error) => drop(reply.send(Err(error))),
                 }
@@ -339,8 +342,9 @@ impl SessionTask {
                 let ((), answers) = inner.call_in(&self.room, |machine, now| {
                     session.end(machine, Departure::Left, now);
                 });
+                // The response waits until the leave is recorded. Meanwhile, the session must handle the notice of its end.
                 tokio::spawn(async move {
-                    // What is not written now is written by reconciliation.
+                    // Ignored: a leave that is not recorded now is recorded by reconciliation.
                     let _ = await_answers(answers).await;
                     let _ = reply.send(());
                 });
@@ -348,7 +352,7 @@ impl SessionTask {
         }
     }
 
-    /// Replies with the media worker's answer, once it is there.
+    /// Replies with the media worker's answer, if there is one.
     fn reply_with_answer(&mut self) {
         let Some(sdp) = self.session.take_answer() else {
             return;
@@ -358,7 +362,7 @@ impl SessionTask {
             None => sdp,
         };
         let etag = self.session.etag().to_owned();
-        // The encoder may have hung up.
+        // Fails if the encoder has hung up.
         match self.reply.take() {
             Some(Waiting::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
                 etag,
@@ -382,7 +386,7 @@ impl SessionTask {
     }
 }
 
-/// Returns the next event of a transcoded session; never if there is none.
+/// Waits for a transcoded session's next event; pending forever without one.
 async fn next_transcoded(transcoded: &mut Option<TranscodedSession>) -> TranscodedWake {
     match transcoded {
         Some(transcoded) => transcoded.next().await,

@@ -1,4 +1,4 @@
-//! Media of an encoder whose video is transcoded: audio is forwarded as it is, and video frames go through ffmpeg.
+//! Media of an encoder whose video is transcoded: audio is forwarded unchanged, and video frames go through ffmpeg.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::embedded::ingress::transcoding::{
 };
 use crate::embedded::plane::core::Inner;
 
-/// The least time between two requests for a key frame.
+/// Minimum time between two key frame requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
-/// The least time between two changes of the output size, each of which restarts ffmpeg. Browsers change the size as their bandwidth
-/// estimate grows.
+/// Minimum time between two changes of the output size, which restart ffmpeg. Browsers change the size as
+/// their bandwidth estimate grows.
 const RESIZE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Media of one encoder.
@@ -34,7 +34,7 @@ pub(super) struct TranscodedMedia {
     made: VideoPackets,
 }
 
-/// Video of an encoder, before it is transcoded.
+/// An encoder's video before transcoding.
 struct Pictures {
     track: TrackSid,
     codec: Codec,
@@ -56,7 +56,7 @@ struct FrameMessage {
 }
 
 impl TranscodedMedia {
-    /// Creates the state for an encoder that has sent nothing yet.
+    /// Creates the state for an encoder without packets.
     pub fn new(now: Instant) -> Self {
         Self {
             start: now,
@@ -71,7 +71,7 @@ impl TranscodedMedia {
     /// Handles a packet. Returns the audio packets to forward.
     ///
     /// # Errors
-    /// The video cannot be transcoded.
+    /// If the video cannot be transcoded.
     pub async fn push(
         &mut self,
         inner: &Arc<Inner>,
@@ -89,6 +89,7 @@ impl TranscodedMedia {
         let pictures = self
             .pictures
             .get_or_insert_with(|| Pictures::new(&packet, start));
+        // A process decodes one codec. Packets of another codec in the track are ignored.
         if packet.codec != pictures.codec {
             return Ok(Vec::new());
         }
@@ -97,6 +98,7 @@ impl TranscodedMedia {
             return Err(TranscodeError::too_large());
         }
         for frame in frames {
+            // Before the frame is pushed, so that the new process starts with it.
             if pictures.is_resized(&frame) {
                 self.transcoding.restart().await;
             }
@@ -111,15 +113,15 @@ impl TranscodedMedia {
         Ok(Vec::new())
     }
 
-    /// Returns the next output of ffmpeg; never while nothing is transcoded.
+    /// Waits for the next output of ffmpeg; pending forever without a process.
     ///
     /// # Errors
-    /// ffmpeg has failed too often.
+    /// If ffmpeg has failed too often.
     pub async fn next(&mut self) -> Result<Transcoded, TranscodeError> {
         self.transcoding.next().await
     }
 
-    /// Returns the packets of an output.
+    /// Returns an output's packets.
     pub fn packets(&mut self, made: &Transcoded) -> Vec<SourcePacket> {
         let (Transcoded::Video(time, body), Some(pictures)) = (made, &self.pictures) else {
             return Vec::new();
@@ -136,6 +138,7 @@ impl TranscodedMedia {
             .is_some_and(|at| now < at + REQUEST_INTERVAL);
         let is_needed =
             lacks_entry || pictures.reader.needs_key_frame() || pictures.may_resize(now);
+        // Without the interval, each packet until the key frame arrives would cause a request.
         if is_early || !is_needed {
             return None;
         }
@@ -157,8 +160,10 @@ impl Pictures {
         }
     }
 
-    /// Returns whether ffmpeg has to restart with this frame because the size has changed: its output keeps the size of the first frame.
+    /// Returns whether ffmpeg must restart with this frame because the size has changed: its output keeps the size of
+    /// the first frame.
     fn is_resized(&mut self, frame: &EncodedFrame) -> bool {
+        // Sizes are known at key frames only, at which the new process can start.
         let Some(size) = frame.dimensions.filter(|_| frame.is_key) else {
             return false;
         };
@@ -210,7 +215,7 @@ impl Message for FrameMessage {
     }
 }
 
-/// Returns the packet of an audio frame.
+/// Returns an audio frame's packet.
 fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
     SourcePacket {
         timestamp: frame.timestamp,

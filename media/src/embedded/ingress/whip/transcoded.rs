@@ -1,5 +1,5 @@
-//! Media path of a transcoded session: from the intake through ffmpeg to the visible participant. The intake is a private room of a
-//! media worker, so that no subscriber receives the encoder's original media.
+//! Media path of a transcoded session: from the intake through ffmpeg to the visible participant. The intake is a
+//! private room of a media worker, so that no subscriber receives the encoder's original media.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(super) struct TranscodedSession {
     project: ProjectId,
     /// The visible participant.
     pub publisher: EncoderPublisher,
-    /// Codec profiles of the encoder's offer.
+    /// Codec profiles in the encoder's offer.
     pub profiles: OfferedProfiles,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct TranscodedSession {
 pub(super) enum TranscodedWake {
     /// An event of the connection; `None` if its queue overflowed.
     Event(Option<PeerEvent>),
-    /// A packet of the encoder.
+    /// A packet from the encoder.
     Packet(RecordedPacket),
     /// Output of ffmpeg, or its final failure.
     Made(Result<Transcoded, TranscodeError>),
@@ -60,7 +60,7 @@ impl TranscodedSession {
         }
     }
 
-    /// Returns the next event.
+    /// Waits for the next event.
     pub async fn next(&mut self) -> TranscodedWake {
         tokio::select! {
             event = self.queues.events.recv() => TranscodedWake::Event(event),
@@ -85,10 +85,10 @@ impl TranscodedSession {
         }
     }
 
-    /// Handles a packet of the encoder.
+    /// Handles a packet from the encoder.
     ///
     /// # Errors
-    /// The video cannot be transcoded.
+    /// If the video cannot be transcoded.
     pub async fn push(
         &mut self,
         inner: &Arc<Inner>,
@@ -98,6 +98,7 @@ impl TranscodedSession {
         self.publisher.note_heard();
         let sound = self.media.push(inner, &self.project, packet).await?;
         self.forward(inner, room, Codec::Opus, sound);
+        // After each packet: a gap, a dropped frame or a new size may need a key frame.
         if let Some(track) = self.media.awaited_key_frame(Instant::now()) {
             self.intake.request_key_frame(track);
         }
@@ -138,9 +139,9 @@ pub(super) struct Intake {
 
 /// Queues that an intake fills.
 pub(super) struct IntakeQueues {
-    /// The events of the connection.
+    /// Events of the connection.
     pub events: mpsc::Receiver<PeerEvent>,
-    /// The packets of the tracks.
+    /// Packets of the tracks.
     pub packets: mpsc::Receiver<RecordedPacket>,
 }
 
@@ -148,12 +149,13 @@ struct Packets(mpsc::Sender<RecordedPacket>);
 
 impl PacketSink for Packets {
     fn try_send(&self, packet: RecordedPacket) -> bool {
+        // Never waits: the caller is the media worker's thread. After a lost packet, the worker requests a key frame.
         self.0.try_send(packet).is_ok()
     }
 }
 
 impl Intake {
-    /// Opens a private room for a peer, in the same project as the room that its encoder publishes to.
+    /// Opens a private room for a peer, in the same project as the encoder's own room.
     pub fn open(
         inner: &Inner,
         beside: &NamespacedRoom,

@@ -1,4 +1,4 @@
-//! Sessions with the machine, as the driver runs them.
+//! WHIP sessions with the room state, called as by the driver.
 
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_sfu::{Codec, Command, Quality};
@@ -25,7 +25,7 @@ fn both() -> String {
     )
 }
 
-/// A machine with a session that was just started.
+/// A room state with a session that has just started.
 struct World {
     machine: Machine,
     key: StreamKeyHash,
@@ -206,7 +206,7 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
         panic!("{:?}", world.commands)
     };
     assert!(sdp.contains("a=ice-ufrag:Other"));
-    // The answer to the first offer comes too late.
+    // The answer to the first offer is too late.
     for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {
         world.media(PeerEvent::Answered {
             offer_id,
@@ -262,7 +262,7 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
         (Some(Codec::Opus), Some(Codec::H264))
     );
     assert_eq!(offered, &peer);
-    // Its events are not those of the participant.
+    // Events of the private peer do not concern the participant.
     let published = PeerEvent::TrackPublished {
         track: pictures.sid.clone(),
         mid: "1".into(),
