@@ -86,6 +86,7 @@ impl IngressEndpoint {
             attributes: BTreeMap::new(),
             kind: ParticipantKind::Ingress,
             grants: Grants {
+                // An encoder receives no media.
                 can_subscribe: false,
                 ..Grants::default()
             },
@@ -128,6 +129,7 @@ impl IngressEndpoints {
             identity: request.identity,
             name: request.name,
             input_type: request.input_type,
+            // The key itself is in the response and nowhere else.
             key_hash: StreamKeyHash::from_key(key.reveal()),
         });
         (ingress_id, key)
@@ -154,6 +156,7 @@ impl IngressEndpoints {
     }
 
     pub fn remove(&mut self, id: &IngressId) {
+        // The caller has disconnected the encoder.
         if let Some(removed) = self.endpoints.remove(id) {
             self.common.remove(&Owned::Endpoint(id.clone()));
             self.common
@@ -212,6 +215,7 @@ impl IngressEndpoints {
         activity: Option<EncoderActivity>,
     ) {
         if let Some(endpoint) = self.endpoints.get_mut(id) {
+            // The status changes later, with the admission: until then, the control plane may refuse the join.
             (endpoint.encoder, endpoint.activity) = (Some(sid), activity);
         }
     }
@@ -246,6 +250,7 @@ impl IngressEndpoints {
     ) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.status = status;
+        // A new stream starts without the error of the last one.
         endpoint.error = None;
         Some(endpoint.state())
     }
@@ -262,6 +267,7 @@ impl IngressEndpoints {
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.encoder = None;
+        // A join that was refused before it was reported must not cause an event.
         let was_reported = matches!(
             endpoint.status,
             IngressStatus::Buffering | IngressStatus::Publishing
@@ -315,6 +321,7 @@ impl PublishUrls {
     /// Derives the URLs from the clients' WebSocket URL: RTMP on the same host, WHIP on the same host and port.
     pub fn new(public_url: &str, address: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
+        // TLS for WHIP follows the public URL, since both use the API's listener. RTMPS has a setting of its own.
         let (host, authority, is_secure) =
             public
                 .as_ref()
@@ -329,6 +336,7 @@ impl PublishUrls {
                 });
         let scheme = if is_secure { "https" } else { "http" };
         let rtmp_scheme = if address.is_secure { "rtmps" } else { "rtmp" };
+        // `live` is the application that the RTMP session requires.
         let rtmp = format!("{rtmp_scheme}://{host}:{}/live", address.port);
         Self {
             rtmp,

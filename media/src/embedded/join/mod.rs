@@ -169,6 +169,7 @@ impl<'a> Joins<'a> {
         }
         let members = self.roster.members_mut();
         members.end_request(sid);
+        // The replaced member keeps its seat until here, so a rejected join leaves it connected.
         let replaced = members.get(&identity).cloned();
         members.insert(identity, sid.clone(), now);
         Ok(replaced)
@@ -176,6 +177,7 @@ impl<'a> Joins<'a> {
 
     /// Sets the deadline for an admitted client's media.
     pub fn await_media(&mut self, sid: &ParticipantSid) {
+        // On the monotonic clock: a changed system time must not end joins.
         let until = self.deadlines.reading() + CONNECT_TIMEOUT;
         self.deadlines.set(Deadline::Join(sid.clone()), Some(until));
     }
@@ -199,6 +201,7 @@ impl<'a> Joins<'a> {
         if joined.is_reported() {
             return false;
         }
+        // Marked as reported before the control plane decides: from now on, the end is a leave instead of an abort.
         let participant = Box::new(joined.report());
         self.deadlines.remove(&Deadline::Join(sid.clone()));
         self.outbox

@@ -147,10 +147,12 @@ impl ConnectRequest {
         query: &str,
         authorization: Option<&str>,
     ) -> Result<Self, JoinError> {
+        // Only split here: a client without a valid token must not cause the work of decoding.
         let query = Query::parse(query);
         let bearer = authorization
             .and_then(|value| value.strip_prefix("Bearer "))
             .map(str::to_owned);
+        // A browser cannot set headers for a WebSocket, so its token is in the query.
         let token = bearer
             .or_else(|| query.text("access_token"))
             .filter(|token| !token.is_empty());
@@ -194,11 +196,13 @@ impl ConnectRequest {
             .query
             .text("join_request")
             .is_some_and(|text| !text.is_empty());
+        // An empty parameter counts as absent: it is no join request.
         let parameters = if self.mode == ConnectionMode::Single || has_join_request {
             from_join_request(self.query.join_request()?)?
         } else {
             from_query(&self.query)?
         };
+        // The client's own information has priority.
         let device = parameters.device.clone().or_user_agent(&self.user_agent);
         let parameters = JoinParameters {
             address: self.address,
@@ -235,9 +239,11 @@ impl Query {
 
     fn is_set(&self, name: &str) -> Option<bool> {
         self.text(name)
+            // SDKs write booleans in either way.
             .map(|value| matches!(value.as_str(), "1" | "true"))
     }
 
+    // Malformed numbers are 0. For the protocol version, that is too old.
     fn number(&self, name: &str) -> i32 {
         self.text(name)
             .and_then(|value| value.parse().ok())
@@ -293,6 +299,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
     let device = Device::new(&client);
     Ok(JoinParameters {
         address: None,
+        // On either path: only clients with one peer connection send a join request.
         mode: ConnectionMode::Single,
         protocol: if client.protocol == 0 {
             OLDEST_WITH_JOIN_REQUEST
@@ -319,6 +326,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         insists_on_codec: RUST_CORE
             .iter()
             .any(|(sdk, _)| client.sdk == i32::from(*sdk)),
+        // By the SDK alone: no field of the request reveals it.
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
     })
@@ -373,6 +381,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         insists_on_codec: query
             .text("sdk")
             .is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
+        // This query cannot contain an offer.
         sets_offer_late: false,
         device: Device::new(&client),
     })
@@ -499,6 +508,7 @@ mod tests {
 
     #[test]
     fn a_join_request_that_inflates_to_more_than_it_may_or_has_too_many_entries_is_refused() {
+        // Compresses to far less than the limit.
         let large = JoinRequest {
             participant_sid: "s".repeat(300 * 1024),
             ..request()
@@ -508,6 +518,7 @@ mod tests {
             parse_v1(&query(Compression::Gzip, gzip(&large))).unwrap_err(),
             JoinError::JoinRequest
         );
+        // Empty entries: few bytes, but many structures once decoded.
         let tracks = JoinRequest {
             add_track_requests: vec![AddTrackRequest::default(); 1_000],
             ..request()

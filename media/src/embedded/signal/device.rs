@@ -19,6 +19,7 @@ pub struct Device {
 impl Device {
     /// Reads a client's information about itself.
     pub fn new(client: &ClientInfo) -> Self {
+        // The SDK's name is not among them: these faults belong to devices and browsers.
         let texts = [
             &client.os,
             &client.device_model,
@@ -119,10 +120,12 @@ impl Device {
         let is_firefox = matches!(&*self.browser, "firefox" | "firefox mobile");
         match codec {
             Codec::H264 => {
+                // A phone model whose hardware encoder is on LiveKit's list.
                 let has_faulty_encoder = self.model == "xiaomi 2201117ti" && is_on(&["android"]);
                 let is_faulty_firefox = is_firefox && is_on(&["linux", "android"]);
                 !has_faulty_encoder && !is_faulty_firefox
             }
+            // By major, then minor version. An unknown version counts as old.
             Codec::Vp9 => self.browser != "safari" || self.version() <= LAST_SAFARI_WITH_VP9,
             Codec::Av1 => self.browser != "safari",
             _ => true,

@@ -103,6 +103,7 @@ fn change_of(request: &proto::SignalRequest) -> Option<Change<'_>> {
         Request::AddTrack(_)
         | Request::Mute(_)
         | Request::SubscriptionPermission(_)
+        // A resuming client's state makes media workers search for messages that it missed.
         | Request::SyncState(_)
         | Request::Simulate(_)
         | Request::UpdateMetadata(_)
@@ -110,6 +111,7 @@ fn change_of(request: &proto::SignalRequest) -> Option<Change<'_>> {
         | Request::UnpublishDataTrackRequest(_)
         | Request::StoreDataBlobRequest(_)
         | Request::GetDataBlobRequest(_) => Some(Change::Other),
+        // Answers, subscriptions, settings and pings only concern the client itself.
         _ => None,
     }
 }

@@ -39,6 +39,7 @@ pub fn server_info() -> proto::ServerInfo {
 /// Returns the room's description for clients.
 pub fn room_info(machine: &Machine) -> proto::Room {
     let members = machine.members();
+    // 0 before the first participant has joined.
     let opened_at = members
         .opened_at()
         .map_or(0, conclave_model::Timestamp::millis);
@@ -46,6 +47,7 @@ pub fn room_info(machine: &Machine) -> proto::Room {
         sid: members.sid().to_owned(),
         // Without the project: the room's name in the API and in links.
         name: machine.name().split().1.to_string(),
+        // Seconds, for clients from before the field in milliseconds.
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
         num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
@@ -112,8 +114,10 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
         DisconnectCause::ServerStopped => {
             return Some(leave(DisconnectReason::ServerShutdown, Action::Reconnect));
         }
+        // The client knows, and may have closed its WebSocket.
         DisconnectCause::Left => return None,
     };
+    // No reconnection: two clients with one identity would replace each other endlessly.
     Some(leave(reason, Action::Disconnect))
 }
 
@@ -165,6 +169,7 @@ pub fn data_track_reason(error: DataTrackError) -> Reason {
 pub fn announce_reason(error: AnnounceError) -> Reason {
     match error {
         AnnounceError::NotAllowed => Reason::NotAllowed,
+        // For an announced backup codec whose track does not exist.
         AnnounceError::UnknownTrack => Reason::NotFound,
         AnnounceError::Queued => Reason::Queued,
         AnnounceError::LimitExceeded => Reason::LimitExceeded,

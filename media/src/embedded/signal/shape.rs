@@ -54,6 +54,7 @@ static SMALL: Shape = flat(4 * KIB);
 static DESCRIPTION: Shape = Shape {
     bytes: 2 * KIB * KIB,
     fields: 2 * MANY + 8,
+    // A map's entries are nested messages in the wire format, so field 4, `mid_to_track_id`, is a list.
     parts: &[part(4, 2 * MANY, &SMALL)],
 };
 /// `SimulcastCodec`, with its layers.
@@ -131,6 +132,7 @@ static METADATA: Shape = Shape {
     fields: MANY + 8,
     parts: &[part(3, MANY, &ATTRIBUTE)],
 };
+// As large as the whole: a single attribute may have all the text.
 static ATTRIBUTE: Shape = flat(KIB * KIB);
 /// `UpdateDataSubscription`, with an entry per track.
 static DATA_SUBSCRIPTION: Shape = Shape {
@@ -148,6 +150,7 @@ static UNUSED: Shape = Shape {
 /// `SignalRequest`: one message from a client, of any kind.
 pub static REQUEST: Shape = Shape {
     bytes: 2 * KIB * KIB,
+    // A request is a `oneof`, so a client encodes one field. Field 14, `ping`, is a number and needs no limit.
     fields: 1,
     parts: &[
         part(1, 1, &DESCRIPTION),
@@ -199,10 +202,12 @@ impl Shape {
     /// # Errors
     /// See [`ShapeError`].
     pub fn check(&self, message: &[u8]) -> Result<usize, ShapeError> {
+        // The cheapest check first.
         if message.len() > self.bytes {
             return Err(ShapeError::TooLarge);
         }
         let (mut rest, mut fields, mut in_parts) = (message, 0, 0);
+        // On the stack: the check itself allocates nothing.
         let mut seen = [0; MAX_PARTS];
         while !rest.is_empty() {
             let (number, content) = next_field(&mut rest)?;
@@ -216,6 +221,7 @@ impl Shape {
                 .zip(&mut seen)
                 .find(|(part, _)| part.field == number);
             // Fields without a limit of their own are bounded by the size and the number of fields of their message.
+            // A field of the wrong type has no content. The decoder rejects it.
             if let (Some((part, seen)), Some(content)) = (limited, content) {
                 *seen += 1;
                 if *seen > part.max {
@@ -241,8 +247,10 @@ const FIXED_32: u8 = 5;
 /// Reads the next field: its number, and its content if it is delimited by its length.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), ShapeError> {
     let key = varint(rest)?;
+    // Field numbers have 29 bits.
     let number = u32::try_from(key >> 3).map_err(|_| ShapeError::Malformed)?;
     // The low three bits of a key are the type, the others the number.
+    // The conversion cannot fail for three bits.
     let content = match u8::try_from(key & 7).unwrap_or_default() {
         VARINT => varint(rest).map(|_| None)?,
         FIXED_64 => take(rest, 8).map(|_| None)?,
@@ -382,6 +390,7 @@ mod tests {
 
     #[test]
     fn lists_that_are_longer_and_messages_that_are_larger_are_refused() {
+        // One more than the limit of each kind.
         let entries = |count: usize| proto::SubscriptionPermission {
             track_permissions: vec![proto::TrackPermission::default(); count],
             ..Default::default()

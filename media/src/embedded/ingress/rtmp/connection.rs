@@ -182,6 +182,7 @@ impl Connection {
             match wake {
                 Wake::Read(read) => {
                     let bytes = read?;
+                    // The end of the connection without the end of the stream.
                     if bytes == 0 {
                         return Err(End::Lost);
                     }
@@ -194,6 +195,7 @@ impl Connection {
                     self.receive(buffer.get(..bytes).unwrap_or_default())
                         .await?;
                 }
+                // The channel is closed if this connection did not keep up with its inputs.
                 Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
                 Wake::Sound(Ok(made)) | Wake::Pictures(Ok(made)) => self.forward_made(made),
                 // The video continues: losing the audio is better than losing the stream.
@@ -268,6 +270,7 @@ impl Connection {
         for action in actions {
             match action {
                 Action::Send(packets) => self.forward(Codec::H264, packets),
+                // Not retried: ffmpeg is missing, or has failed too often.
                 Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => {
                     self.require_pictures()?;
                 }
@@ -315,6 +318,7 @@ impl Connection {
 
     /// Ends a stream that has only audio, if that cannot be transcoded.
     fn require_pictures(&mut self) -> Result<(), End> {
+        // Video may start later than audio.
         self.lost_sound += 1;
         match &self.sound_error {
             Some(error) if self.lost_sound >= SOUND_WITHOUT_PICTURES && !self.media.has_video() => {
@@ -328,6 +332,7 @@ impl Connection {
 
     fn unplayable(&self, error: &TranscodeError) -> End {
         let reason = match self.media.unplayable() {
+            // The operator can change the encoder's settings, so the reason names the cure.
             Some(Unplayable::BPictures) => {
                 "the video has B pictures, which have to be transcoded or turned off"
             }
@@ -346,6 +351,8 @@ impl Connection {
                 self.forward(Codec::Opus, vec![packets::sound_packet(time, packet)]);
             }
             Transcoded::Video(time, body) => {
+                // Both media are on the stream's own time line, so they stay in sync although ffmpeg delays them
+                // differently.
                 let time = self.media.timeline().at(time, now);
                 let packets = self.made_pictures.read(time, &body);
                 self.forward(Codec::H264, packets);
@@ -405,6 +412,7 @@ impl Connection {
         });
         if is_joining {
             self.was_connected = true;
+            // Not awaited: the encoder's data must be read meanwhile, or its output backs up.
             tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(room),
@@ -430,6 +438,7 @@ async fn admit(
     address: ClientAddress,
 ) -> Result<Admitted, EncoderRefusal> {
     inner
+        // Before any other work, since guessing must be slow.
         .stream_key_rates
         .check(address, key)
         .map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;

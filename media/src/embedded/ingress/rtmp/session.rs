@@ -183,6 +183,7 @@ impl RtmpSession {
 
     fn open(&mut self, remaining: &[u8]) -> Result<(), RtmpError> {
         let config = ServerSessionConfig {
+            // The default of 128 bytes would cost a header for each of them.
             chunk_size: CHUNK_SIZE,
             ..ServerSessionConfig::new()
         };
@@ -218,6 +219,7 @@ impl RtmpSession {
                 app_name,
             } => {
                 // Some encoders append a slash to the application.
+                // Accepted for every encoder: its stream key is part of the later request to publish.
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
@@ -254,6 +256,7 @@ impl RtmpSession {
                     .push_back(RtmpEvent::Audio(timestamp.value, data.into()));
                 Ok(())
             }
+            // Playback is by WebRTC only.
             ServerSessionEvent::PlayStreamRequested { .. } => Err(RtmpError::Unsupported),
             // Metadata is in the media as well. Commands for particular servers, such as `FCPublish` and
             // `releaseStream`, need no reply.
@@ -267,6 +270,7 @@ impl RtmpSession {
         let State::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
         };
+        // One stream per connection.
         if open.is_publishing || open.request.replace(request).is_some() {
             return Err(RtmpError::Unsupported);
         }
@@ -300,6 +304,7 @@ impl Guard {
     }
 
     fn check(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
+        // Limits a message that never completes.
         self.pending += bytes.len();
         let mut input = bytes;
         while let Some(message) = self
@@ -320,10 +325,12 @@ impl Guard {
     }
 
     fn check_message(&mut self, message: &MessagePayload) -> Result<(), RtmpError> {
+        // `pending` is reset by a message that arrives in one piece, so it does not cover these.
         if message.data.len() > MAX_MESSAGE {
             return Err(RtmpError::TooLarge);
         }
         match message.type_id {
+            // Followed here as well, or this parser would lose the message boundaries.
             SET_CHUNK_SIZE => self.set_chunk_size(&message.data),
             AMF0_COMMAND | AMF0_DATA | AMF3_COMMAND | AMF3_DATA => check_values(&message.data),
             _ => Ok(()),

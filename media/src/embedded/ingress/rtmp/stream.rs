@@ -132,6 +132,7 @@ impl MediaStream {
                 self.frame(kind, message)
             }
             Some(VideoTag::OtherCodec(_)) => {
+                // From the first message on: the transcoder itself waits for an entry point.
                 self.unplayable = Some(Unplayable::Codec);
                 self.video = Video::IsTranscoded;
                 vec![message.transcode()]
@@ -268,6 +269,7 @@ mod tests {
         [&[0x27, 1, 0, 0, 0][..], &length, unit].concat()
     }
 
+    // NAL units: an IDR slice, and slices of type P and B.
     const KEY: [u8; 3] = [0x65, 0x88, 1];
     const P: [u8; 2] = [0x41, 0b1110_0000];
     const B: [u8; 2] = [0x01, 0b1010_0000];

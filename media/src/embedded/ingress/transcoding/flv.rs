@@ -42,6 +42,7 @@ const KEY_FRAME: u8 = 1;
 pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     let (header, rest) = body.split_first()?;
     if header & EXTENDED != 0 {
+        // Always transcoded, whatever its codec, so its content need not be known here.
         return Some(VideoTag::OtherCodec(u8::MAX));
     }
     let (frame_type, codec) = (header >> 4, header & 0x0f);
@@ -95,6 +96,7 @@ fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
         return None;
     };
     let length_size = usize::from(length & 3) + 1;
+    // The upper bits of the first count are reserved.
     let (sequences, rest) = read_sets(rest, 0x1f)?;
     let (pictures, _) = read_sets(rest, 0xff)?;
     // A length of three bytes is not allowed.
@@ -240,6 +242,7 @@ pub fn file_tag(medium: Medium, milliseconds: u32, body: &[u8]) -> Option<Vec<u8
     let [extension, time @ ..] = milliseconds.to_be_bytes();
     let header = [&[medium as u8], &size[..], &time[..], &[extension, 0, 0, 0]].concat();
     let length = u32::try_from(header.len() + body.len()).ok()?.to_be_bytes();
+    // Each tag is followed by its own length.
     Some([&header, body, &length[..]].concat())
 }
 

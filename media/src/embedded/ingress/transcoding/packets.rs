@@ -67,6 +67,7 @@ pub fn video_packets(
         &[]
     };
     let payloads = packetize::h264(sets.iter().map(Vec::as_slice).chain(units));
+    // RTP marks the last packet of a frame, by which receivers recognize a complete one.
     let last = payloads.len().saturating_sub(1);
     let packet = |(index, payload): (usize, Arc<[u8]>)| SourcePacket {
         timestamp: time.rtp(VIDEO_TICKS),
@@ -124,6 +125,7 @@ impl OggPackets {
 
     /// Parses a page; `None` if it is incomplete or invalid.
     fn read_page(&mut self) -> Option<()> {
+        // A page that is incomplete stays in the buffer.
         let header = *self.buffer.first_chunk::<HEADER>()?;
         let Ok((mut page, segments)) = PageParser::new(header) else {
             // Not retried: the same bytes would fail again, and the buffer would grow.

@@ -56,6 +56,7 @@ impl Timeline {
     /// Returns the instant of a time that is known now. The message with the shortest delay sets the origin, so that no
     /// message is captured in the future.
     pub fn at(&mut self, time: Duration, now: Instant) -> MediaTime {
+        // An instant before the start of this machine may not exist.
         let latest = now.checked_sub(time).unwrap_or(now);
         let origin = self.origin.map_or(latest, |origin| origin.min(latest));
         self.origin = Some(origin);

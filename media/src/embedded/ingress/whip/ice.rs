@@ -100,6 +100,7 @@ impl IceSession {
     /// Returns the next offer for the media worker, with its id.
     pub fn next_offer(&mut self) -> (u32, String) {
         self.offer_id += 1;
+        // New for each offer: a PATCH request for the old credentials must fail.
         self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
         (self.offer_id, self.offer.clone())
     }
@@ -120,6 +121,7 @@ impl IceSession {
             .condition
             .as_deref()
             .ok_or(WhipPatchError::NoCondition)?;
+        // `If-Match` may contain a list.
         let mut tags = condition.split(',').map(str::trim);
         // `*` is the condition of an ICE restart (RFC 9725).
         if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
@@ -127,6 +129,7 @@ impl IceSession {
         }
         let credentials = read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
         // Trickled candidates repeat the credentials that they belong to.
+        // The same credentials: only candidates are new.
         if credentials == self.credentials {
             return Ok(Patched::Accepted);
         }

@@ -86,6 +86,7 @@ pub enum WhipSessionName<'a> {
 
 impl fmt::Debug for WhipSessionName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Neither an id nor a key's hash belongs in a log.
         f.write_str(match self {
             Self::Id(_) => "Id",
             Self::Key(_) => "Key",
@@ -115,6 +116,7 @@ impl WhipSessions {
     fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<Request> {
         let (channel, requests) = mpsc::channel(WAITING_REQUESTS);
         let mut channels = self.0.lock();
+        // Under one lock, so that no request finds half a session.
         channels.by_id.insert(hash(id), sid.clone());
         channels.requests.insert(sid.clone(), channel);
         requests

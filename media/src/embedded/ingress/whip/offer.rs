@@ -67,6 +67,7 @@ fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderR
         TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
     };
     Ok(AddTrackRequest {
+        // Without `a=msid`, the section's own id identifies the track.
         cid: section
             .track_id
             .clone()
@@ -98,6 +99,7 @@ impl OfferedProfiles {
             .iter()
             .filter(|section| section.medium == TrackMedium::Video && section.sends)
             .all(|section| !section.codecs.is_empty());
+        // The media worker chooses the supported profile, so only the others would be rewritten.
         if is_known {
             return (offer.to_owned(), Self::default());
         }
@@ -121,6 +123,7 @@ impl OfferedProfiles {
 /// Returns payload type and encoding name from an `rtpmap` line.
 fn encoding(line: &str) -> Option<(&str, &str)> {
     let (payload_type, encoding) = line.trim_end().strip_prefix("a=rtpmap:")?.split_once(' ')?;
+    // The clock rate follows the slash.
     Some((payload_type, encoding.split('/').next()?))
 }
 
@@ -131,6 +134,7 @@ fn known_parameters(encoding: &str, parameters: &str) -> Option<String> {
         codec
             .common_profile()
             .iter()
+            // Encoders differ in the case of parameter names.
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     };
@@ -149,6 +153,7 @@ fn known_parameters(encoding: &str, parameters: &str) -> Option<String> {
 /// Replaces format parameters for which `change` returns others, by payload type and parameters.
 fn map_formats(description: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> String {
     let mut changed = String::with_capacity(description.len());
+    // Unchanged lines keep their line ends.
     for line in description.split_inclusive('\n') {
         let format = line.trim_end().strip_prefix("a=fmtp:");
         let replaced = format.and_then(|format| format.split_once(' ')).and_then(

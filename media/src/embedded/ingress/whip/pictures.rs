@@ -80,6 +80,7 @@ impl TranscodedMedia {
     ) -> Result<Vec<SourcePacket>, TranscodeError> {
         let start = self.start;
         if packet.codec == Codec::Opus {
+            // Unchanged, but with capture times from the clock that audio and video share.
             let packets = self.sound.push(packet, &mut self.clock);
             return Ok(packets
                 .into_iter()
@@ -137,6 +138,7 @@ impl TranscodedMedia {
             .requested
             .is_some_and(|at| now < at + REQUEST_INTERVAL);
         let is_needed =
+            // A postponed size needs one as well, since it can only change at a key frame.
             lacks_entry || pictures.reader.needs_key_frame() || pictures.may_resize(now);
         // Without the interval, each packet until the key frame arrives would cause a request.
         if is_early || !is_needed {
@@ -168,10 +170,12 @@ impl Pictures {
             return false;
         };
         let now = Instant::now();
+        // The first size needs no restart: the process starts with this frame.
         let Some((before, since)) = self.size else {
             self.size = Some((size, now));
             return false;
         };
+        // A size that returns within the interval cancels the change.
         self.awaits_resize = size != before;
         if size == before || now < since + RESIZE_INTERVAL {
             return false;

@@ -64,6 +64,7 @@ impl TranscodedSession {
     pub async fn next(&mut self) -> TranscodedWake {
         tokio::select! {
             event = self.queues.events.recv() => TranscodedWake::Event(event),
+            // Never closed, since the intake itself has a sender.
             Some(packet) = self.queues.packets.recv() => TranscodedWake::Packet(packet),
             made = self.media.next() => TranscodedWake::Made(made),
         }
@@ -78,8 +79,10 @@ impl TranscodedSession {
     pub fn handle_event(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, event: &PeerEvent) {
         match event {
             PeerEvent::Connected => {
+                // Only now: an encoder that never connects must not be reported as joined.
                 inner.call_in(room, |machine, _| self.publisher.join(machine));
             }
+            // The visible track is published later, with ffmpeg's first output.
             PeerEvent::TrackPublished { track, .. } => self.intake.record(track.clone()),
             _ => {}
         }
@@ -95,6 +98,7 @@ impl TranscodedSession {
         room: &Arc<Room>,
         packet: RecordedPacket,
     ) -> Result<(), TranscodeError> {
+        // The visible participant has no transport from which a media worker could derive the encoder's silence.
         self.publisher.note_heard();
         let sound = self.media.push(inner, &self.project, packet).await?;
         self.forward(inner, room, Codec::Opus, sound);
@@ -192,6 +196,7 @@ impl Intake {
         let Some(egress) = recorder() else { return };
         let recorder = NewRecorder {
             egress,
+            // The best layer: the output has a single one.
             settings: TrackSettings::default(),
             sink: Arc::clone(&self.packets) as Arc<dyn PacketSink>,
         };

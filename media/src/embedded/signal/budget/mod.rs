@@ -103,6 +103,7 @@ impl Weight {
         Self {
             bytes,
             messages: 1 + fields / Self::FIELDS,
+            // Set by the decoder, which looks at the first byte.
             is_offer: false,
         }
     }
@@ -164,6 +165,7 @@ impl Budgets {
             MESSAGES.times(ADDRESS_SHARE),
             changes.times(ADDRESS_CHANGES),
         ];
+        // Only limits in use are stored, so idle addresses take no memory.
         let participants = Rates::new(of_participant, |rate| RateLimits::new(clock, rate));
         let addresses = Rates::new(of_address, |rate| RateLimits::new(clock, rate));
         Self {
@@ -209,6 +211,7 @@ pub(in crate::embedded) struct ClientBudget {
 impl ClientBudget {
     /// Records that the client continues from another address.
     pub fn move_to(&mut self, address: Option<ClientAddress>) {
+        // Its limits per join stay, so that a new connection does not refill them.
         self.address = address;
     }
 
@@ -268,6 +271,7 @@ impl ClientBudget {
     /// Records the server's request for an offer, which then does not count as a change: while a room fills, a client
     /// with one peer connection makes one for each newcomer.
     pub fn ask_for_offer(&mut self) {
+        // Capped, or a client that never replies could collect free offers.
         self.awaited_offers = (self.awaited_offers + 1).min(MOST_AWAITED_OFFERS);
     }
 
@@ -276,6 +280,7 @@ impl ClientBudget {
         if self.awaited_offers == 0 {
             return self.take_changes(budgets, weight_of_offer(sdp).max(self.change_weight));
         }
+        // One offer per request. Further ones count as changes.
         self.awaited_offers -= 1;
         Ok(())
     }
@@ -296,6 +301,7 @@ impl ClientBudget {
             return false;
         };
         // The narrowest first: what a client exceeds by itself must not reduce its address's share.
+        // Earlier deductions stay if a later limit fails: the client is disconnected anyway.
         own.take(number)
             && of_participant.take(&self.who, number)
             && self

@@ -62,6 +62,7 @@ impl Link {
     /// Creates the link of a client whose WebSocket is about to be opened.
     pub fn new(reading: Duration) -> Self {
         Self {
+            // Before the WebSocket is opened, so that the join response can be queued.
             state: State::Attached,
             heard_at: reading,
             outbox: Outbox::default(),
@@ -120,6 +121,7 @@ impl Link {
 
     /// Returns the monotonic reading for the next [`Link::tick`], if any.
     pub fn next_deadline(&self) -> Option<Duration> {
+        // Without a WebSocket, there is no silence to detect.
         let silence = (!self.is_lost()).then(|| self.heard_at + SILENCE);
         [silence, self.outbox.held_until()]
             .into_iter()
@@ -137,6 +139,7 @@ impl Link {
         {
             self.outbox.release();
         }
+        // A suspended device or a lost network closes no WebSocket.
         let is_silent = !self.is_lost() && self.heard_at + SILENCE <= reading;
         self.closes |= is_silent;
         is_silent
@@ -153,6 +156,7 @@ impl Link {
     pub fn attach(&mut self, reading: Duration) {
         self.heard_at = reading;
         self.state = State::Resuming;
+        // Clients send their state after each resume, and at no other time.
         self.awaits_sync = true;
         self.outbox.clear();
         // A pending close concerned the previous WebSocket.
@@ -180,6 +184,7 @@ impl Link {
 
     /// Records a leave for an unreachable client.
     pub fn miss_leave(&mut self, info: ParticipantInfo) {
+        // A large room may change a lot before the client returns.
         if self.missed_leaves.len() < MAX_MISSED {
             self.missed_leaves.insert(info.sid.clone(), info);
         }
@@ -197,6 +202,7 @@ impl Link {
 
     /// Closes a resume's WebSocket if its simulated end is this point. Returns whether it did.
     pub fn closes_resume(&mut self, at: ClosedResume) -> bool {
+        // Once: the resume after the simulated one must succeed.
         let closes = self.closed_resume.take_if(|closed| *closed == at).is_some();
         self.closes |= closes;
         closes
@@ -241,6 +247,7 @@ impl Outbox {
 
     /// Ends the delay.
     fn release(&mut self) {
+        // Appended, so that the order stays.
         self.messages
             .extend(self.held.take().into_iter().flat_map(|held| held.messages));
     }

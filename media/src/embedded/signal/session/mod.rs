@@ -234,6 +234,7 @@ impl Session {
             Action::Disconnect,
         ));
         self.link.close();
+        // After the message: the notice of the end sends none, as if the client had left by itself.
         self.end(context, Departure::Lost);
     }
 
@@ -285,6 +286,7 @@ impl Session {
     /// Returns whether the client waits for its subscriber connection, rather than its publisher connection, before it
     /// counts as connected.
     fn is_subscriber_primary(&self, machine: &Machine) -> bool {
+        // With two connections, a client without the right to subscribe has nothing to wait for on the second.
         let can_subscribe = machine
             .present(&self.sid)
             .is_ok_and(|local| local.grants.can_subscribe);

@@ -59,6 +59,7 @@ impl Session {
             }
             signal_request::Message::Leave(_) => self.end(context, Departure::Left),
             signal_request::Message::SyncState(state) => self.sync(context, state),
+            // Superseded by `PingReq`. SDKs send both.
             signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),
             signal_request::Message::Simulate(request) => self.simulate(context, request),
@@ -144,6 +145,7 @@ impl Session {
             };
         let message = match admitted {
             Ok(track) => {
+                // The client matches response and request by this id of its own.
                 let cid = request.cid.clone();
                 Message::TrackPublished(proto::TrackPublishedResponse {
                     cid,
@@ -269,6 +271,7 @@ impl Session {
     }
 
     fn permit(&self, context: &mut Context<'_>, permission: proto::SubscriptionPermission) {
+        // Entries may outlive their participants, so sids are resolved to identities now.
         let machine = &*context.machine;
         let entry = |entry: proto::TrackPermission| {
             // An entry with a sid alone still applies after that participant has joined again, as in LiveKit.
