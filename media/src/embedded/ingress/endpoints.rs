@@ -17,12 +17,12 @@ use crate::embedded::ids::unused_id;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
 
-/// Length of a stream key: 32 characters of Base62 have 190 bits.
+/// Stream key length: 32 Base62 characters have 190 bits.
 const KEY_LENGTH: usize = 32;
 
-/// Prefix of endpoint ids.
+/// Prefix for endpoint ids.
 const PREFIX: &str = "IN_";
-/// Prefix of endpoints whose video is always transcoded. The setting is part of the id, since the control plane records
+/// Prefix for endpoints whose video is always transcoded. The setting is part of the id, since the control plane records
 /// nothing else about an endpoint. No other id has a second underscore.
 const TRANSCODED_PREFIX: &str = "IN_T_";
 
@@ -39,11 +39,11 @@ fn id_prefix(request: &IngressRequest) -> &'static str {
 pub(in crate::embedded) struct IngressEndpoint {
     known: KnownIngress,
     status: IngressStatus,
-    /// Why the stream of the current or last encoder cannot be published.
+    /// Why the current or last encoder's stream cannot be published.
     error: Option<String>,
-    /// Participant of the connected or joining encoder.
+    /// The connected or joining encoder's participant.
     encoder: Option<ParticipantSid>,
-    /// Time of that encoder's last data; `None` for an encoder of the sandbox.
+    /// Time of that encoder's last data; `None` for a sandbox encoder.
     activity: Option<EncoderActivity>,
 }
 
@@ -57,7 +57,7 @@ impl IngressEndpoint {
         self.id().as_str().starts_with(TRANSCODED_PREFIX)
     }
 
-    /// Returns the participant of the connected or joining encoder.
+    /// Returns the connected or joining encoder's participant.
     pub const fn encoder(&self) -> Option<&ParticipantSid> {
         self.encoder.as_ref()
     }
@@ -105,7 +105,7 @@ pub(in crate::embedded) struct IngressEndpoints {
 }
 
 impl IngressEndpoints {
-    /// Creates an empty list of endpoints.
+    /// Creates an empty list.
     pub fn new(room: NamespacedRoom, common: Arc<Common>) -> Self {
         Self {
             room,
@@ -135,7 +135,7 @@ impl IngressEndpoints {
         (ingress_id, key)
     }
 
-    /// Returns an endpoint's state. Restores an endpoint that was lost with a restart of the process, without an
+    /// Returns an endpoint's state. Restores an endpoint that was lost when the process restarted, without an
     /// encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> IngressState {
         // Again for a known endpoint, which costs nothing: the first entry counts.
@@ -207,7 +207,7 @@ impl IngressEndpoints {
         endpoint.encoder.clone().zip(endpoint.activity.clone())
     }
 
-    /// Records the joining encoder of an endpoint.
+    /// Records an endpoint's joining encoder.
     pub fn attach(
         &mut self,
         id: &IngressId,
@@ -242,7 +242,7 @@ impl IngressEndpoints {
             .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
-    /// Sets the status of an encoder's endpoint and returns the endpoint's state.
+    /// Sets an endpoint's status and returns the endpoint's state.
     pub fn set_status(
         &mut self,
         sid: &ParticipantSid,
@@ -250,7 +250,7 @@ impl IngressEndpoints {
     ) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.status = status;
-        // A new stream starts without the error of the last one.
+        // A new stream starts without the last one's error.
         endpoint.error = None;
         Some(endpoint.state())
     }
@@ -291,7 +291,7 @@ impl IngressEndpoints {
     }
 }
 
-/// Address for RTMP encoders, on the host of the public URL.
+/// Address for RTMP encoders, on the public URL's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtmpAddress {
     /// TCP port.
@@ -321,14 +321,14 @@ impl PublishUrls {
     /// Derives the URLs from the clients' WebSocket URL: RTMP on the same host, WHIP on the same host and port.
     pub fn new(public_url: &str, address: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
-        // TLS for WHIP follows the public URL, since both use the API's listener. RTMPS has a setting of its own.
+        // TLS for WHIP follows the public URL, since both use the API's listener. RTMPS has its own setting.
         let (host, authority, is_secure) =
             public
                 .as_ref()
                 .map_or(("localhost", "localhost", false), |url| {
                     let authority = &url[Position::BeforeHost..Position::AfterPort];
                     (
-                        // With the port, unlike the host for RTMP, which has a port of its own.
+                        // With the port, unlike the host for RTMP, which has its own port.
                         url.host_str().unwrap_or("localhost"),
                         authority,
                         matches!(url.scheme(), "wss" | "https"),

@@ -13,14 +13,14 @@ use super::budget::Excess;
 use super::connect_request::JoinParameters;
 use crate::embedded::effect::ClientNotice;
 
-/// Maximum number of buffered frames from a client. More than its message burst, so that frames are read while the
+/// Maximum buffered frames from a client. More than its message burst, so that frames are read while the
 /// session is busy.
 const FRAMES: usize = 4_096;
-/// Maximum bytes of buffered frames from a client. More than the largest message.
+/// Maximum buffered bytes from a client. More than the largest message.
 const FRAME_BYTES: u32 = 4 * 1024 * 1024;
-/// Maximum number of buffered frames for a client.
+/// Maximum buffered frames for a client.
 const REPLIES: usize = 1_024;
-/// Maximum bytes of buffered frames for a client, without snapshots of the participants, which grow with the room.
+/// Maximum buffered bytes for a client, without participant snapshots, which grow with the room.
 const REPLY_BYTES: usize = 2 * 1024 * 1024;
 
 /// A WebSocket frame: a `SignalRequest` from the client, or a `SignalResponse`.
@@ -47,7 +47,7 @@ impl SignalFrame {
     }
 }
 
-/// The WebSocket owner's side of a connection with a session.
+/// The WebSocket owner's side in a connection with a session.
 #[derive(Debug)]
 pub struct SignalConnection {
     /// Sender for the client's frames. Dropped when the WebSocket is closed.
@@ -108,7 +108,7 @@ struct QueuedReply(SignalFrame, usize);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Bytes of buffered frames for the client.
+    /// Buffered bytes for the client.
     bytes: AtomicUsize,
     /// The limit that the client exceeded, as the reason for its disconnection.
     excess: OnceLock<Excess>,
@@ -185,7 +185,7 @@ impl ReplySender {
             return Err(Unread);
         }
         match self.frames.try_send(QueuedReply(frame, counted)) {
-            // The session learns of a closed WebSocket by the end of its frames.
+            // The session notices a closed WebSocket when its frames end.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Unread),
         }
@@ -198,11 +198,11 @@ impl ReplySender {
     }
 }
 
-/// Creates both sides of a connection.
+/// Creates a connection's two sides.
 pub(super) fn connection() -> (SignalConnection, Socket) {
     let ((frames, from_client), (to_client, replies)) =
         (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
-    // The session's side adds the bytes of a frame, the WebSocket's side subtracts them.
+    // The session's side adds a frame's bytes, the WebSocket's side subtracts them.
     let shared = Arc::<Shared>::default();
     let replies = Replies {
         frames: replies,
@@ -225,7 +225,7 @@ pub(super) fn connection() -> (SignalConnection, Socket) {
     )
 }
 
-/// Maximum number of buffered inputs for a session.
+/// Maximum buffered inputs for a session.
 const CAPACITY: usize = 4_096;
 
 /// An input for a session's task.
@@ -272,7 +272,7 @@ impl Sessions {
         let sent = channels
             .get(sid)
             .map(|channel| channel.try_send(input).is_ok());
-        // Dropping notices instead would leave the client with a wrong view of the room.
+        // Dropping notices instead would leave the client with an outdated room.
         if sent == Some(false) {
             channels.remove(sid);
         }

@@ -1,4 +1,4 @@
-//! A client's connect request: the query of `/rtc`, and the join request in the query of `/rtc/v1`.
+//! A client's connect request: the `/rtc` query, and the join request in the `/rtc/v1` query.
 //!
 //! Until the token is verified, only the token is read.
 
@@ -30,7 +30,7 @@ use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 const OLDEST_PROTOCOL: i32 = 9;
 /// Assumed version of a client whose join request names none: older clients send no join request.
 const OLDEST_WITH_JOIN_REQUEST: i32 = 16;
-/// Maximum number of tracks in a join request. Further ones are ignored.
+/// Maximum tracks in a join request. Further ones are ignored.
 const MAX_TRACKS: usize = 20;
 
 /// Base64 for URLs, with or without padding.
@@ -54,7 +54,7 @@ pub enum JoinError {
     /// The client requests a connection that only publishes.
     #[error("connections that only publish are not supported")]
     PublishOnly,
-    /// The id of the participant to resume is not a sid.
+    /// The participant to resume is not given by a sid.
     #[error("the sid of the participant to resume is not valid")]
     Participant,
     /// The attributes in the query are not a Base64-encoded JSON object with strings.
@@ -74,18 +74,18 @@ pub struct ConnectRequest {
     user_agent: String,
 }
 
-/// Parameters of a connect request.
+/// A connect request's parameters.
 #[derive(Clone)]
 pub struct JoinParameters {
     /// Client address, if known.
     pub address: Option<ClientAddress>,
     /// One or two peer connections.
     pub mode: ConnectionMode,
-    /// Protocol version of the client.
+    /// The client's protocol version.
     pub protocol: i32,
-    /// Version of the protocol between clients.
+    /// Version for the protocol between clients.
     pub client_protocol: i32,
-    /// Client capabilities, as numbers of `ClientInfo.Capability`.
+    /// Client capabilities, as `ClientInfo.Capability` numbers.
     pub capabilities: Vec<i32>,
     /// Connection settings, such as automatic subscription.
     pub settings: ConnectionSettings,
@@ -109,7 +109,7 @@ pub struct JoinParameters {
     pub device: Device,
 }
 
-/// SDKs on LiveKit's Rust core, whose clients insist on their codec, with their names in the query of `/rtc`.
+/// SDKs on LiveKit's Rust core, whose clients insist on their codec, with their names in `/rtc` queries.
 const RUST_CORE: [(Sdk, &str); 6] = [
     (Sdk::Rust, "rust"),
     (Sdk::Python, "python"),
@@ -147,7 +147,7 @@ impl ConnectRequest {
         query: &str,
         authorization: Option<&str>,
     ) -> Result<Self, JoinError> {
-        // Only split here: a client without a valid token must not cause the work of decoding.
+        // Only split here: a client without a valid token must not cause decoding work.
         let query = Query::parse(query);
         let bearer = authorization
             .and_then(|value| value.strip_prefix("Bearer "))
@@ -217,7 +217,7 @@ impl ConnectRequest {
     }
 }
 
-/// Parameters of a query. The first of repeated ones counts.
+/// Query parameters. The first occurrence counts.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -326,7 +326,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         insists_on_codec: RUST_CORE
             .iter()
             .any(|(sdk, _)| client.sdk == i32::from(*sdk)),
-        // By the SDK alone: no field of the request reveals it.
+        // By the SDK alone: no field in the request reveals it.
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
     })

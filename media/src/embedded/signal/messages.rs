@@ -21,7 +21,7 @@ use crate::embedded::own_metadata::OwnMetadataError;
 use crate::embedded::publish::allowed_codecs;
 use crate::token::Grants;
 
-/// Version of LiveKit whose behaviour clients may expect.
+/// LiveKit version whose behaviour clients may expect.
 const SERVER_VERSION: &str = "1.9.0";
 /// Protocol version. From 18 on, clients would expect data channels with negotiated ids.
 const SERVER_PROTOCOL: i32 = 17;
@@ -56,7 +56,7 @@ pub fn room_info(machine: &Machine) -> proto::Room {
     }
 }
 
-/// Returns the codecs that a client may publish. Video codecs first: an old client of the Flutter SDK takes the first
+/// Returns the codecs that a client may publish. Video codecs first: an old Flutter SDK takes the first
 /// one for video.
 pub fn publish_codecs(grants: &Grants) -> Vec<proto::Codec> {
     let codecs = allowed_codecs(grants);
@@ -72,7 +72,7 @@ pub fn update(participants: Vec<ParticipantInfo>) -> Message {
     Message::Update(proto::ParticipantUpdate { participants })
 }
 
-/// Creates a session description with the track ids of its sections.
+/// Creates a session description with its sections' track ids.
 pub fn description(
     kind: &str,
     id: u32,
@@ -121,7 +121,7 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
     Some(leave(reason, Action::Disconnect))
 }
 
-/// Creates the refusal of a request with an id, or of an announced track. `request` contains only the fields by which
+/// Creates the refusal for a request with an id, or for an announced track. `request` contains only the fields by which
 /// the client recognizes it.
 pub fn refusal(request_id: u32, reason: Reason, request: impl Into<Option<Request>>) -> Message {
     response(request_id, reason, request.into())
@@ -142,7 +142,7 @@ pub fn acceptance(request_id: u32, request: Request) -> Message {
     response(request_id, Reason::Ok, Some(request))
 }
 
-/// Converts an error of the client's own metadata.
+/// Converts an own metadata error.
 pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     match error {
         OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => {
@@ -152,7 +152,7 @@ pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     }
 }
 
-/// Converts an error of a data track.
+/// Converts a data track error.
 pub fn data_track_reason(error: DataTrackError) -> Reason {
     match error {
         DataTrackError::NotAllowed => Reason::NotAllowed,
@@ -165,7 +165,7 @@ pub fn data_track_reason(error: DataTrackError) -> Reason {
     }
 }
 
-/// Converts an error of an announced track.
+/// Converts a track announcement error.
 pub fn announce_reason(error: AnnounceError) -> Reason {
     match error {
         AnnounceError::NotAllowed => Reason::NotAllowed,
@@ -177,7 +177,7 @@ pub fn announce_reason(error: AnnounceError) -> Reason {
     }
 }
 
-/// Creates the message about the qualities of a publisher's track that subscribers use.
+/// Creates the message about the qualities that subscribers use from a publisher's track.
 pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
     let subscribed: Vec<_> = codecs.iter().map(subscribed_codec).collect();
     Message::SubscribedQualityUpdate(proto::SubscribedQualityUpdate {
@@ -190,7 +190,7 @@ pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
     })
 }
 
-/// Creates the message that the client cannot decode any codec of a publisher's track.
+/// Creates the message that the client can decode no codec in a publisher's track.
 pub fn codec_unsupported(track: &TrackSid) -> Message {
     Message::SubscriptionResponse(proto::SubscriptionResponse {
         track_sid: track.to_string(),

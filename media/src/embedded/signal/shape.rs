@@ -3,12 +3,12 @@
 //!
 //! The limits fit a client with 1,000 tracks in a room of 1,000 participants.
 
-/// Maximum shape of a message.
+/// A message's maximum shape.
 #[derive(Debug)]
 pub struct Shape {
     /// Maximum size in bytes.
     bytes: usize,
-    /// Maximum number of fields, without those in nested messages.
+    /// Maximum number of fields, not counting nested messages.
     fields: usize,
     /// Nested messages whose shapes are limited, too.
     parts: &'static [Part],
@@ -18,7 +18,7 @@ pub struct Shape {
 #[derive(Debug)]
 struct Part {
     field: u32,
-    /// Maximum number of occurrences.
+    /// Maximum occurrences.
     max: usize,
     shape: &'static Shape,
 }
@@ -33,7 +33,7 @@ pub enum ShapeError {
 }
 
 const KIB: usize = 1024;
-/// Tracks of a client, or participants in a room.
+/// A client's tracks, or a room's participants.
 const MANY: usize = 1_000;
 
 const fn part(field: u32, max: usize, shape: &'static Shape) -> Part {
@@ -192,7 +192,7 @@ pub static JOIN: Shape = Shape {
 };
 
 impl Shape {
-    /// Returns the maximum size of a message, in bytes.
+    /// Returns a message's maximum size in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -220,14 +220,14 @@ impl Shape {
                 .iter()
                 .zip(&mut seen)
                 .find(|(part, _)| part.field == number);
-            // Fields without a limit of their own are bounded by the size and the number of fields of their message.
-            // A field of the wrong type has no content. The decoder rejects it.
+            // Fields without their own limit are bounded by their message's limits.
+            // A field with the wrong type has no content. The decoder rejects it.
             if let (Some((part, seen)), Some(content)) = (limited, content) {
                 *seen += 1;
                 if *seen > part.max {
                     return Err(ShapeError::TooLarge);
                 }
-                // Recursion is bounded by the nesting of the shapes above, not by the message.
+                // The shapes above bound the recursion, whatever the message.
                 in_parts += part.shape.check(content)?;
             }
         }
@@ -235,10 +235,10 @@ impl Shape {
     }
 }
 
-/// Maximum number of nested messages with a limit in one shape.
+/// Maximum number of limited nested messages in one shape.
 const MAX_PARTS: usize = 24;
 
-/// Field types of the wire format.
+/// Field types in the wire format.
 const VARINT: u8 = 0;
 const FIXED_64: u8 = 1;
 const LENGTH_DELIMITED: u8 = 2;
@@ -249,7 +249,7 @@ fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), ShapeE
     let key = varint(rest)?;
     // Field numbers have 29 bits.
     let number = u32::try_from(key >> 3).map_err(|_| ShapeError::Malformed)?;
-    // The low three bits of a key are the type, the others the number.
+    // A key's low three bits are the type, the others the number.
     // The conversion cannot fail for three bits.
     let content = match u8::try_from(key & 7).unwrap_or_default() {
         VARINT => varint(rest).map(|_| None)?,
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn lists_that_are_longer_and_messages_that_are_larger_are_refused() {
-        // One more than the limit of each kind.
+        // One more than each limit.
         let entries = |count: usize| proto::SubscriptionPermission {
             track_permissions: vec![proto::TrackPermission::default(); count],
             ..Default::default()

@@ -18,13 +18,13 @@ use rml_rtmp::sessions::{
 const APPLICATION: &str = "live";
 /// Maximum bytes before the stream key is accepted.
 const MAX_BEFORE_KEY: usize = 64 * 1024;
-/// Maximum message size in bytes, enough for a key frame of 4K video.
+/// Maximum message size in bytes, enough for a 4K key frame.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
-/// Maximum size of a command or of stream metadata, in bytes.
+/// Maximum size of a command or stream metadata, in bytes.
 const MAX_COMMAND: usize = 64 * 1024;
 /// Maximum number of objects and arrays in a command, which bounds their depth.
 const MAX_CONTAINERS: usize = 512;
-/// Chunk size of the server's output, in bytes.
+/// The server's chunk size, in bytes.
 const CHUNK_SIZE: u32 = 4_096;
 
 /// An encoder's action.
@@ -57,7 +57,7 @@ pub enum RtmpError {
     Unsupported,
 }
 
-/// State of a connection.
+/// A connection's state.
 enum State {
     Handshake(Box<Handshake>),
     Open(Box<Open>),
@@ -183,7 +183,7 @@ impl RtmpSession {
 
     fn open(&mut self, remaining: &[u8]) -> Result<(), RtmpError> {
         let config = ServerSessionConfig {
-            // The default of 128 bytes would cost a header for each of them.
+            // The default, 128 bytes, would cost a header each.
             chunk_size: CHUNK_SIZE,
             ..ServerSessionConfig::new()
         };
@@ -196,7 +196,7 @@ impl RtmpSession {
         };
         self.state = State::Open(Box::new(open));
         self.handle_results(results)?;
-        // The encoder may have sent its first command together with the end of the handshake.
+        // The encoder may have sent its first command together with the last handshake message.
         self.handle(remaining)
     }
 
@@ -205,7 +205,7 @@ impl RtmpSession {
             match result {
                 ServerSessionResult::OutboundResponse(packet) => self.output.extend(packet.bytes),
                 ServerSessionResult::RaisedEvent(event) => self.handle_event(event)?,
-                // Messages of types for particular servers.
+                // Messages for particular servers.
                 ServerSessionResult::UnhandleableMessageReceived(_) => {}
             }
         }
@@ -219,7 +219,7 @@ impl RtmpSession {
                 app_name,
             } => {
                 // Some encoders append a slash to the application.
-                // Accepted for every encoder: its stream key is part of the later request to publish.
+                // Accepted for every encoder: its stream key comes with the later request to publish.
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
@@ -369,7 +369,7 @@ fn check_values(data: &[u8]) -> Result<(), RtmpError> {
 
 #[cfg(test)]
 mod tests {
-    //! Connections with the client of the same crate, and with bytes that are no RTMP.
+    //! Connections with the crate's own client, and with bytes that are no RTMP.
 
     use proptest::prelude::*;
     use rml_rtmp::sessions::{

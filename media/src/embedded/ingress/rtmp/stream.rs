@@ -1,4 +1,4 @@
-//! Media of an RTMP stream, without I/O: H.264 is forwarded unchanged, and media that receivers cannot play is
+//! An RTMP stream's media, without I/O: H.264 is forwarded unchanged, and media that receivers cannot play is
 //! transcoded.
 
 use std::time::Instant;
@@ -39,7 +39,7 @@ struct VideoMessage {
     body: Vec<u8>,
 }
 
-/// Path of a stream's video to the receivers.
+/// A video's path to the receivers.
 #[derive(Debug)]
 enum Video {
     /// Undecided. Buffers the messages since the first key frame.
@@ -52,7 +52,7 @@ enum Video {
     IsTranscoded,
 }
 
-/// Media of one stream.
+/// One stream's media.
 #[derive(Debug)]
 pub struct MediaStream {
     timeline: Timeline,
@@ -115,7 +115,7 @@ impl MediaStream {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
                 self.video_header = Some(message.clone());
-                // A transcoder that is running must learn of changed parameters. Otherwise they are part of each key
+                // A running transcoder needs changed parameters. Otherwise they are added to each key
                 // frame's packets.
                 if matches!(self.video, Video::IsTranscoded) {
                     vec![message.transcode()]
@@ -124,7 +124,7 @@ impl MediaStream {
                 }
             }
             Some(VideoTag::Frame { units, .. }) => {
-                // Without parameters, not even the length of its units is known.
+                // Without parameters, not even its units' lengths are known.
                 let Some(parameters) = &self.parameters else {
                     return Vec::new();
                 };
@@ -221,7 +221,7 @@ impl VideoMessage {
     }
 }
 
-/// Properties of a frame's NAL units.
+/// A frame's properties, according to its NAL units.
 #[derive(Debug, Clone, Copy)]
 struct FrameKind {
     is_key: bool,
@@ -269,7 +269,7 @@ mod tests {
         [&[0x27, 1, 0, 0, 0][..], &length, unit].concat()
     }
 
-    // NAL units: an IDR slice, and slices of type P and B.
+    // NAL units: an IDR slice, and slices with the types P and B.
     const KEY: [u8; 3] = [0x65, 0x88, 1];
     const P: [u8; 2] = [0x41, 0b1110_0000];
     const B: [u8; 2] = [0x01, 0b1010_0000];
@@ -296,7 +296,7 @@ mod tests {
             self.stream.video(self.time, body, self.now)
         }
 
-        /// Sends frames, and returns the numbers of forwarded and of transcoded messages.
+        /// Sends frames, and returns the numbers of forwarded and transcoded messages.
         fn frames(&mut self, units: &[&[u8]]) -> (usize, usize) {
             let actions: Vec<_> = units
                 .iter()

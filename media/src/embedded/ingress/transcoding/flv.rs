@@ -3,13 +3,13 @@
 
 use std::iter;
 
-/// Maximum size of a written tag, in bytes. The format has 24 bits for it.
+/// Maximum tag size in bytes. The format has 24 bits for it.
 const MAX_TAG: usize = 0x00ff_ffff;
 
-/// Content of a video message.
+/// A video message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VideoTag<'a> {
-    /// Parameters of H.264: the decoder configuration record.
+    /// H.264 parameters: the decoder configuration record.
     Parameters(AvcParameters),
     /// An H.264 frame, as NAL units with a length before each.
     Frame {
@@ -24,10 +24,10 @@ pub enum VideoTag<'a> {
     OtherCodec(u8),
 }
 
-/// Parameters of an H.264 stream (ISO 14496-15, section 5.2.4).
+/// H.264 stream parameters (ISO 14496-15, section 5.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AvcParameters {
-    /// Bytes in the length of each NAL unit: 1, 2 or 4.
+    /// Bytes in each NAL unit's length: 1, 2 or 4.
     pub length_size: usize,
     /// The SPS and PPS units.
     pub sets: Vec<Vec<u8>>,
@@ -65,10 +65,10 @@ pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     }
 }
 
-/// Content of a video message with the extended header (Enhanced RTMP, version 1).
+/// Content behind a video message's extended header (Enhanced RTMP, version 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtendedTag {
-    /// Parameters of its codec.
+    /// The codec's parameters.
     Parameters,
     Frame {
         /// Whether the encoder marked it as a key frame.
@@ -78,7 +78,7 @@ pub enum ExtendedTag {
     Nothing,
 }
 
-/// Parses the extended header of a video message; `None` if it has the older header.
+/// Parses a video message's extended header; `None` if it has the older one.
 pub fn read_extended(body: &[u8]) -> Option<ExtendedTag> {
     let header = *body.first().filter(|header| *header & EXTENDED != 0)?;
     Some(match header & 0x0f {
@@ -99,7 +99,7 @@ fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
     // The upper bits of the first count are reserved.
     let (sequences, rest) = read_sets(rest, 0x1f)?;
     let (pictures, _) = read_sets(rest, 0xff)?;
-    // A length of three bytes is not allowed.
+    // Lengths with three bytes are not allowed.
     if sequences.is_empty() || pictures.is_empty() || length_size == 3 {
         return None;
     }
@@ -144,12 +144,12 @@ const SLICE: u8 = 1;
 const PARTITION: u8 = 2;
 
 /// Returns whether a unit is a slice of a B-frame, which is displayed before a frame that was sent earlier. WebRTC
-/// clients cannot play such a stream, since they display frames in the order of arrival.
+/// clients cannot play such a stream, since they display frames as they arrive.
 pub fn is_b_slice(unit: &[u8]) -> bool {
     let Some((header, body)) = unit.split_first() else {
         return false;
     };
-    // Slices of key frames have a type of their own, and are never B slices.
+    // Slices in key frames have their own type, and are never B slices.
     if !matches!(header & UNIT_TYPE, SLICE | PARTITION) {
         return false;
     }
@@ -160,7 +160,7 @@ pub fn is_b_slice(unit: &[u8]) -> bool {
     // The slice's first macroblock precedes its type.
     bits.exp_golomb()
         .and_then(|_| bits.exp_golomb())
-        // Types 1 and 6 are B slices; the higher numbers announce that all slices of the frame have the same type.
+        // Types 1 and 6 are B slices; the higher number announces that all slices in the frame are.
         .is_some_and(|slice_type| slice_type % 5 == 1)
 }
 
@@ -182,7 +182,7 @@ impl Bits<'_> {
         let mut zeros = 0;
         while self.bit()? == 0 {
             zeros += 1;
-            // No slice of a real frame has such a number, and the shift below must not overflow.
+            // No real slice has such a number, and the shift below must not overflow.
             if zeros > 16 {
                 return None;
             }
@@ -192,10 +192,10 @@ impl Bits<'_> {
     }
 }
 
-/// Content of an audio message.
+/// An audio message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AudioTag {
-    /// Parameters of AAC, which a decoder needs.
+    /// AAC parameters, which a decoder needs.
     Parameters,
     /// An audio frame.
     Sound,
@@ -214,7 +214,7 @@ pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     })
 }
 
-/// Medium of a message, with its number in FLV.
+/// A message's medium, with its number in FLV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
     /// Audio.
@@ -223,7 +223,7 @@ pub enum Medium {
     Video = 9,
 }
 
-/// Returns the header of an FLV file with one medium.
+/// Returns the FLV file header for one medium.
 pub fn file_header(medium: Medium) -> Vec<u8> {
     let flags = match medium {
         Medium::Audio => 4,
@@ -232,13 +232,13 @@ pub fn file_header(medium: Medium) -> Vec<u8> {
     vec![b'F', b'L', b'V', 1, flags, 0, 0, 0, 9, 0, 0, 0, 0]
 }
 
-/// Returns a tag of an FLV file: a message with its time in milliseconds. `None` if it is too large.
+/// Returns an FLV tag: a message with its time in milliseconds. `None` if it is too large.
 pub fn file_tag(medium: Medium, milliseconds: u32, body: &[u8]) -> Option<Vec<u8>> {
     if body.len() > MAX_TAG {
         return None;
     }
     let [_, size @ ..] = u32::try_from(body.len()).ok()?.to_be_bytes();
-    // The highest byte of the time comes last.
+    // The time's highest byte comes last.
     let [extension, time @ ..] = milliseconds.to_be_bytes();
     let header = [&[medium as u8], &size[..], &time[..], &[extension, 0, 0, 0]].concat();
     let length = u32::try_from(header.len() + body.len()).ok()?.to_be_bytes();
@@ -249,7 +249,7 @@ pub fn file_tag(medium: Medium, milliseconds: u32, body: &[u8]) -> Option<Vec<u8
 /// A video message with its time in milliseconds.
 pub type TimedMessage = (u32, Vec<u8>);
 
-/// Parser for the tags of an FLV file that arrives in pieces.
+/// Parser for FLV tags that arrive in pieces.
 #[derive(Debug, Default)]
 pub struct FileReader {
     buffer: Vec<u8>,

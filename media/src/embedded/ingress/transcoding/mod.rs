@@ -28,7 +28,7 @@ use crate::redact::redact_urls;
 use flv::Medium;
 use transcoder::{Transcoded, Transcoder};
 
-/// Maximum number of failures of ffmpeg before a medium is abandoned.
+/// Maximum number of ffmpeg failures before a medium is abandoned.
 const MAX_FAILURES: u32 = 3;
 /// Maximum wait for a key frame after messages were dropped. An encoder with intra refresh sends no more key frames,
 /// and a decoder recovers without.
@@ -36,14 +36,14 @@ pub const KEY_FRAME_WAIT: Duration = Duration::from_secs(5);
 /// Time limit for the first output.
 const FIRST_RESULT: Duration = Duration::from_secs(30);
 
-/// Transcoding of one medium.
+/// One medium's transcoding.
 pub struct Transcoding {
     medium: Medium,
     running: Option<Transcoder>,
     /// Permit of the process that [`Transcoding::restart`] stopped.
     permit: Option<ProjectPermit>,
     failures: u32,
-    /// Time of the first message, if any.
+    /// The first message's time, if any.
     awaited_since: Option<Instant>,
     /// Whether ffmpeg has had any output.
     has_made: bool,
@@ -74,12 +74,12 @@ pub enum Role {
     Other,
 }
 
-/// Container of ffmpeg's input.
+/// Container for ffmpeg's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// FLV, from RTMP encoders.
     Flv {
-        /// Whether its video has the extended header of Enhanced RTMP.
+        /// Whether its video has Enhanced RTMP's extended header.
         is_extended: bool,
     },
     /// Video in Matroska, from WHIP encoders.
@@ -95,7 +95,7 @@ pub struct Opening {
     pub bytes: Vec<u8>,
 }
 
-/// Input of a transcoder: a frame, or codec parameters.
+/// A transcoder's input: a frame, or codec parameters.
 pub trait Message: Sync {
     /// Returns the time on the stream's time line.
     fn time(&self) -> Duration;
@@ -111,7 +111,7 @@ pub trait Message: Sync {
 }
 
 impl Transcoding {
-    /// Creates the transcoding of a medium that may need none.
+    /// Creates the transcoding for a medium that may need none.
     pub const fn new(medium: Medium) -> Self {
         Self {
             medium,
@@ -146,7 +146,7 @@ impl Transcoding {
         }
         let role = message.role();
         if self.running.is_none() {
-            // Parameters are part of the opening, so they need no process yet.
+            // Parameters are sent with the opening, so they need no process yet.
             let Some(opening) = message.opening().filter(|_| role == Role::Entry) else {
                 return Ok(());
             };

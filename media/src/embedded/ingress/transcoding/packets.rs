@@ -9,9 +9,9 @@ use ogg::reading::{BasePacketReader, PageParser};
 use super::flv::{self, AvcParameters, VideoTag};
 use super::timeline::MediaTime;
 
-/// Ticks per millisecond of the RTP clock for video.
+/// RTP clock rate for video, per millisecond.
 const VIDEO_TICKS: u128 = 90;
-/// Ticks per millisecond of the RTP clock for Opus.
+/// RTP clock rate for Opus, per millisecond.
 const SOUND_TICKS: u128 = 48;
 
 const UNIT_TYPE: u8 = 0x1f;

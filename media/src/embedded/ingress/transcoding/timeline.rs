@@ -1,8 +1,8 @@
-//! Times of a stream's messages on the RTP clocks and on this machine's clock.
+//! Message times on the RTP clocks and on this machine's clock.
 
 use std::time::{Duration, Instant};
 
-/// Start of a time line. Above zero, so that messages from before the first one have a time, too.
+/// A time line's start. Above zero, so that messages from before the first one have a time, too.
 const START: Duration = Duration::from_secs(10);
 /// Maximum difference between consecutive messages, in milliseconds. A larger one means that the encoder's clock was
 /// set.
@@ -43,7 +43,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the time of a message that arrives now.
+    /// Returns the time for a message that arrives now.
     pub fn message(&mut self, timestamp: u32, now: Instant) -> MediaTime {
         let time = match self.last {
             Some((last, time)) => step(time, last, timestamp),
@@ -56,7 +56,7 @@ impl Timeline {
     /// Returns the instant of a time that is known now. The message with the shortest delay sets the origin, so that no
     /// message is captured in the future.
     pub fn at(&mut self, time: Duration, now: Instant) -> MediaTime {
-        // An instant before the start of this machine may not exist.
+        // An instant before this machine's start may not exist.
         let latest = now.checked_sub(time).unwrap_or(now);
         let origin = self.origin.map_or(latest, |origin| origin.min(latest));
         self.origin = Some(origin);
@@ -67,11 +67,11 @@ impl Timeline {
     }
 }
 
-/// Ticks per second of the RTP clock for video.
+/// RTP clock rate for video, per second.
 const VIDEO_RATE: i64 = 90_000;
 /// Maximum step back between consecutive frames, in ticks: B-frames are sent after the frames that they precede.
 const MOST_BACK: i64 = -VIDEO_RATE;
-/// Maximum pause of a video, in ticks. A larger difference means that the encoder's clock was set.
+/// Maximum pause in a video, in ticks. A larger difference means that the encoder's clock was set.
 const MAX_PAUSE: i64 = 600 * VIDEO_RATE;
 /// Assumed frame duration where the encoder's clock was set.
 const UNKNOWN_STEP: Duration = Duration::from_millis(20);
@@ -87,7 +87,7 @@ pub struct FrameTimeline {
 }
 
 impl FrameTimeline {
-    /// Returns the time of a frame with this capture instant.
+    /// Returns the time for a frame with this capture instant.
     pub fn frame(&mut self, timestamp: u32, captured: Instant) -> Duration {
         let time = match self.last {
             Some((last, time)) => {

@@ -14,9 +14,9 @@ use super::flv::{FileReader, Medium};
 use super::packets::OggPackets;
 use super::{Message, Opening, Source};
 
-/// Maximum number of buffered messages for ffmpeg: some seconds.
+/// Maximum buffered messages for ffmpeg: some seconds.
 const QUEUE: usize = 512;
-/// Maximum number of buffered packets and frames from ffmpeg.
+/// Maximum buffered packets and frames from ffmpeg.
 const OUTPUT: usize = 256;
 /// Maximum address space of ffmpeg, in bytes. Video of the largest size needs slightly more than half of it.
 const MEMORY: u64 = 2 << 30;
@@ -25,10 +25,10 @@ const MEMORY: u64 = 2 << 30;
 const KEY_FRAMES: &str = "expr:if(isnan(prev_forced_t),1,gte(t,prev_forced_t+2))";
 /// Audio before the first sample that an Opus decoder returns (RFC 7845, section 4.2).
 const PRE_SKIP: Duration = Duration::from_micros(6_500);
-/// Duration of a packet's audio.
+/// Audio per packet.
 const PACKET: Duration = Duration::from_millis(20);
 
-/// Output of ffmpeg.
+/// ffmpeg's output.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transcoded {
     /// An Opus packet, with its time.
@@ -39,7 +39,7 @@ pub enum Transcoded {
 
 /// A running ffmpeg process.
 pub struct Transcoder {
-    /// Time of the first message.
+    /// The first message's time.
     start: Duration,
     /// `None` while it is being dropped.
     process: Option<Process>,
@@ -214,7 +214,7 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
 /// Parser for ffmpeg's output.
 struct Reader {
     start: Duration,
-    /// Number of audio packets so far.
+    /// Audio packets so far.
     packets: u32,
     format: Format,
 }

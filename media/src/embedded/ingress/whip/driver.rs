@@ -28,7 +28,7 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::channels::Input;
 
-/// Length of a session id: 32 characters of Base62 have 190 bits.
+/// Session id length: 32 Base62 characters have 190 bits.
 const ID_LENGTH: usize = 32;
 /// Time limit for a media worker's answer to an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

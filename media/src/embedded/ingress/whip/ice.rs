@@ -1,22 +1,22 @@
-//! ICE of a WHIP session: SDP fragments with its parameters (RFC 8840), which an encoder sends in PATCH requests for
+//! ICE in a WHIP session: SDP fragments with its parameters (RFC 8840), which an encoder sends in PATCH requests for
 //! new candidates or an ICE restart, and the entity tags that associate these requests with ICE credentials (RFC 9725,
 //! section 4.3).
 
 use conclave_model::secret::{BASE62, random_text};
 
-/// Length of an entity tag, in characters.
+/// Entity tag length, in characters.
 const TAG_LENGTH: usize = 16;
 
 /// An encoder's PATCH request.
 #[derive(Debug, Clone)]
 pub struct WhipPatch {
-    /// Value of `If-Match`.
+    /// The `If-Match` value.
     pub condition: Option<String>,
     /// The body, an SDP fragment.
     pub fragment: String,
 }
 
-/// Outcome of a PATCH request.
+/// A PATCH request's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patched {
     /// Accepted without effect: the server learns addresses from packets.
@@ -36,7 +36,7 @@ pub enum WhipPatchError {
         "the request must name the entity tag of the ICE session in If-Match, or * to restart ICE"
     )]
     NoCondition,
-    /// Entity tag of earlier ICE credentials: 412.
+    /// Entity tag for earlier ICE credentials: 412.
     #[error("ICE was restarted: the entity tag is not the session's current one")]
     Stale,
     /// The body is not a fragment with ICE credentials: 400.
@@ -57,7 +57,7 @@ pub(super) struct IceSession {
     etag: String,
 }
 
-/// ICE credentials of one side of a connection. `Debug` shows no password.
+/// One side's ICE credentials. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IceCredentials {
     /// User name fragment.
@@ -78,7 +78,7 @@ impl std::fmt::Debug for IceCredentials {
 const UFRAG_LENGTH: std::ops::RangeInclusive<usize> = 4..=256;
 const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 22..=256;
 
-/// Attributes in a description that determine the addresses of a connection.
+/// Attributes in a description that determine a connection's addresses.
 const ICE_ATTRIBUTES: [&str; 4] = [
     "a=ice-ufrag:",
     "a=ice-pwd:",
@@ -110,7 +110,7 @@ impl IceSession {
         self.offer_id == offer_id
     }
 
-    /// Returns the entity tag of the current ICE credentials.
+    /// Returns the current ICE credentials' entity tag.
     pub fn etag(&self) -> &str {
         &self.etag
     }
@@ -141,7 +141,7 @@ impl IceSession {
 
 /// Parses the credentials in a fragment or description. The first ones count, since all sections share a connection.
 pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
-    // Each line of SDP has a letter and an equals sign. This rejects JSON, forms and cut-off bodies.
+    // Each SDP line has a letter and an equals sign. This rejects JSON, forms and cut-off bodies.
     if let Some(line) = text
         .lines()
         .find(|line| !line.is_empty() && line.as_bytes().get(1) != Some(&b'='))

@@ -44,9 +44,9 @@ const WAITING_REQUESTS: usize = 16;
 /// Response to an admitted encoder.
 #[derive(Debug)]
 pub struct WhipAnswer {
-    /// Id of the WHIP session in its URL. A secret: it replaces the stream key.
+    /// The WHIP session's id in its URL. A secret: it replaces the stream key.
     pub session: Secret,
-    /// Entity tag of the session's ICE credentials.
+    /// Entity tag for the session's ICE credentials.
     pub etag: String,
     /// The SDP answer.
     pub sdp: String,
@@ -69,13 +69,13 @@ enum Request {
 /// The server's ICE credentials after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhipRestart {
-    /// Entity tag of the session.
+    /// The session's entity tag.
     pub etag: String,
     /// Credentials and addresses, as an SDP fragment.
     pub fragment: String,
 }
 
-/// Identification of a WHIP session in a request.
+/// Identification for a WHIP session in a request.
 #[derive(Clone, Copy)]
 pub enum WhipSessionName<'a> {
     /// The id in its URL.
@@ -130,7 +130,7 @@ impl WhipSessions {
         channels.by_id.retain(|_, of| of != sid);
     }
 
-    /// Returns the participant of the session with this id.
+    /// Returns the participant in the session with this id.
     fn by_id(&self, id: &str) -> Option<ParticipantSid> {
         self.0.lock().by_id.get(&hash(id)).cloned()
     }

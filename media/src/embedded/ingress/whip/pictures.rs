@@ -1,4 +1,4 @@
-//! Media of an encoder whose video is transcoded: audio is forwarded unchanged, and video frames go through ffmpeg.
+//! Media from an encoder whose video is transcoded: audio is forwarded unchanged, and video frames go through ffmpeg.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
 /// their bandwidth estimate grows.
 const RESIZE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Media of one encoder.
+/// One encoder's media.
 pub(super) struct TranscodedMedia {
-    /// Start of the capture time line.
+    /// The capture time line's start.
     start: Instant,
     /// Estimate of the encoder's clock, which keeps audio and video in sync.
     clock: PublisherClock,
@@ -40,11 +40,11 @@ struct Pictures {
     codec: Codec,
     reader: TrackReader,
     timeline: FrameTimeline,
-    /// Size of the output, and since when.
+    /// The output's size, and since when.
     size: Option<((u32, u32), Instant)>,
-    /// Whether a change of size is postponed.
+    /// Whether a size change is postponed.
     awaits_resize: bool,
-    /// Time of the last key frame request.
+    /// The last key frame request's time.
     requested: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl TranscodedMedia {
         let pictures = self
             .pictures
             .get_or_insert_with(|| Pictures::new(&packet, start));
-        // A process decodes one codec. Packets of another codec in the track are ignored.
+        // A process decodes one codec. Packets in another codec are ignored.
         if packet.codec != pictures.codec {
             return Ok(Vec::new());
         }
@@ -114,7 +114,7 @@ impl TranscodedMedia {
         Ok(Vec::new())
     }
 
-    /// Waits for the next output of ffmpeg; pending forever without a process.
+    /// Waits for ffmpeg's next output; pending forever without a process.
     ///
     /// # Errors
     /// If ffmpeg has failed too often.
@@ -184,7 +184,7 @@ impl Pictures {
         true
     }
 
-    /// Returns whether a postponed change of size is due.
+    /// Returns whether a postponed size change is due.
     fn may_resize(&self, now: Instant) -> bool {
         let is_due = self
             .size

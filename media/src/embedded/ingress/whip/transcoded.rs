@@ -1,5 +1,5 @@
-//! Media path of a transcoded session: from the intake through ffmpeg to the visible participant. The intake is a
-//! private room of a media worker, so that no subscriber receives the encoder's original media.
+//! A transcoded session's media path: from the intake through ffmpeg to the visible participant. The intake is a
+//! private room at a media worker, so that no subscriber receives the encoder's original media.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::plane::core::Inner;
 use crate::embedded::room::{Directory, Room};
 
-/// Media of a session whose video is transcoded.
+/// Media for a session whose video is transcoded.
 pub(super) struct TranscodedSession {
     intake: Intake,
     queues: IntakeQueues,
@@ -31,13 +31,13 @@ pub(super) struct TranscodedSession {
     pub profiles: OfferedProfiles,
 }
 
-/// Event of a transcoded session.
+/// An event in a transcoded session.
 pub(super) enum TranscodedWake {
-    /// An event of the connection; `None` if its queue overflowed.
+    /// A connection event; `None` if its queue overflowed.
     Event(Option<PeerEvent>),
     /// A packet from the encoder.
     Packet(RecordedPacket),
-    /// Output of ffmpeg, or its final failure.
+    /// ffmpeg's output, or its final failure.
     Made(Result<Transcoded, TranscodeError>),
 }
 
@@ -75,7 +75,7 @@ impl TranscodedSession {
         self.intake.send(command);
     }
 
-    /// Handles an event of the connection. The participant joins once the encoder is connected.
+    /// Handles a connection event. The participant joins once the encoder is connected.
     pub fn handle_event(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, event: &PeerEvent) {
         match event {
             PeerEvent::Connected => {
@@ -109,7 +109,7 @@ impl TranscodedSession {
         Ok(())
     }
 
-    /// Forwards an output of ffmpeg.
+    /// Forwards ffmpeg's output.
     pub fn forward_made(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, made: &Transcoded) {
         let packets = self.media.packets(made);
         self.forward(inner, room, Codec::H264, packets);
@@ -126,9 +126,9 @@ impl TranscodedSession {
     }
 }
 
-/// Capacity of the packet queue: some seconds of video.
+/// Packet queue capacity: some seconds of video.
 const QUEUE: usize = 4_096;
-/// Recorder id of the tracks at the media worker, unique per track.
+/// Recorder id at the media worker, unique per track.
 const RECORDER: &str = "intake";
 
 /// A private room with one encoder's connection. Dropping it closes the connection.
@@ -143,9 +143,9 @@ pub(super) struct Intake {
 
 /// Queues that an intake fills.
 pub(super) struct IntakeQueues {
-    /// Events of the connection.
+    /// The connection's events.
     pub events: mpsc::Receiver<PeerEvent>,
-    /// Packets of the tracks.
+    /// The tracks' packets.
     pub packets: mpsc::Receiver<RecordedPacket>,
 }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use conclave_model::{ClientAddress, Clock, Identity, NamespacedRoom, Rate, RateLimit, RateLimits};
 
-/// Bytes. Descriptions of many tracks are large: browsers use 5 kB per video.
+/// Bytes. Descriptions with many tracks are large: browsers use 5 kB per video.
 const BYTES: Rate = Rate {
     per_second: 1024 * 1024,
     burst: 16 * 1024 * 1024,
 };
-/// Bytes of offers at the server's request. They do not count towards the address: while a room fills, all clients in
+/// Bytes in offers at the server's request. They do not count towards the address: while a room fills, all clients in
 /// an office send an offer for each newcomer, as fast as the server requests them.
 const ASKED_BYTES: Rate = Rate {
     per_second: 4 * 1024 * 1024,
@@ -27,18 +27,18 @@ const MESSAGES: Rate = Rate {
 };
 /// Default for sustained changes per second.
 pub(in crate::embedded) const DEFAULT_CHANGES: u32 = 20;
-/// Burst of changes, as a multiple of the changes per second.
+/// Burst, as a multiple of the changes per second.
 const CHANGES_AT_ONCE: u32 = 10;
-/// Rates of a participant's joins together, as a multiple of one join's.
+/// Combined rates for a participant's joins, as a multiple of one join's.
 const PARTICIPANT_SHARE: u32 = 3;
-/// Rates of an address's joins together, as a multiple of one join's.
+/// Combined rates for an address's joins, as a multiple of one join's.
 const ADDRESS_SHARE: u32 = 20;
 /// Likewise for changes: while a room fills, all clients in an office make an offer for each newcomer.
 const ADDRESS_CHANGES: u32 = 100;
-/// Maximum number of requested offers that have not arrived.
+/// Maximum number of pending requested offers.
 const MOST_AWAITED_OFFERS: u32 = 100;
-/// Free size of an offer, and the step by which a larger one counts as one more change, in lines and in sections. A
-/// media worker takes 3 µs per line. An offer of 50 videos has 5,000 lines.
+/// Free size for an offer, and the step by which a larger one counts as one more change, in lines and in sections. A
+/// media worker takes 3 µs per line. An offer with 50 videos has 5,000 lines.
 const LINES_OF_OFFER: (usize, usize) = (5_000, 500);
 const SECTIONS_OF_OFFER: (usize, usize) = (100, 50);
 
@@ -54,7 +54,7 @@ pub enum Excess {
     /// Changes per second.
     #[error("too many changes a second")]
     Changes,
-    /// Size of a message of its kind, or length of a list in it.
+    /// Message size for its kind, or list length in a message.
     #[error("a message is too large")]
     MessageSize,
     /// Unread bytes or messages.
@@ -71,7 +71,7 @@ impl Excess {
         Self::Unread,
     ];
 
-    /// Value of the label `limit` in the metrics.
+    /// Value for the label `limit` in the metrics.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -88,17 +88,17 @@ impl Excess {
 pub(super) struct Weight {
     /// Size in bytes.
     pub bytes: usize,
-    /// Number of messages that take as long to handle: 1, and one more per [`Weight::FIELDS`] fields.
+    /// Equivalent number of messages: 1, and one more per [`Weight::FIELDS`] fields.
     pub messages: usize,
     /// Whether it is an offer.
     pub is_offer: bool,
 }
 
 impl Weight {
-    /// Number of fields that take as long to handle as a message.
+    /// Fields that take as long to handle as a message.
     const FIELDS: usize = 64;
 
-    /// Returns the weight of a message with this many fields.
+    /// Returns a message's weight.
     pub fn new(bytes: usize, fields: usize) -> Self {
         Self {
             bytes,
@@ -109,7 +109,7 @@ impl Weight {
     }
 }
 
-/// Returns the number of changes that an offer counts as.
+/// Returns an offer's weight in changes.
 pub(super) fn weight_of_offer(sdp: &str) -> u32 {
     let beyond = |count: usize, (free, step): (usize, usize)| count.saturating_sub(free) / step;
     let lines = sdp.lines().filter(|line| !line.is_empty());
@@ -124,14 +124,14 @@ pub(super) fn weight_of_offer(sdp: &str) -> u32 {
 /// A participant's room and identity, over all its joins.
 pub(in crate::embedded) type Who = Arc<(NamespacedRoom, Identity)>;
 
-/// Limits of one join, or of participants or addresses with several joins.
+/// Limits for one join, or for participants or addresses with several joins.
 struct Rates<L> {
     bytes: L,
     messages: L,
     changes: L,
 }
 
-/// Budgets of all participants and addresses.
+/// Budgets for all participants and addresses.
 pub(in crate::embedded) struct Budgets {
     clock: Clock,
     changes: Rate,
@@ -152,7 +152,7 @@ impl<L> Rates<L> {
 }
 
 impl Budgets {
-    /// Creates the budgets, with this rate of changes per second for a join.
+    /// Creates the budgets, with this many changes per second for a join.
     pub fn new(clock: &Clock, changes_per_second: u32) -> Self {
         let burst = changes_per_second.saturating_mul(CHANGES_AT_ONCE);
         let changes = Rate {
@@ -176,7 +176,7 @@ impl Budgets {
         }
     }
 
-    /// Returns the budget of a participant's join from this address.
+    /// Returns the budget for a participant's join from this address.
     pub fn client(&self, who: Who, address: Option<ClientAddress>) -> ClientBudget {
         ClientBudget {
             who,
@@ -193,18 +193,18 @@ impl Budgets {
     }
 }
 
-/// Budget of one join's client.
+/// A client's budget for one join.
 pub(in crate::embedded) struct ClientBudget {
     who: Who,
-    /// Address of its WebSocket, if known.
+    /// Its WebSocket's address, if known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
-    /// Number of changes that one of the client's counts as, and its maximum.
+    /// Weight of each change by the client, and its maximum.
     change_weight: u32,
     most_weight: u32,
     /// Requested offers that have not arrived.
     awaited_offers: u32,
-    /// Limit for the bytes of requested offers.
+    /// Limit for bytes in requested offers.
     asked_bytes: RateLimit,
 }
 
@@ -243,7 +243,7 @@ impl ClientBudget {
         }
     }
 
-    /// Sets the number of changes that one of the client's counts as: others receive all of its own metadata with each.
+    /// Sets the weight of the client's changes: others receive all its metadata with each.
     pub fn weigh_changes(&mut self, weight: u32) {
         self.change_weight = weight.clamp(1, self.most_weight);
     }
@@ -285,7 +285,7 @@ impl ClientBudget {
         Ok(())
     }
 
-    /// Deducts a number from the limits of the join, its participant and its address. Returns whether all three had
+    /// Deducts a number from the join's, the participant's and the address's limits. Returns whether all three had
     /// enough.
     fn take(
         &self,

@@ -90,7 +90,7 @@ pub(super) struct Session {
     device: Device,
     /// Whether the client handles responses to accepted requests.
     knows_acceptance: bool,
-    /// Number of changes that one of the client's counts as.
+    /// Weight of each change by the client.
     change_weight: u32,
 }
 
@@ -168,7 +168,7 @@ impl Session {
         self.link.take_close()
     }
 
-    /// Returns the number of changes that one of the client's counts as.
+    /// Returns the weight of each change by the client.
     pub fn change_weight(&self) -> u32 {
         self.change_weight
     }

@@ -25,7 +25,7 @@ use crate::embedded::signal::messages;
 
 /// Maximum wait for a requested track to be published.
 const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of entries that are read from a client's list.
+/// Maximum entries that are read from a client's list.
 const MAX_LIST: usize = 1_000;
 
 impl Session {
@@ -177,7 +177,7 @@ impl Session {
         let updated = context
             .machine
             .update_own_metadata(&self.sid, update.into(), request_id);
-        // Others receive all of its metadata with each of its changes.
+        // Others receive all its metadata with each change.
         self.change_weight = context
             .machine
             .present(&self.sid)
@@ -441,7 +441,7 @@ impl Session {
 
 /// Server failures for tests: `simulateScenario` in LiveKit's SDKs. Permitted in development only.
 impl Session {
-    /// Simulates a failure, if permitted. Speech and a change of the transport protocol are not simulated.
+    /// Simulates a failure, if permitted. Speech and a transport protocol change are not simulated.
     fn simulate(&mut self, context: &mut Context<'_>, request: proto::SimulateScenario) {
         let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else {
             return;
@@ -515,7 +515,7 @@ fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
 pub(super) struct AwaitedTracks(VecDeque<(Duration, TrackSid)>);
 
 impl AwaitedTracks {
-    /// Adds tracks, up to the maximum of [`MAX_LIST`].
+    /// Adds tracks, up to [`MAX_LIST`].
     fn add(&mut self, tracks: Vec<&TrackSid>, until: Duration) {
         let room_for = MAX_LIST.saturating_sub(self.0.len());
         let tracks = tracks.into_iter().take(room_for);

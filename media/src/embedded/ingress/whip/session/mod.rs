@@ -122,7 +122,7 @@ impl WhipSession {
         }
     }
 
-    /// Returns the entity tag of the current ICE credentials.
+    /// Returns the current ICE credentials' entity tag.
     pub fn etag(&self) -> &str {
         self.ice.etag()
     }
