@@ -84,7 +84,7 @@ pub(in crate::embedded) async fn request_encoder(
 ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
     let name = plane.common.room_of_key(key)?;
     if let Some((room, silent)) = silent_encoder(plane, key, input).await {
-        log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
+        log::info!(participant = silent.as_str(); "silent encoder disconnected in favour of another");
         plane.call_in(&room, |machine, now| machine.give_way(&silent, now));
     }
     let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);

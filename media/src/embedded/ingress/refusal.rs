@@ -30,7 +30,7 @@ pub enum EncoderRefusal {
     #[error("{0}")]
     BadStream(&'static str),
     /// The control plane is unavailable, or no media worker replied. The encoder may retry.
-    #[error("the server cannot take encoders now")]
+    #[error("the server cannot accept encoders now")]
     Unavailable,
 }
 

@@ -471,7 +471,7 @@ pub enum Refusal {
     #[error("{0}")]
     TooMuch(Excess),
     /// Control plane unavailable: 503. The client may retry.
-    #[error("the server cannot take joins now")]
+    #[error("the server cannot accept joins now")]
     Unavailable,
 }
 
@@ -516,7 +516,7 @@ impl From<ReportError> for Refusal {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::NoRoom,
             ReportError::RoleFull => Self::Forbidden("the role is full for this room"),
-            ReportError::RoleRemoved => Self::Forbidden("the room has no such role any more"),
+            ReportError::RoleRemoved => Self::Forbidden("the room no longer has this role"),
             ReportError::InvalidIdentity => Self::Forbidden("the identity is not allowed"),
             ReportError::Unavailable => Self::Unavailable,
         }

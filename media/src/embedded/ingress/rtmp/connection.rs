@@ -142,11 +142,11 @@ impl Connection {
             room, publisher, ..
         }) = &self.publisher
         else {
-            log::debug!("an RTMP connection ended before it published: {end}");
+            log::debug!("RTMP connection ended before the stream started: {end}");
             return;
         };
         let (sid, inner) = (publisher.sid().clone(), &self.plane);
-        log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
+        log::info!(participant = sid.as_str(); "RTMP encoder disconnected: {end}");
         inner.call_in(room, |machine, now| match &end {
             End::Done => publisher.end(machine, Departure::Left, now),
             End::Lost | End::Silent | End::Refused(_) => {
@@ -311,7 +311,7 @@ impl Connection {
     /// Continues without audio.
     fn give_up_sound(&mut self, error: TranscodeError) {
         if let Some(Admitted { publisher, .. }) = &self.publisher {
-            log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried: {error}");
+            log::warn!(participant = publisher.sid().as_str(); "RTMP stream continues without audio: {error}");
         }
         self.sound_error = Some(error);
     }
@@ -323,7 +323,7 @@ impl Connection {
         match &self.sound_error {
             Some(error) if self.lost_sound >= SOUND_WITHOUT_PICTURES && !self.media.has_video() => {
                 Err(End::Unplayable(format!(
-                    "the stream has only sound, which cannot be transcoded: {error}"
+                    "the stream has only audio, which cannot be transcoded: {error}"
                 )))
             }
             _ => Ok(()),
@@ -334,10 +334,10 @@ impl Connection {
         let reason = match self.media.unplayable() {
             // The operator can change the encoder's settings, so the reason names the cure.
             Some(Unplayable::BPictures) => {
-                "the video has B pictures, which have to be transcoded or turned off"
+                "the video has B-frames, which must be transcoded or turned off"
             }
-            Some(Unplayable::Codec) => "the video is not H.264, and has to be transcoded",
-            None => "the video is to be transcoded",
+            Some(Unplayable::Codec) => "the video is not H.264 and must be transcoded",
+            None => "the video must be transcoded",
         };
         End::Unplayable(format!("{reason}: {error}"))
     }

@@ -64,7 +64,7 @@ async fn accept(plane: Arc<Inner>, listener: TcpListener, tls: Option<RtmpTls>) 
             Ok(accepted) => accepted,
             Err(error) => {
                 // Without the pause, a process without file descriptors would spin here.
-                log::warn!("an RTMP connection cannot be accepted: {error}");
+                log::warn!("accepting an RTMP connection failed: {error}");
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -44,7 +44,7 @@ pub enum RtmpEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RtmpError {
     /// Not RTMP.
-    #[error("the encoder does not speak RTMP as the server understands it")]
+    #[error("the encoder does not follow the RTMP protocol")]
     Protocol,
     /// A message or command is too large.
     #[error("the encoder sent a message that is too large")]

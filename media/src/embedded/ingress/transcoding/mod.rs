@@ -59,7 +59,7 @@ pub struct TranscodeError(pub String);
 impl TranscodeError {
     /// Creates the error for video whose decoder would need too much memory.
     pub fn too_large() -> Self {
-        Self("the pictures are larger, or need more reference frames, than level 5.2 allows, or do not say how large they are".into())
+        Self("the video is larger or needs more reference frames than level 5.2 allows, or its size is unknown".into())
     }
 }
 
@@ -142,7 +142,7 @@ impl Transcoding {
                 .elapsed()
                 > FIRST_RESULT
         {
-            return Err(TranscodeError("ffmpeg makes nothing of it".into()));
+            return Err(TranscodeError("ffmpeg has no output".into()));
         }
         let role = message.role();
         if self.running.is_none() {
@@ -185,7 +185,7 @@ impl Transcoding {
         opening: Opening,
     ) -> Result<(), TranscodeError> {
         if self.failures > MAX_FAILURES {
-            return Err(TranscodeError("ffmpeg ends again and again".into()));
+            return Err(TranscodeError("ffmpeg fails repeatedly".into()));
         }
         let ffmpeg = inner.ffmpeg().await.unwrap_or(Err(FfmpegError::NotFound));
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
@@ -194,7 +194,7 @@ impl Transcoding {
         let is_extended = opening.source == Source::Flv { is_extended: true };
         if is_extended && !ffmpeg.reads_enhanced_flv() {
             let version = &ffmpeg.version;
-            let problem = "ffmpeg reads HEVC, AV1 and VP9 of RTMP encoders from version 6.1 on";
+            let problem = "HEVC, AV1 and VP9 from RTMP encoders need ffmpeg 6.1 or newer";
             return Err(TranscodeError(format!(
                 "{problem}, and this one is {version}"
             )));
@@ -204,7 +204,7 @@ impl Transcoding {
             .permit
             .take()
             .or_else(|| take_permit(inner, medium, project))
-            .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
+            .ok_or_else(|| TranscodeError("the transcoding limit is reached".into()))?;
         let priority = inner
             .jobs
             .as_ref()
@@ -239,7 +239,7 @@ impl Transcoding {
             };
             self.failures += 1;
             let failure = redact_urls(&ended.failure().await);
-            log::warn!(failures = self.failures; "ffmpeg for an encoder ended: {failure}");
+            log::warn!(failures = self.failures; "ffmpeg for an encoder failed: {failure}");
             if self.failures > MAX_FAILURES {
                 return Err(TranscodeError(failure));
             }

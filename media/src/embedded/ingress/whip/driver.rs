@@ -306,7 +306,7 @@ impl SessionTask {
             }),
         };
         if let Err(error) = handled {
-            let reason = format!("the video is to be transcoded: {error}");
+            let reason = format!("the video must be transcoded: {error}");
             log::info!(participant = self.sid.as_str(); "WHIP encoder disconnected: {reason}");
             self.inner.call_in(&self.room, |machine, now| {
                 machine.fail_encoder(&self.sid, reason, now);
