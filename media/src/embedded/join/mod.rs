@@ -33,7 +33,7 @@
 //! leaves no record, and no event mentions a participant that nobody could hear.
 //!
 //! Until the second phase is over, the participant occupies a seat and is invisible. A sandbox participant has no media to connect: its
-//! join is reported at once ([`Joins::begin`]), so that the control plane decides once.
+//! join is reported at once ([`Joins::start`]), so that the control plane decides once.
 //!
 //! # Failures
 //!
@@ -81,7 +81,7 @@ pub(super) struct Joins<'a> {
 
 /// A completed join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Completed {
+pub(super) struct CompletedJoin {
     /// Whether the participant has a client. Sandbox participants and encoders have none.
     pub has_client: bool,
 }
@@ -120,7 +120,7 @@ impl<'a> Joins<'a> {
         let mut joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
         // Cannot fail: the metadata was checked against these claims before the request.
         let _ = joining.set_own_metadata(own_metadata);
-        self.ask(&joining, true, now);
+        self.report_request(&joining, true, now);
         self.add(joining);
         Ok(sid)
     }
@@ -133,11 +133,11 @@ impl<'a> Joins<'a> {
         }
         // The sid only completes the report.
         let probed = LocalParticipant::new(self.roster.unused_sid(), claims, now);
-        self.ask(&probed, false, now);
+        self.report_request(&probed, false, now);
         Ok(())
     }
 
-    fn ask(&mut self, joining: &LocalParticipant, reserves_seat: bool, now: Timestamp) {
+    fn report_request(&mut self, joining: &LocalParticipant, reserves_seat: bool, now: Timestamp) {
         self.outbox.report(
             now,
             MediaEvent::JoinRequested {
@@ -183,7 +183,7 @@ impl<'a> Joins<'a> {
     }
 
     /// Brings the deadline forward for a connecting client whose signalling is lost.
-    pub fn hurry(&mut self, sid: &ParticipantSid) {
+    pub fn shorten_deadline(&mut self, sid: &ParticipantSid) {
         let earlier = self.deadlines.reading() + UNATTENDED_TIMEOUT;
         let join = Deadline::Join(sid.clone());
         // Never later: a client that reconnects its signalling again and again gets no more time by that.
@@ -210,8 +210,8 @@ impl<'a> Joins<'a> {
     }
 
     /// Adds a member whose join is reported and requested at the same time. Returns the participant, for
-    /// [`Joins::report_begun`], and the member with the same identity, which it replaces.
-    pub fn begin(
+    /// [`Joins::report_started`], and the member with the same identity, which it replaces.
+    pub fn start(
         &mut self,
         claims: Claims,
         now: Timestamp,
@@ -224,8 +224,8 @@ impl<'a> Joins<'a> {
         Ok((LocalParticipant::new(sid, claims, now), replaced))
     }
 
-    /// Reports a join from [`Joins::begin`]. Called after the replaced participant's leave was reported.
-    pub fn report_begun(&mut self, mut joining: LocalParticipant, now: Timestamp) {
+    /// Reports a join from [`Joins::start`]. Called after the replaced participant's leave was reported.
+    pub fn report_started(&mut self, mut joining: LocalParticipant, now: Timestamp) {
         let participant = Box::new(joining.report());
         self.outbox
             .report(now, MediaEvent::ParticipantJoined(participant));
@@ -234,7 +234,7 @@ impl<'a> Joins<'a> {
 
     /// Makes a participant visible, and reports the tracks that it has published already. `None` if the participant was
     /// disconnected in the meantime, or is active.
-    pub fn complete(&mut self, sid: &ParticipantSid, now: Timestamp) -> Option<Completed> {
+    pub fn complete(&mut self, sid: &ParticipantSid, now: Timestamp) -> Option<CompletedJoin> {
         let joined = self.roster.get_mut(sid).filter(|p| !p.is_active())?;
         joined.activate();
         let participant = joined.to_ref();
@@ -249,7 +249,7 @@ impl<'a> Joins<'a> {
             );
         }
         let has_client = joined.client.is_some();
-        Some(Completed { has_client })
+        Some(CompletedJoin { has_client })
     }
 
     /// Reverts a join that the control plane rejected, without a report about the participant.
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(fixture.joins().admit(&sid, NOW), Ok(None));
         fixture.joins().await_media(&sid);
         assert_eq!(fixture.deadlines.next(), Some(CONNECT_TIMEOUT));
-        fixture.joins().hurry(&sid);
+        fixture.joins().shorten_deadline(&sid);
         assert_eq!(fixture.deadlines.next(), Some(UNATTENDED_TIMEOUT));
         assert!(fixture.joins().connect(&sid, NOW) && !fixture.joins().connect(&sid, NOW));
         assert_eq!(
@@ -358,7 +358,7 @@ mod tests {
         );
         assert!(fixture.roster.active(&sid).is_err());
         let completed = fixture.joins().complete(&sid, NOW);
-        assert_eq!(completed, Some(Completed { has_client: true }));
+        assert_eq!(completed, Some(CompletedJoin { has_client: true }));
         assert!(fixture.roster.active(&sid).is_ok());
         assert_eq!(fixture.joins().complete(&sid, NOW), None, "it is complete");
     }

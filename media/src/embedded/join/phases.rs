@@ -11,18 +11,18 @@ use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::{ReportAnswer, ReportError};
 
-/// First phase. `ask` reports the request and reserves a seat for the returned join, whose participant `sid` selects.
+/// First phase. `request` reports the request and reserves a seat for the returned join, whose participant `sid` selects.
 /// Returns the room with the seat. If the control plane refuses, the seat is released.
 pub(in crate::embedded) async fn request<Join, Refused>(
     inner: &Arc<Inner>,
     name: &NamespacedRoom,
-    ask: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
+    request: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
     sid: impl Fn(&Join) -> &ParticipantSid,
 ) -> Result<(Arc<Room>, Join), Refused>
 where
     Refused: From<MachineError> + From<ReportError>,
 {
-    let (room, requested, answers) = inner.enter(name, ask);
+    let (room, requested, answers) = inner.enter(name, request);
     let join = requested?;
     // The room's lock is free here: the room actor may call the media plane before it replies.
     if let Err(refused) = await_answers(answers).await {
@@ -53,7 +53,7 @@ pub(in crate::embedded) async fn conclude_uncounted(
     sid: ParticipantSid,
     answers: Vec<ReportAnswer>,
 ) -> Result<(), ReportError> {
-    let completed = conclude_by(&inner, &room, &sid, answers, |machine, now| {
+    let completed = conclude_with(&inner, &room, &sid, answers, |machine, now| {
         machine.complete_join(&sid, now);
     });
     completed.await.map(|_| ())
@@ -61,7 +61,7 @@ pub(in crate::embedded) async fn conclude_uncounted(
 
 /// Like [`conclude_uncounted`], with `complete` in place of the completion. Returns its result, and the answers to its
 /// reports.
-pub(in crate::embedded) async fn conclude_by<T>(
+pub(in crate::embedded) async fn conclude_with<T>(
     inner: &Arc<Inner>,
     room: &Arc<Room>,
     sid: &ParticipantSid,

@@ -86,7 +86,7 @@ impl Machine {
 
     /// The signalling of a client that is still connecting is gone: it has less time.
     pub fn signal_lost(&mut self, sid: &ParticipantSid) {
-        self.joins().hurry(sid);
+        self.joins().shorten_deadline(sid);
     }
 
     /// Aborts a join whose media was not connected in time.
@@ -107,12 +107,12 @@ impl Machine {
         claims: Claims,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
-        let (joining, replaced) = self.joins().begin(claims, now)?;
+        let (joining, replaced) = self.joins().start(claims, now)?;
         if let Some(old) = replaced {
             self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
         }
         let sid = joining.sid().clone();
-        self.joins().report_begun(joining, now);
+        self.joins().report_started(joining, now);
         Ok(sid)
     }
 

@@ -379,7 +379,7 @@ async fn conclude_encoder(
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
     let connect = |machine: &mut Machine, now| machine.complete_connect(&sid, now);
-    let (connected, answers) = phases::conclude_by(&inner, &room, &sid, answers, connect).await?;
+    let (connected, answers) = phases::conclude_with(&inner, &room, &sid, answers, connect).await?;
     let state = connected?;
     await_answers(answers).await?;
     Ok(state)
