@@ -53,8 +53,8 @@ impl EncoderPublisher {
     }
 
     /// Records that the encoder has sent data.
-    pub fn note_heard(&self) {
-        self.join.activity.note();
+    pub fn record_data(&self) {
+        self.join.activity.record_data();
     }
 
     pub const fn is_over(&self) -> bool {

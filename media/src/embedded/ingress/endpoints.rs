@@ -346,7 +346,7 @@ impl PublishUrls {
     }
 
     /// Returns the URLs for another public WebSocket URL.
-    pub fn on(&self, public_url: &str) -> Self {
+    pub fn with_public_url(&self, public_url: &str) -> Self {
         Self::new(public_url, self.rtmp_address)
     }
 
@@ -444,7 +444,7 @@ mod tests {
             },
         );
         assert_eq!(urls.get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
-        let elsewhere = urls.on("wss://meet.example.org");
+        let elsewhere = urls.with_public_url("wss://meet.example.org");
         let shown = [InputType::Rtmp, InputType::Whip].map(|input| elsewhere.get(input));
         assert_eq!(
             shown,

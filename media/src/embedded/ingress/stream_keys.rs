@@ -21,7 +21,7 @@ impl EncoderActivity {
     }
 
     /// Records data from the encoder.
-    pub fn note(&self) {
+    pub fn record_data(&self) {
         *self.0.lock() = Instant::now();
     }
 

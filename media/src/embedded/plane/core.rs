@@ -24,7 +24,7 @@ use crate::embedded::room::{Directory, Room, RoomState};
 use crate::embedded::rtc_metrics::RtcMetrics;
 use crate::embedded::sandbox::faults::Faults;
 use crate::embedded::signal::budget::Budgets;
-use crate::embedded::signal::channels::Input;
+use crate::embedded::signal::channels::SessionInput;
 use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::{MediaError, Report, ReportAnswer, ReportError, ReportSink};
 use crate::token::TokenSigner;
@@ -127,7 +127,7 @@ impl Inner {
     fn carry_out(&self, room: &Room, effect: Effect) {
         match effect {
             Effect::Notify { to, notice } => {
-                room.sessions.send(&to, Input::Notice(notice));
+                room.sessions.send(&to, SessionInput::Notice(notice));
             }
             Effect::Job { egress, effect } => {
                 if let Some(jobs) = &self.jobs {

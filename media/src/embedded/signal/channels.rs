@@ -60,7 +60,7 @@ pub struct SignalConnection {
 #[derive(Debug)]
 pub struct FrameSender {
     frames: mpsc::Sender<QueuedFrame>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
 }
 
 /// Receiver for a client's frames.
@@ -71,7 +71,7 @@ pub(in crate::embedded) struct FrameReceiver(mpsc::Receiver<QueuedFrame>);
 #[derive(Debug)]
 struct QueuedFrame {
     frame: SignalFrame,
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The session is over.
@@ -83,7 +83,7 @@ pub struct SessionEnded;
 #[derive(Debug)]
 pub struct Replies {
     frames: mpsc::Receiver<QueuedReply>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplyState>,
 }
 
 /// The session's side of a [`SignalConnection`].
@@ -99,7 +99,7 @@ pub(in crate::embedded) struct Socket {
 #[derive(Debug)]
 pub(in crate::embedded) struct ReplySender {
     frames: mpsc::Sender<QueuedReply>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplyState>,
 }
 
 /// A frame for a client, and its size as counted.
@@ -107,7 +107,7 @@ pub(in crate::embedded) struct ReplySender {
 struct QueuedReply(SignalFrame, usize);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ReplyState {
     /// Buffered bytes for the client.
     bytes: AtomicUsize,
     /// The limit that the client exceeded, as the reason for its disconnection.
@@ -127,12 +127,15 @@ impl FrameSender {
         // A frame above the limit takes all permits, and is rejected by its size later. More than all would never be
         // granted.
         let bytes = u32::try_from(frame.len()).map_or(FRAME_BYTES, |bytes| bytes.min(FRAME_BYTES));
-        let room = Arc::clone(&self.room)
+        let permit = Arc::clone(&self.capacity)
             .acquire_many_owned(bytes)
             .await
             .map_err(|_| SessionEnded)?;
         self.frames
-            .send(QueuedFrame { frame, _room: room })
+            .send(QueuedFrame {
+                frame,
+                _permit: permit,
+            })
             .await
             .map_err(|_| SessionEnded)
     }
@@ -192,7 +195,7 @@ impl ReplySender {
     }
 
     /// Records the reason for the disconnection.
-    pub(super) fn note_excess(&self, excess: Excess) {
+    pub(super) fn record_excess_reason(&self, excess: Excess) {
         // The first reason counts.
         let _ = self.shared.excess.set(excess);
     }
@@ -203,7 +206,7 @@ pub(super) fn connection() -> (SignalConnection, Socket) {
     let ((frames, from_client), (to_client, replies)) =
         (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
     // The session's side adds a frame's bytes, the WebSocket's side subtracts them.
-    let shared = Arc::<Shared>::default();
+    let shared = Arc::<ReplyState>::default();
     let replies = Replies {
         frames: replies,
         shared: Arc::clone(&shared),
@@ -214,7 +217,7 @@ pub(super) fn connection() -> (SignalConnection, Socket) {
     };
     let frames = FrameSender {
         frames,
-        room: Arc::new(Semaphore::new(FRAME_BYTES as usize)),
+        capacity: Arc::new(Semaphore::new(FRAME_BYTES as usize)),
     };
     (
         SignalConnection { frames, replies },
@@ -230,7 +233,7 @@ const CAPACITY: usize = 4_096;
 
 /// An input for a session's task.
 #[derive(Debug)]
-pub(in crate::embedded) enum Input {
+pub(in crate::embedded) enum SessionInput {
     /// A notice from the room state.
     Notice(ClientNotice),
     /// A media worker's event about the participant's transports.
@@ -249,11 +252,11 @@ pub(in crate::embedded) enum Input {
 
 /// Channels to a room's sessions. No other lock is taken while its lock is held.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<Input>>>);
+pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<SessionInput>>>);
 
 impl Sessions {
     /// Adds a session and returns its inputs.
-    pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<Input> {
+    pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<SessionInput> {
         let (channel, inputs) = mpsc::channel(CAPACITY);
         self.0.lock().insert(sid.clone(), channel);
         inputs
@@ -266,7 +269,7 @@ impl Sessions {
 
     /// Sends an input to a session, and returns whether it was accepted. A session that does not keep up loses its
     /// channel, which ends it.
-    pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
+    pub fn send(&self, sid: &ParticipantSid, input: SessionInput) -> bool {
         // Never waits: the callers are media workers' threads and calls under a room's lock.
         let mut channels = self.0.lock();
         let sent = channels
@@ -280,7 +283,7 @@ impl Sessions {
     }
 
     /// Sends an input to all sessions.
-    pub fn broadcast(&self, input: impl Fn() -> Input) {
+    pub fn broadcast(&self, input: impl Fn() -> SessionInput) {
         self.0
             .lock()
             .retain(|_, channel| channel.try_send(input()).is_ok());
@@ -290,22 +293,22 @@ impl Sessions {
     pub fn handle_event(&self, event: Event) {
         match event {
             Event::Peer { peer, event, .. } => {
-                self.send(&peer, Input::Media(event));
+                self.send(&peer, SessionInput::Media(event));
             }
             Event::Room {
                 event: RoomEvent::SpeakersChanged(speakers),
                 ..
             } => {
-                // Shared: a room of 1,000 gets one list, not 1,000 copies.
+                // ReplyState: a room of 1,000 gets one list, not 1,000 copies.
                 let speakers: Arc<[_]> = speakers.into();
-                self.broadcast(|| Input::Speakers(Arc::clone(&speakers)));
+                self.broadcast(|| SessionInput::Speakers(Arc::clone(&speakers)));
             }
             Event::Room {
                 event: RoomEvent::ConnectionQuality(qualities),
                 ..
             } => {
                 let qualities: Arc<[_]> = qualities.into();
-                self.broadcast(|| Input::Qualities(Arc::clone(&qualities)));
+                self.broadcast(|| SessionInput::Qualities(Arc::clone(&qualities)));
             }
             Event::Room {
                 event: RoomEvent::PublishRates(rates),
@@ -313,7 +316,7 @@ impl Sessions {
             } => {
                 // Only to the publisher's own session, which compares the rate with its limit.
                 for rate in rates {
-                    self.send(&rate.peer, Input::PublishRate(rate.kbps));
+                    self.send(&rate.peer, SessionInput::PublishRate(rate.kbps));
                 }
             }
         }

@@ -168,13 +168,13 @@ impl ConnectRequest {
 
     /// Sets the client's address. Clients from one address share a budget.
     #[must_use]
-    pub fn from_address(self, address: Option<ClientAddress>) -> Self {
+    pub fn with_address(self, address: Option<ClientAddress>) -> Self {
         Self { address, ..self }
     }
 
     /// Sets the `user-agent` header, which identifies a browser whose client information is empty.
     #[must_use]
-    pub fn by_user_agent(self, user_agent: Option<&str>) -> Self {
+    pub fn with_user_agent(self, user_agent: Option<&str>) -> Self {
         Self {
             user_agent: user_agent.unwrap_or_default().to_owned(),
             ..self

@@ -15,7 +15,7 @@ use proto::leave_request::Action;
 use tokio::sync::mpsc;
 
 use super::budget::{Budgets, ClientBudget, Excess};
-use super::channels::{Input, SignalConnection, SignalFrame, Socket, connection};
+use super::channels::{SessionInput, SignalConnection, SignalFrame, Socket, connection};
 use super::connect_request::{ConnectRequest, JoinError, JoinParameters};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::messages;
@@ -121,7 +121,7 @@ pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
         .rooms
         .all()
         .iter()
-        .for_each(|room| room.sessions.broadcast(|| Input::Stop));
+        .for_each(|room| room.sessions.broadcast(|| SessionInput::Stop));
 }
 
 /// Admits a client and starts its session, or refuses it.
@@ -230,7 +230,7 @@ fn attach(
     drop(state);
     let (connection, socket) = connection();
     room.sessions
-        .send(sid, Input::Attach(Box::new((join, socket))))
+        .send(sid, SessionInput::Attach(Box::new((join, socket))))
         .then_some(connection)
 }
 
@@ -253,14 +253,14 @@ struct SessionTask {
 
 /// Reason for a session's wake-up.
 enum Wake {
-    Input(Option<Input>),
+    Input(Option<SessionInput>),
     Frame(Option<SignalFrame>),
     Deadline,
 }
 
 impl SessionTask {
     /// Runs the session until its participant has left.
-    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+    async fn run(mut self, mut inputs: mpsc::Receiver<SessionInput>) {
         self.flush();
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
@@ -295,25 +295,25 @@ impl SessionTask {
         }
     }
 
-    fn handle_input(&mut self, input: Input) {
+    fn handle_input(&mut self, input: SessionInput) {
         match input {
-            Input::Notice(notice) => {
+            SessionInput::Notice(notice) => {
                 self.call(|session, context| session.handle_notice(context, notice));
             }
-            Input::Media(event) => self.handle_media(event),
-            Input::Speakers(speakers) => {
+            SessionInput::Media(event) => self.handle_media(event),
+            SessionInput::Speakers(speakers) => {
                 self.call(|session, context| session.handle_speakers(context, &speakers));
             }
-            Input::Qualities(qualities) => {
+            SessionInput::Qualities(qualities) => {
                 self.call(|session, context| session.handle_qualities(context, &qualities));
             }
-            Input::PublishRate(kbps) => {
+            SessionInput::PublishRate(kbps) => {
                 // A rate before the join is accepted, or after the leave, is dropped.
                 let _ = self.inner.call_in(&self.room, |machine, now| {
                     machine.set_bitrate(&self.sid, kbps, now)
                 });
             }
-            Input::Attach(attached) => {
+            SessionInput::Attach(attached) => {
                 let (join, socket) = *attached;
                 // In this order: frames on the old WebSocket count for the old address.
                 self.replace_socket(socket);
@@ -323,7 +323,7 @@ impl SessionTask {
                     Err(excess) => self.exceed(excess),
                 }
             }
-            Input::Stop => self.session.shut_down(),
+            SessionInput::Stop => self.session.shut_down(),
         }
     }
 
@@ -379,18 +379,18 @@ impl SessionTask {
     /// Disconnects a client that exceeds its limits.
     fn exceed(&mut self, excess: Excess) {
         self.has_exceeded = true;
-        self.note_excess(excess);
+        self.record_excess(excess);
         self.call(Session::exclude);
     }
 
-    fn note_excess(&self, excess: Excess) {
+    fn record_excess(&self, excess: Excess) {
         self.inner.record(|metrics| metrics.record_excess(excess));
         if let Some(replies) = self
             .socket
             .as_ref()
             .and_then(|socket| socket.replies.as_ref())
         {
-            replies.note_excess(excess);
+            replies.record_excess_reason(excess);
             // The HTTP server puts the reason into its close frame.
         }
         log::debug!("participant {}: {excess}", self.sid);
@@ -422,7 +422,7 @@ impl SessionTask {
                 .send(encode(message, self.writes_text), is_snapshot)
                 .is_err()
             {
-                self.note_excess(Excess::Unread);
+                self.record_excess(Excess::Unread);
                 self.close_socket();
                 self.call(Session::detach);
                 return;

@@ -198,13 +198,13 @@ pub fn codec_unsupported(track: &TrackSid) -> Message {
     })
 }
 
-fn subscribed_codec(of: &CodecUse) -> proto::SubscribedCodec {
+fn subscribed_codec(usage: &CodecUse) -> proto::SubscribedCodec {
     let quality = |quality: Quality| proto::SubscribedQuality {
         quality: i32::try_from(quality.index()).unwrap_or_default(),
-        enabled: of.enabled[quality.index()],
+        enabled: usage.enabled[quality.index()],
     };
     // Clients compare the name without `video/`, in lower case.
-    let name = of
+    let name = usage
         .codec
         .mime_type()
         .rsplit('/')

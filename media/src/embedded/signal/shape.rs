@@ -70,7 +70,7 @@ static ADD_TRACK: Shape = Shape {
     parts: &[part(9, 16, &SMALL), part(10, 8, &CODEC)],
 };
 /// `ParticipantTracks` and similar: a participant, and a list of tracks.
-static TRACKS_OF: Shape = Shape {
+static PARTICIPANT_TRACKS: Shape = Shape {
     bytes: 64 * KIB,
     fields: MANY + 8,
     parts: &[],
@@ -79,7 +79,7 @@ static TRACKS_OF: Shape = Shape {
 static SUBSCRIPTION: Shape = Shape {
     bytes: 128 * KIB,
     fields: 2 * MANY + 8,
-    parts: &[part(3, MANY, &TRACKS_OF)],
+    parts: &[part(3, MANY, &PARTICIPANT_TRACKS)],
 };
 /// `UpdateTrackSettings`: a list of tracks.
 static TRACK_SETTINGS: Shape = Shape {
@@ -91,13 +91,13 @@ static TRACK_SETTINGS: Shape = Shape {
 static PERMISSION: Shape = Shape {
     bytes: 128 * KIB,
     fields: MANY + 8,
-    parts: &[part(2, MANY, &TRACKS_OF)],
+    parts: &[part(2, MANY, &PARTICIPANT_TRACKS)],
 };
 /// `LeaveRequest`, with the regions that a server may list.
 static LEAVE: Shape = Shape {
     bytes: 16 * KIB,
     fields: 16,
-    parts: &[part(4, 4, &TRACKS_OF)],
+    parts: &[part(4, 4, &PARTICIPANT_TRACKS)],
 };
 /// `TrackPublishedResponse` with a `TrackInfo`, for each of the client's own tracks.
 static PUBLISHED: Shape = Shape {

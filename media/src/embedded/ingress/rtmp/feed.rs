@@ -6,7 +6,9 @@ use conclave_egress::{AnnouncedSize, announced_by_nal_units};
 
 use crate::embedded::ingress::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
-use crate::embedded::ingress::transcoding::{Message, Opening, Role, Source, TranscodeError};
+use crate::embedded::ingress::transcoding::{
+    FrameRole, InputContainer, InputOpening, Message, TranscodeError,
+};
 
 /// Converter for one medium's messages.
 pub struct FlvFeed {
@@ -21,7 +23,7 @@ pub struct FlvFeed {
 pub struct FlvMessage<'a> {
     medium: Medium,
     time: MediaTime,
-    role: Role,
+    role: FrameRole,
     header: Option<&'a [u8]>,
     body: Vec<u8>,
 }
@@ -47,7 +49,7 @@ impl FlvFeed {
     ) -> Result<FlvMessage<'_>, TranscodeError> {
         self.check_size(&body)?;
         let role = role(self.medium, &body);
-        if role == Role::Header {
+        if role == FrameRole::Header {
             self.header = Some(body.clone());
         }
         Ok(FlvMessage {
@@ -84,18 +86,18 @@ impl Message for FlvMessage<'_> {
         self.time.time
     }
 
-    fn role(&self) -> Role {
+    fn role(&self) -> FrameRole {
         self.role
     }
 
-    fn opening(&self) -> Option<Opening> {
+    fn opening(&self) -> Option<InputOpening> {
         // Each process needs the parameters first.
         let header = self
             .header
             .and_then(|header| flv::file_tag(self.medium, 0, header));
         let is_extended = self.medium == Medium::Video && flv::read_extended(&self.body).is_some();
-        Some(Opening {
-            source: Source::Flv { is_extended },
+        Some(InputOpening {
+            source: InputContainer::Flv { is_extended },
             bytes: [flv::file_header(self.medium), header.unwrap_or_default()].concat(),
         })
     }
@@ -107,18 +109,20 @@ impl Message for FlvMessage<'_> {
     }
 }
 
-fn role(medium: Medium, body: &[u8]) -> Role {
+fn role(medium: Medium, body: &[u8]) -> FrameRole {
     match medium {
         Medium::Audio => match flv::read_audio(body) {
-            Some(AudioTag::Parameters) => Role::Header,
-            _ => Role::Entry,
+            Some(AudioTag::Parameters) => FrameRole::Header,
+            _ => FrameRole::Entry,
         },
         Medium::Video => match (flv::read_extended(body), flv::read_video(body)) {
-            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
+            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => {
+                FrameRole::Header
+            }
             (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
-            | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
+            | (_, Some(VideoTag::Frame { is_key: false, .. })) => FrameRole::Other,
             // Frame types of other codecs are unknown, so any frame may be an entry point.
-            _ => Role::Entry,
+            _ => FrameRole::Entry,
         },
     }
 }
@@ -169,16 +173,22 @@ mod tests {
 
     #[test]
     fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {
-        assert_eq!(role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]), Role::Header);
-        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
-        assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
+        assert_eq!(
+            role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]),
+            FrameRole::Header
+        );
+        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), FrameRole::Entry);
+        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), FrameRole::Entry);
+        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), FrameRole::Other);
+        assert_eq!(role(Medium::Video, &[0x22, 0]), FrameRole::Entry);
         let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
         assert_eq!(
             [0x90, 0x91, 0x93].map(extended),
-            [Role::Header, Role::Entry, Role::Entry]
+            [FrameRole::Header, FrameRole::Entry, FrameRole::Entry]
         );
-        assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
+        assert_eq!(
+            [0xa1, 0xa3, 0x92, 0x94].map(extended),
+            [FrameRole::Other; 4]
+        );
     }
 }

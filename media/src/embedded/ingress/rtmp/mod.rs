@@ -19,7 +19,7 @@ mod stream;
 #[cfg(feature = "fuzzing")]
 pub mod machine {
     pub use super::session::{RtmpError, RtmpEvent, RtmpSession};
-    pub use super::stream::{Action, MediaStream, Unplayable};
+    pub use super::stream::{MediaAction, MediaStream, Unplayable};
     pub use crate::embedded::ingress::transcoding::flv::{
         AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag,
         is_b_slice, read_audio, read_video, units,

@@ -58,15 +58,15 @@ pub enum RtmpError {
 }
 
 /// A connection's state.
-enum State {
+enum RtmpState {
     Handshake(Box<Handshake>),
-    Open(Box<Open>),
+    Open(Box<OpenConnection>),
 }
 
 /// A connection after its handshake.
-struct Open {
+struct OpenConnection {
     session: ServerSession,
-    guard: Guard,
+    guard: MessageGuard,
     /// Pending request to publish.
     request: Option<u32>,
     /// Whether it was accepted.
@@ -75,7 +75,7 @@ struct Open {
 
 /// One encoder's RTMP connection.
 pub struct RtmpSession {
-    state: State,
+    state: RtmpState,
     /// Bytes received before the stream key was accepted.
     received: usize,
     output: Vec<u8>,
@@ -86,7 +86,7 @@ impl RtmpSession {
     /// Creates a connection in its handshake.
     pub fn new() -> Self {
         Self {
-            state: State::Handshake(Box::new(Handshake::new(PeerType::Server))),
+            state: RtmpState::Handshake(Box::new(Handshake::new(PeerType::Server))),
             received: 0,
             output: Vec::new(),
             events: VecDeque::new(),
@@ -112,7 +112,7 @@ impl RtmpSession {
     /// # Errors
     /// If the connection must be closed.
     pub fn accept(&mut self) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
         };
         let request = open.request.take().ok_or(RtmpError::Protocol)?;
@@ -126,7 +126,7 @@ impl RtmpSession {
 
     /// Rejects the request to publish. The connection must be closed after the output.
     pub fn refuse(&mut self, reason: &str) {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return;
         };
         let Some(request) = open.request.take() else {
@@ -150,12 +150,12 @@ impl RtmpSession {
     }
 
     fn is_publishing(&self) -> bool {
-        matches!(&self.state, State::Open(open) if open.is_publishing)
+        matches!(&self.state, RtmpState::Open(open) if open.is_publishing)
     }
 
     fn handle(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
         match &mut self.state {
-            State::Handshake(handshake) => match handshake.process_bytes(bytes) {
+            RtmpState::Handshake(handshake) => match handshake.process_bytes(bytes) {
                 Ok(HandshakeProcessResult::InProgress { response_bytes }) => {
                     self.output.extend(response_bytes);
                     Ok(())
@@ -169,7 +169,7 @@ impl RtmpSession {
                 }
                 Err(_) => Err(RtmpError::Protocol),
             },
-            State::Open(open) => {
+            RtmpState::Open(open) => {
                 // Before the crate parses the same bytes.
                 open.guard.check(bytes)?;
                 let results = open
@@ -188,13 +188,13 @@ impl RtmpSession {
             ..ServerSessionConfig::new()
         };
         let (session, results) = ServerSession::new(config).map_err(|_| RtmpError::Protocol)?;
-        let open = Open {
+        let open = OpenConnection {
             session,
-            guard: Guard::new(),
+            guard: MessageGuard::new(),
             request: None,
             is_publishing: false,
         };
-        self.state = State::Open(Box::new(open));
+        self.state = RtmpState::Open(Box::new(open));
         self.handle_results(results)?;
         // The encoder may have sent its first command together with the last handshake message.
         self.handle(remaining)
@@ -223,7 +223,7 @@ impl RtmpSession {
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
-                let State::Open(open) = &mut self.state else {
+                let RtmpState::Open(open) = &mut self.state else {
                     return Err(RtmpError::Protocol);
                 };
                 let results = open
@@ -267,7 +267,7 @@ impl RtmpSession {
     /// Records the request to publish. Encoders may append parameters to the key, as in a URL, such as
     /// `?bandwidthtest=true` for Twitch.
     fn request_publishing(&mut self, request: u32, stream_key: &str) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
         };
         // One stream per connection.
@@ -282,7 +282,7 @@ impl RtmpSession {
 }
 
 /// Second parser of an encoder's messages, which rejects them before they reach the session.
-struct Guard {
+struct MessageGuard {
     chunks: ChunkDeserializer,
     /// Bytes since the last complete message.
     pending: usize,
@@ -295,7 +295,7 @@ const AMF3_COMMAND: u8 = 17;
 const AMF0_DATA: u8 = 18;
 const AMF0_COMMAND: u8 = 20;
 
-impl Guard {
+impl MessageGuard {
     fn new() -> Self {
         Self {
             chunks: ChunkDeserializer::new(),
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     /// An encoder and a server that exchange bytes in memory.
-    struct World {
+    struct Exchange {
         server: RtmpSession,
         client: ClientSession,
         client_events: Vec<ClientSessionEvent>,
@@ -402,19 +402,22 @@ mod tests {
         }
     }
 
-    impl World {
+    impl Exchange {
         /// Connects an encoder to an application.
         fn connect(application: &str) -> Result<Self, RtmpError> {
             let (client, first) = ClientSession::new(ClientSessionConfig::new()).unwrap();
-            let mut world = Self {
+            let mut exchange = Self {
                 server: shake_hands(),
                 client,
                 client_events: Vec::new(),
             };
-            world.exchange(first)?;
-            let request = world.client.request_connection(application.into()).unwrap();
-            world.exchange(vec![request])?;
-            Ok(world)
+            exchange.exchange(first)?;
+            let request = exchange
+                .client
+                .request_connection(application.into())
+                .unwrap();
+            exchange.exchange(vec![request])?;
+            Ok(exchange)
         }
 
         fn request(&mut self, key: &str) -> Result<(), RtmpError> {
@@ -462,30 +465,30 @@ mod tests {
 
     #[test]
     fn an_encoder_publishes_with_its_key_and_its_messages_arrive() {
-        let mut world = World::connect("live").unwrap();
-        world.request("key?bandwidthtest=true").unwrap();
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key?bandwidthtest=true").unwrap();
         assert_eq!(
-            world.server.next_event(),
+            exchange.server.next_event(),
             Some(RtmpEvent::Publish(StreamKeyHash::from_key("key")))
         );
         assert!(
-            !world
+            !exchange
                 .client_events
                 .contains(&ClientSessionEvent::PublishRequestAccepted)
         );
-        world.accept();
+        exchange.accept();
         assert!(
-            world
+            exchange
                 .client_events
                 .contains(&ClientSessionEvent::PublishRequestAccepted)
         );
-        world.send_video(40, vec![7; 100_000]).unwrap();
-        let sound = world
+        exchange.send_video(40, vec![7; 100_000]).unwrap();
+        let audio = exchange
             .client
             .publish_audio_data(vec![9].into(), RtmpTimestamp::new(60), false)
             .unwrap();
-        world.exchange(vec![sound]).unwrap();
-        let events: Vec<_> = std::iter::from_fn(|| world.server.next_event()).collect();
+        exchange.exchange(vec![audio]).unwrap();
+        let events: Vec<_> = std::iter::from_fn(|| exchange.server.next_event()).collect();
         assert_eq!(
             events,
             [
@@ -493,34 +496,34 @@ mod tests {
                 RtmpEvent::Audio(60, vec![9])
             ]
         );
-        let stopped = world.client.stop_publishing().unwrap();
-        world.exchange(stopped).unwrap();
-        assert_eq!(world.server.next_event(), Some(RtmpEvent::Finished));
+        let stopped = exchange.client.stop_publishing().unwrap();
+        exchange.exchange(stopped).unwrap();
+        assert_eq!(exchange.server.next_event(), Some(RtmpEvent::Finished));
     }
 
     #[test]
     fn an_encoder_that_may_not_publish_is_told_so() {
-        let mut world = World::connect("live/").unwrap();
-        world.request("key").unwrap();
-        world
+        let mut exchange = Exchange::connect("live/").unwrap();
+        exchange.request("key").unwrap();
+        exchange
             .server
             .refuse("no ingress endpoint has this stream key");
-        let output = world.server.take_output();
+        let output = exchange.server.take_output();
         assert!(String::from_utf8_lossy(&output).contains("NetStream.Publish.BadName"));
     }
 
     #[test]
     fn other_applications_and_a_second_stream_are_unsupported() {
-        assert_eq!(World::connect("vod").err(), Some(RtmpError::Unsupported));
-        let mut world = World::connect("live").unwrap();
-        world.request("key").unwrap();
-        world.accept();
-        let State::Open(open) = &mut world.server.state else {
+        assert_eq!(Exchange::connect("vod").err(), Some(RtmpError::Unsupported));
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key").unwrap();
+        exchange.accept();
+        let RtmpState::Open(open) = &mut exchange.server.state else {
             panic!("it is open")
         };
         open.request = None;
         assert_eq!(
-            world.server.request_publishing(9, "other"),
+            exchange.server.request_publishing(9, "other"),
             Err(RtmpError::Unsupported)
         );
     }
@@ -528,27 +531,29 @@ mod tests {
     /// Proves S-79.
     #[test]
     fn what_an_encoder_sends_before_its_key_is_bounded() {
-        let mut world = World::connect("live").unwrap();
+        let mut exchange = Exchange::connect("live").unwrap();
         // Audio of a stream that is not published.
-        let sound = [&[0x04, 0, 0, 0, 0, 0, 100, 8, 1, 0, 0, 0][..], &[0; 100]].concat();
-        let sent: Result<Vec<()>, _> = (0..1_000).map(|_| world.server.receive(&sound)).collect();
+        let audio = [&[0x04, 0, 0, 0, 0, 0, 100, 8, 1, 0, 0, 0][..], &[0; 100]].concat();
+        let sent: Result<Vec<()>, _> = (0..1_000)
+            .map(|_| exchange.server.receive(&audio))
+            .collect();
         assert_eq!(sent.err(), Some(RtmpError::NotPublishing));
-        assert_eq!(world.server.next_event(), None);
+        assert_eq!(exchange.server.next_event(), None);
     }
 
     #[test]
     fn a_message_is_bounded_also_for_an_encoder_that_publishes() {
-        let mut world = World::connect("live").unwrap();
-        world.request("key").unwrap();
-        world.accept();
-        let result = world.send_video(0, vec![0; MAX_MESSAGE + 1]);
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key").unwrap();
+        exchange.accept();
+        let result = exchange.send_video(0, vec![0; MAX_MESSAGE + 1]);
         assert_eq!(result, Err(RtmpError::TooLarge));
         // A message without end.
         let (mut server, header) = (
             shake_hands(),
             [0x04, 0, 0, 0, 0xff, 0xff, 0xff, 9, 1, 0, 0, 0],
         );
-        let State::Open(open) = &mut server.state else {
+        let RtmpState::Open(open) = &mut server.state else {
             panic!("it is open")
         };
         open.is_publishing = true;

@@ -10,13 +10,13 @@ use crate::embedded::ingress::transcoding::packets::{KEY_SLICE, unit_type, video
 use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 
 /// Frames to inspect before video is forwarded: encoders start with a key frame, and the first B-frame follows soon.
-const FRAMES_TO_SEE: usize = 8;
+const FRAMES_TO_INSPECT: usize = 8;
 /// Profile without B-frames.
 const BASELINE: u8 = 66;
 
-/// Action for a message.
+/// MediaAction for a message.
 #[derive(Debug)]
-pub enum Action {
+pub enum MediaAction {
     /// Send an H.264 frame to the receivers.
     Send(Vec<SourcePacket>),
     /// Send a message with its time to its medium's transcoder.
@@ -27,7 +27,7 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unplayable {
     /// H.264 with B-frames, whose sending order differs from their display order.
-    BPictures,
+    BFrames,
     /// Another codec than H.264.
     Codec,
 }
@@ -41,15 +41,15 @@ struct VideoMessage {
 
 /// A video's path to the receivers.
 #[derive(Debug)]
-enum Video {
+enum VideoPath {
     /// Undecided. Buffers the messages since the first key frame.
     Unknown(Vec<VideoMessage>),
     /// Unchanged.
-    Passes,
+    Forwarded,
     /// Transcoded from the next key frame on, since the first B-frame came late.
     AwaitsKeyFrame,
     /// Transcoded.
-    IsTranscoded,
+    Transcoded,
 }
 
 /// One stream's media.
@@ -59,7 +59,7 @@ pub struct MediaStream {
     parameters: Option<AvcParameters>,
     /// Message with the codec parameters, for a transcoder that starts later.
     video_header: Option<VideoMessage>,
-    video: Video,
+    video: VideoPath,
     unplayable: Option<Unplayable>,
 }
 
@@ -70,14 +70,14 @@ impl MediaStream {
             timeline: Timeline::new(),
             parameters: None,
             video_header: None,
-            video: Video::Unknown(Vec::new()),
+            video: VideoPath::Unknown(Vec::new()),
             unplayable: None,
         }
     }
 
     /// Transcodes all video, even if receivers could play it, for example because it has few key frames.
     pub fn transcode_video(&mut self) {
-        self.video = Video::IsTranscoded;
+        self.video = VideoPath::Transcoded;
     }
 
     /// Returns why the video must be transcoded; `None` if it need not be.
@@ -95,18 +95,18 @@ impl MediaStream {
         &mut self.timeline
     }
 
-    pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+    pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<MediaAction> {
         let time = self.timeline.message(timestamp, now);
         // Always transcoded: WebRTC receivers do not decode AAC.
         match flv::read_audio(&body) {
-            Some(AudioTag::Parameters | AudioTag::Sound) => {
-                vec![Action::Transcode(Medium::Audio, time, body)]
+            Some(AudioTag::Parameters | AudioTag::Frame) => {
+                vec![MediaAction::Transcode(Medium::Audio, time, body)]
             }
             None => Vec::new(),
         }
     }
 
-    pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+    pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<MediaAction> {
         let message = VideoMessage {
             time: self.timeline.message(timestamp, now),
             body,
@@ -117,7 +117,7 @@ impl MediaStream {
                 self.video_header = Some(message.clone());
                 // A running transcoder needs changed parameters. Otherwise they are added to each key
                 // frame's packets.
-                if matches!(self.video, Video::IsTranscoded) {
+                if matches!(self.video, VideoPath::Transcoded) {
                     vec![message.transcode()]
                 } else {
                     Vec::new()
@@ -134,22 +134,22 @@ impl MediaStream {
             Some(VideoTag::OtherCodec(_)) => {
                 // From the first message on: the transcoder itself waits for an entry point.
                 self.unplayable = Some(Unplayable::Codec);
-                self.video = Video::IsTranscoded;
+                self.video = VideoPath::Transcoded;
                 vec![message.transcode()]
             }
             Some(VideoTag::Nothing) | None => Vec::new(),
         }
     }
 
-    fn frame(&mut self, kind: FrameKind, message: VideoMessage) -> Vec<Action> {
+    fn frame(&mut self, kind: FrameKind, message: VideoMessage) -> Vec<MediaAction> {
         if kind.has_b_slice && self.unplayable.is_none() {
-            self.unplayable = Some(Unplayable::BPictures);
-            if let Video::Passes = self.video {
-                self.video = Video::AwaitsKeyFrame;
+            self.unplayable = Some(Unplayable::BFrames);
+            if let VideoPath::Forwarded = self.video {
+                self.video = VideoPath::AwaitsKeyFrame;
             }
         }
         match &mut self.video {
-            Video::Unknown(seen) => {
+            VideoPath::Unknown(seen) => {
                 // Receivers and decoders can only start with a key frame.
                 if seen.is_empty() && !kind.is_key {
                     return Vec::new();
@@ -157,11 +157,11 @@ impl MediaStream {
                 seen.push(message);
                 self.decide()
             }
-            Video::Passes => vec![self.send(&message)],
-            Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
+            VideoPath::Forwarded => vec![self.send(&message)],
+            VideoPath::AwaitsKeyFrame if !kind.is_key => Vec::new(),
             // ffmpeg starts with the parameters. The frames since the first B-frame are lost.
-            Video::AwaitsKeyFrame => {
-                self.video = Video::IsTranscoded;
+            VideoPath::AwaitsKeyFrame => {
+                self.video = VideoPath::Transcoded;
                 self.video_header
                     .clone()
                     .into_iter()
@@ -169,18 +169,18 @@ impl MediaStream {
                     .map(VideoMessage::transcode)
                     .collect()
             }
-            Video::IsTranscoded => vec![message.transcode()],
+            VideoPath::Transcoded => vec![message.transcode()],
         }
     }
 
     /// Decides about the video, once enough frames were inspected.
-    fn decide(&mut self) -> Vec<Action> {
-        let Video::Unknown(seen) = &mut self.video else {
+    fn decide(&mut self) -> Vec<MediaAction> {
+        let VideoPath::Unknown(seen) = &mut self.video else {
             return Vec::new();
         };
         // The baseline profile needs no further frames, which saves their delay.
         let is_decided = self.unplayable.is_some()
-            || seen.len() >= FRAMES_TO_SEE
+            || seen.len() >= FRAMES_TO_INSPECT
             || self
                 .parameters
                 .as_ref()
@@ -190,7 +190,7 @@ impl MediaStream {
         }
         let seen = std::mem::take(seen);
         if self.unplayable.is_some() {
-            self.video = Video::IsTranscoded;
+            self.video = VideoPath::Transcoded;
             self.video_header
                 .clone()
                 // All of them, so that the stream starts with its first key frame.
@@ -199,13 +199,13 @@ impl MediaStream {
                 .map(VideoMessage::transcode)
                 .collect()
         } else {
-            self.video = Video::Passes;
+            self.video = VideoPath::Forwarded;
             seen.iter().map(|message| self.send(message)).collect()
         }
     }
 
-    fn send(&self, VideoMessage { time, body }: &VideoMessage) -> Action {
-        Action::Send(
+    fn send(&self, VideoMessage { time, body }: &VideoMessage) -> MediaAction {
+        MediaAction::Send(
             self.parameters
                 .as_ref()
                 .map_or_else(Vec::new, |parameters| {
@@ -216,8 +216,8 @@ impl MediaStream {
 }
 
 impl VideoMessage {
-    fn transcode(self) -> Action {
-        Action::Transcode(Medium::Video, self.time, self.body)
+    fn transcode(self) -> MediaAction {
+        MediaAction::Transcode(Medium::Video, self.time, self.body)
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
             }
         }
 
-        fn video(&mut self, body: Vec<u8>) -> Vec<Action> {
+        fn video(&mut self, body: Vec<u8>) -> Vec<MediaAction> {
             self.time += 40;
             self.now += std::time::Duration::from_millis(40);
             self.stream.video(self.time, body, self.now)
@@ -304,7 +304,7 @@ mod tests {
                 .collect();
             let sent = actions
                 .iter()
-                .filter(|action| matches!(action, Action::Send(_)))
+                .filter(|action| matches!(action, MediaAction::Send(_)))
                 .count();
             (sent, actions.len() - sent)
         }
@@ -323,7 +323,7 @@ mod tests {
             "it cannot begin with this"
         );
         let actions = encoder.video(frame(&KEY));
-        let [Action::Send(packets)] = actions.as_slice() else {
+        let [MediaAction::Send(packets)] = actions.as_slice() else {
             panic!("{actions:?}")
         };
         let [packet] = packets.as_slice() else {
@@ -337,7 +337,7 @@ mod tests {
             (&with_parameters[..], true)
         );
         let later = encoder.video(frame(&P));
-        let [Action::Send(next)] = later.as_slice() else {
+        let [MediaAction::Send(next)] = later.as_slice() else {
             panic!("{later:?}")
         };
         assert_eq!(next[0].timestamp - packet.timestamp, 3_600);
@@ -349,7 +349,7 @@ mod tests {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         assert_eq!(encoder.frames(&[&KEY, &P, &P, &P, &P, &P, &P]), (0, 0));
-        assert_eq!(encoder.frames(&[&P]), (FRAMES_TO_SEE, 0));
+        assert_eq!(encoder.frames(&[&P]), (FRAMES_TO_INSPECT, 0));
         assert_eq!(encoder.frames(&[&P, &KEY]), (2, 0));
         assert_eq!(encoder.stream.unplayable(), None);
     }
@@ -361,7 +361,7 @@ mod tests {
         // The parameters, and the buffered frames.
         assert_eq!(encoder.frames(&[&KEY, &P, &B]), (0, 4));
         assert_eq!(encoder.frames(&[&P]), (0, 1));
-        assert_eq!(encoder.stream.unplayable(), Some(Unplayable::BPictures));
+        assert_eq!(encoder.stream.unplayable(), Some(Unplayable::BFrames));
     }
 
     #[test]
@@ -379,13 +379,13 @@ mod tests {
         let actions = encoder.video(vec![0x12, 1, 2]);
         assert!(matches!(
             actions.as_slice(),
-            [Action::Transcode(Medium::Video, ..)]
+            [MediaAction::Transcode(Medium::Video, ..)]
         ));
         assert_eq!(encoder.stream.unplayable(), Some(Unplayable::Codec));
         let actions = encoder.stream.audio(0, vec![0xaf, 1, 9], encoder.now);
         assert!(matches!(
             actions.as_slice(),
-            [Action::Transcode(Medium::Audio, ..)]
+            [MediaAction::Transcode(Medium::Audio, ..)]
         ));
         assert!(encoder.stream.audio(0, Vec::new(), encoder.now).is_empty());
         assert!(

@@ -198,7 +198,7 @@ pub enum AudioTag {
     /// AAC parameters, which a decoder needs.
     Parameters,
     /// An audio frame.
-    Sound,
+    Frame,
 }
 
 const FORMAT_AAC: u8 = 10;
@@ -210,7 +210,7 @@ pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     Some(if header >> 4 == FORMAT_AAC && *first == 0 {
         AudioTag::Parameters
     } else {
-        AudioTag::Sound
+        AudioTag::Frame
     })
 }
 
@@ -367,8 +367,8 @@ mod tests {
             read_audio(&[0xaf, 0, 0x12, 0x10]),
             Some(AudioTag::Parameters)
         );
-        assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Sound));
-        assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Sound));
+        assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Frame));
+        assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Frame));
         assert_eq!(read_audio(&[]), None);
     }
 

@@ -46,9 +46,9 @@ pub struct Transcoding {
     /// The first message's time, if any.
     awaited_since: Option<Instant>,
     /// Whether ffmpeg has had any output.
-    has_made: bool,
+    has_output: bool,
     /// Since when messages are dropped until the next entry point; `None` if they are not.
-    awaits_key: Option<Instant>,
+    awaits_entry: Option<Instant>,
 }
 
 /// Reason for not transcoding a medium.
@@ -63,9 +63,9 @@ impl TranscodeError {
     }
 }
 
-/// Role of a message for a decoder.
+/// FrameRole of a message for a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum FrameRole {
     /// Codec parameters, which come before the media that they describe.
     Header,
     /// A frame at which a decoder can start.
@@ -76,7 +76,7 @@ pub enum Role {
 
 /// Container for ffmpeg's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum InputContainer {
     /// FLV, from RTMP encoders.
     Flv {
         /// Whether its video has Enhanced RTMP's extended header.
@@ -88,9 +88,9 @@ pub enum Source {
 
 /// Start of a process's input.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct InputOpening {
     /// The container.
-    pub source: Source,
+    pub source: InputContainer,
     /// The bytes before the first message.
     pub bytes: Vec<u8>,
 }
@@ -101,10 +101,10 @@ pub trait Message: Sync {
     fn time(&self) -> Duration;
 
     /// Returns the role for a decoder.
-    fn role(&self) -> Role;
+    fn role(&self) -> FrameRole;
 
     /// Returns the input before this message if a process starts with it; `None` if no process can.
-    fn opening(&self) -> Option<Opening>;
+    fn opening(&self) -> Option<InputOpening>;
 
     /// Returns the message in its container, at a time since the process's first message; `None` if it is too large.
     fn chunk(&self, since: Duration) -> Option<Vec<u8>>;
@@ -119,8 +119,8 @@ impl Transcoding {
             permit: None,
             failures: 0,
             awaited_since: None,
-            has_made: false,
-            awaits_key: None,
+            has_output: false,
+            awaits_entry: None,
         }
     }
 
@@ -135,7 +135,7 @@ impl Transcoding {
         message: &impl Message,
     ) -> Result<(), TranscodeError> {
         // A process that reads everything and writes nothing would otherwise never count as a failure.
-        if !self.has_made
+        if !self.has_output
             && self
                 .awaited_since
                 .get_or_insert_with(Instant::now)
@@ -147,27 +147,27 @@ impl Transcoding {
         let role = message.role();
         if self.running.is_none() {
             // Parameters are sent with the opening, so they need no process yet.
-            let Some(opening) = message.opening().filter(|_| role == Role::Entry) else {
+            let Some(opening) = message.opening().filter(|_| role == FrameRole::Entry) else {
                 return Ok(());
             };
             self.start(inner, project, message.time(), opening).await?;
         }
         // Frames after a gap would only show errors until the next key frame.
         if self
-            .awaits_key
+            .awaits_entry
             .is_some_and(|since| since.elapsed() < KEY_FRAME_WAIT)
-            && role == Role::Other
+            && role == FrameRole::Other
         {
             return Ok(());
         }
         let sent = self.running.as_ref().map(|running| running.send(message));
-        self.awaits_key = (sent == Some(Err(SendError::Full))).then(Instant::now);
+        self.awaits_entry = (sent == Some(Err(SendError::Full))).then(Instant::now);
         Ok(())
     }
 
     /// Returns whether messages are dropped until the next entry point.
     pub const fn needs_entry(&self) -> bool {
-        self.running.is_none() || self.awaits_key.is_some()
+        self.running.is_none() || self.awaits_entry.is_some()
     }
 
     /// Stops the process. The next entry point starts a new process with the same permit.
@@ -182,7 +182,7 @@ impl Transcoding {
         inner: &Arc<Inner>,
         project: &ProjectId,
         start: Duration,
-        opening: Opening,
+        opening: InputOpening,
     ) -> Result<(), TranscodeError> {
         if self.failures > MAX_FAILURES {
             return Err(TranscodeError("ffmpeg fails repeatedly".into()));
@@ -191,7 +191,7 @@ impl Transcoding {
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
         // Checked in advance: an older ffmpeg would fail without naming the reason.
-        let is_extended = opening.source == Source::Flv { is_extended: true };
+        let is_extended = opening.source == InputContainer::Flv { is_extended: true };
         if is_extended && !ffmpeg.reads_enhanced_flv() {
             let version = &ffmpeg.version;
             let problem = "HEVC, AV1 and VP9 from RTMP encoders need ffmpeg 6.1 or newer";
@@ -230,9 +230,9 @@ impl Transcoding {
             let Some(running) = &mut self.running else {
                 std::future::pending().await
             };
-            if let Some(made) = running.next().await {
-                self.has_made = true;
-                return Ok(made);
+            if let Some(output) = running.next().await {
+                self.has_output = true;
+                return Ok(output);
             }
             let Some(ended) = self.running.take() else {
                 continue;

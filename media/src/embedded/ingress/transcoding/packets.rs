@@ -12,7 +12,7 @@ use super::timeline::MediaTime;
 /// RTP clock rate for video, per millisecond.
 const VIDEO_TICKS: u128 = 90;
 /// RTP clock rate for Opus, per millisecond.
-const SOUND_TICKS: u128 = 48;
+const AUDIO_TICKS: u128 = 48;
 
 const UNIT_TYPE: u8 = 0x1f;
 /// Unit type of a key frame's slice.
@@ -40,9 +40,9 @@ impl VideoPackets {
 }
 
 /// Returns an Opus frame's packet.
-pub fn sound_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
+pub fn audio_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
     SourcePacket {
-        timestamp: time.rtp(SOUND_TICKS),
+        timestamp: time.rtp(AUDIO_TICKS),
         captured: time.captured,
         payload: packet.into(),
         is_last: false,

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::flv::{FileReader, Medium};
 use super::packets::OggPackets;
-use super::{Message, Opening, Source};
+use super::{InputContainer, InputOpening, Message};
 
 /// Maximum buffered messages for ffmpeg: some seconds.
 const QUEUE: usize = 512;
@@ -32,7 +32,7 @@ const PACKET: Duration = Duration::from_millis(20);
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transcoded {
     /// An Opus packet, with its time.
-    Sound(Duration, Vec<u8>),
+    Audio(Duration, Vec<u8>),
     /// A video message, with its time.
     Video(Duration, Vec<u8>),
 }
@@ -56,15 +56,15 @@ impl Transcoder {
     pub fn start(
         (ffmpeg, priority): (&Ffmpeg, Priority),
         medium: Medium,
-        (start, opening): (Duration, Opening),
+        (start, opening): (Duration, InputOpening),
         permit: ProjectPermit,
     ) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
-        let mut reader = Reader::new(medium, start);
+        let mut parser = OutputParser::new(medium, start);
         let on_output = move |bytes: &[u8]| {
-            for made in reader.read(bytes) {
+            for output in parser.read(bytes) {
                 // Blocks while the connection is slow. If the connection is closed, the process is killed soon.
-                let _ = sender.blocking_send(made);
+                let _ = sender.blocking_send(output);
             }
         };
         let (command, on_output) = (
@@ -138,10 +138,10 @@ impl Drop for Transcoder {
 }
 
 /// Returns an ffmpeg command that reads a container from its standard input.
-fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
+fn reader(ffmpeg: &Ffmpeg, source: InputContainer) -> std::process::Command {
     match source {
-        Source::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
-        Source::Flv { .. } => {
+        InputContainer::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
+        InputContainer::Flv { .. } => {
             let mut command = ffmpeg.command();
             // Starts with the first message and decodes each frame at once. More threads would delay frames.
             command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
@@ -160,7 +160,7 @@ fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
     }
 }
 
-fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Command {
+fn command(ffmpeg: &Ffmpeg, medium: Medium, source: InputContainer) -> std::process::Command {
     let mut command = reader(ffmpeg, source);
     match medium {
         Medium::Audio => {
@@ -212,23 +212,23 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
 }
 
 /// Parser for ffmpeg's output.
-struct Reader {
+struct OutputParser {
     start: Duration,
     /// Audio packets so far.
     packets: u32,
-    format: Format,
+    format: OutputFormat,
 }
 
-enum Format {
+enum OutputFormat {
     Ogg(OggPackets),
     Flv(FileReader),
 }
 
-impl Reader {
+impl OutputParser {
     fn new(medium: Medium, start: Duration) -> Self {
         let format = match medium {
-            Medium::Audio => Format::Ogg(OggPackets::default()),
-            Medium::Video => Format::Flv(FileReader::default()),
+            Medium::Audio => OutputFormat::Ogg(OggPackets::default()),
+            Medium::Video => OutputFormat::Flv(FileReader::default()),
         };
         Self {
             start,
@@ -239,14 +239,14 @@ impl Reader {
 
     fn read(&mut self, bytes: &[u8]) -> Vec<Transcoded> {
         match &mut self.format {
-            Format::Ogg(ogg) => {
+            OutputFormat::Ogg(ogg) => {
                 let packets = ogg.read(bytes);
                 packets
                     .into_iter()
-                    .map(|packet| self.sound(packet))
+                    .map(|packet| self.audio(packet))
                     .collect()
             }
-            Format::Flv(flv) => {
+            OutputFormat::Flv(flv) => {
                 let time =
                     |milliseconds: u32| self.start + Duration::from_millis(milliseconds.into());
                 flv.read(bytes)
@@ -257,10 +257,10 @@ impl Reader {
         }
     }
 
-    fn sound(&mut self, packet: Vec<u8>) -> Transcoded {
+    fn audio(&mut self, packet: Vec<u8>) -> Transcoded {
         let time = (self.start + PACKET * self.packets).saturating_sub(PRE_SKIP);
         self.packets += 1;
-        Transcoded::Sound(time, packet)
+        Transcoded::Audio(time, packet)
     }
 }
 
@@ -272,25 +272,25 @@ mod tests {
     #[test]
     fn each_packet_of_sound_and_each_frame_has_its_time() {
         let start = Duration::from_secs(10);
-        let mut reader = Reader::new(Medium::Audio, start);
-        let times: Vec<_> = (0..2).map(|_| reader.sound(vec![1])).collect();
+        let mut parser = OutputParser::new(Medium::Audio, start);
+        let times: Vec<_> = (0..2).map(|_| parser.audio(vec![1])).collect();
         let time = |micros| start + Duration::from_micros(micros) - PRE_SKIP;
         assert_eq!(
             times,
             [
-                Transcoded::Sound(time(0), vec![1]),
-                Transcoded::Sound(time(20_000), vec![1])
+                Transcoded::Audio(time(0), vec![1]),
+                Transcoded::Audio(time(20_000), vec![1])
             ]
         );
-        let mut reader = Reader::new(Medium::Video, start);
+        let mut parser = OutputParser::new(Medium::Video, start);
         let file = [
             flv::file_header(Medium::Video),
             flv::file_tag(Medium::Video, 40, &[7]).unwrap(),
         ]
         .concat();
-        let made = reader.read(&file);
+        let output = parser.read(&file);
         assert_eq!(
-            made,
+            output,
             [Transcoded::Video(
                 start + Duration::from_millis(40),
                 vec![7]

@@ -11,11 +11,11 @@ use conclave_sfu::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::ice::{self, Patched, WhipPatch, WhipPatchError};
+use super::ice::{self, PatchOutcome, WhipPatch, WhipPatchError};
 use super::offer::{OfferedProfiles, announced_tracks};
 use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
-use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
+use super::{WhipAnswer, WhipRequest, WhipRestart, WhipSessionName};
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
@@ -26,7 +26,7 @@ use crate::embedded::machine::membership::EncoderJoin;
 use crate::embedded::plane::core::{Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::embedded::signal::channels::Input;
+use crate::embedded::signal::channels::SessionInput;
 
 /// Session id length: 32 Base62 characters have 190 bits.
 const ID_LENGTH: usize = 32;
@@ -63,7 +63,7 @@ pub(in crate::embedded) async fn patch(
     let requests = find_session(plane, session).ok_or(WhipPatchError::NoSession)?;
     let (reply, patched) = oneshot::channel();
     requests
-        .send(Request::Patch(patch, reply))
+        .send(WhipRequest::Patch(patch, reply))
         .await
         .map_err(|_| WhipPatchError::NoSession)?;
     match timeout(ANSWER_TIMEOUT, patched).await {
@@ -78,14 +78,17 @@ pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSession
         return false;
     };
     let (reply, deleted) = oneshot::channel();
-    requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
+    requests.send(WhipRequest::Delete(reply)).await.is_ok() && deleted.await.is_ok()
 }
 
 pub(in crate::embedded) fn has_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> bool {
     find_session(plane, name).is_some()
 }
 
-fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
+fn find_session(
+    plane: &Arc<Inner>,
+    name: WhipSessionName<'_>,
+) -> Option<mpsc::Sender<WhipRequest>> {
     let sid = match name {
         WhipSessionName::Id(id) => plane.whip.by_id(id),
         WhipSessionName::Key(key) => {
@@ -137,7 +140,7 @@ async fn open(
     room: Arc<Room>,
     join: EncoderJoin,
     (session, profiles): (WhipSession, OfferedProfiles),
-    inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<SessionInput>,
 ) -> Result<WhipAnswer, EncoderRefusal> {
     let id = random_text(ID_LENGTH, BASE62);
     let requests = inner.whip.add(&id, &join.sid);
@@ -158,7 +161,7 @@ async fn open(
         sid,
         session,
         transcoded,
-        reply: Some(Waiting::Offer(reply)),
+        reply: Some(PendingReply::Offer(reply)),
         was_connected: false,
     };
     tokio::spawn(task.run(inputs, requests));
@@ -179,7 +182,7 @@ async fn open(
 }
 
 /// Request that waits for the media worker's answer.
-enum Waiting {
+enum PendingReply {
     /// The request that opens the session. The response has the whole answer.
     Offer(oneshot::Sender<Result<WhipRestart, EncoderRefusal>>),
     /// A request that restarts ICE.
@@ -194,15 +197,15 @@ struct SessionTask {
     session: WhipSession,
     /// Media of the session, if its video is transcoded.
     transcoded: Option<TranscodedSession>,
-    reply: Option<Waiting>,
+    reply: Option<PendingReply>,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
 }
 
 /// Reason for a session's wake-up.
 enum Wake {
-    Input(Option<Input>),
-    Request(Request),
+    Input(Option<SessionInput>),
+    Request(WhipRequest),
     Transcoded(TranscodedWake),
     Deadline,
 }
@@ -211,8 +214,8 @@ impl SessionTask {
     /// Runs the session until its participant has left.
     async fn run(
         mut self,
-        mut inputs: mpsc::Receiver<Input>,
-        mut requests: mpsc::Receiver<Request>,
+        mut inputs: mpsc::Receiver<SessionInput>,
+        mut requests: mpsc::Receiver<WhipRequest>,
     ) {
         self.send_commands();
         while !self.session.is_over() {
@@ -240,7 +243,7 @@ impl SessionTask {
         self.inner.whip.remove(&self.sid);
         self.room.sessions.remove(&self.sid);
         // The encoder still waits for its response if the session ended before an answer.
-        if let Some(Waiting::Offer(reply)) = self.reply.take() {
+        if let Some(PendingReply::Offer(reply)) = self.reply.take() {
             let _ = reply.send(Err(self.session.refusal()));
         }
         if !self.was_connected {
@@ -249,18 +252,21 @@ impl SessionTask {
         }
     }
 
-    fn handle_input(&mut self, input: Input) {
+    fn handle_input(&mut self, input: SessionInput) {
         match input {
-            Input::Notice(notice) => self.session.handle_notice(&notice),
-            Input::Media(event) => self.handle_media(event),
-            Input::PublishRate(kbps) => {
+            SessionInput::Notice(notice) => self.session.handle_notice(&notice),
+            SessionInput::Media(event) => self.handle_media(event),
+            SessionInput::PublishRate(kbps) => {
                 // A rate before the join is accepted, or after the leave, is dropped.
                 let _ = self.inner.call_in(&self.room, |machine, now| {
                     machine.set_bitrate(&self.sid, kbps, now)
                 });
             }
             // An encoder receives no media and has no WebSocket. WHIP has no message that requests a new connection.
-            Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
+            SessionInput::Speakers(_)
+            | SessionInput::Qualities(_)
+            | SessionInput::Attach(_)
+            | SessionInput::Stop => {}
         }
     }
 
@@ -301,8 +307,8 @@ impl SessionTask {
             TranscodedWake::Packet(packet) => {
                 transcoded.push(&self.inner, &self.room, packet).await
             }
-            TranscodedWake::Made(made) => made.map(|made| {
-                transcoded.forward_made(&self.inner, &self.room, &made);
+            TranscodedWake::Output(output) => output.map(|output| {
+                transcoded.forward_output(&self.inner, &self.room, &output);
             }),
         };
         if let Err(error) = handled {
@@ -326,18 +332,18 @@ impl SessionTask {
         }
     }
 
-    fn handle_request(&mut self, request: Request) {
+    fn handle_request(&mut self, request: WhipRequest) {
         match request {
-            Request::Patch(patch, reply) => {
+            WhipRequest::Patch(patch, reply) => {
                 let patched = self.call(|session, machine, _| session.patch(machine, &patch));
                 match patched {
-                    Ok(Patched::Restarting) => self.reply = Some(Waiting::Patch(reply)),
+                    Ok(PatchOutcome::Restarting) => self.reply = Some(PendingReply::Patch(reply)),
                     // Fails if the encoder has hung up.
-                    Ok(Patched::Accepted) => drop(reply.send(Ok(None))),
+                    Ok(PatchOutcome::Accepted) => drop(reply.send(Ok(None))),
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            Request::Delete(reply) => {
+            WhipRequest::Delete(reply) => {
                 let (inner, session) = (&self.inner, &mut self.session);
                 let ((), answers) = inner.call_in(&self.room, |machine, now| {
                     session.end(machine, Departure::Left, now);
@@ -364,11 +370,11 @@ impl SessionTask {
         let etag = self.session.etag().to_owned();
         // Fails if the encoder has hung up.
         match self.reply.take() {
-            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
+            Some(PendingReply::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
                 etag,
                 fragment: sdp,
             }))),
-            Some(Waiting::Patch(reply)) => {
+            Some(PendingReply::Patch(reply)) => {
                 drop(reply.send(Ok(Some(WhipRestart {
                     etag,
                     fragment: ice::ice_fragment(&sdp),

@@ -18,7 +18,7 @@ pub struct WhipPatch {
 
 /// A PATCH request's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patched {
+pub(super) enum PatchOutcome {
     /// Accepted without effect: the server learns addresses from packets.
     Accepted,
     /// ICE restarts. The answer will come from the media worker.
@@ -116,7 +116,7 @@ impl IceSession {
     }
 
     /// Processes a PATCH request. If it restarts ICE, the caller must send [`IceSession::next_offer`].
-    pub fn patch(&mut self, patch: &WhipPatch) -> Result<Patched, WhipPatchError> {
+    pub fn patch(&mut self, patch: &WhipPatch) -> Result<PatchOutcome, WhipPatchError> {
         let condition = patch
             .condition
             .as_deref()
@@ -131,11 +131,11 @@ impl IceSession {
         // Trickled candidates repeat the credentials that they belong to.
         // The same credentials: only candidates are new.
         if credentials == self.credentials {
-            return Ok(Patched::Accepted);
+            return Ok(PatchOutcome::Accepted);
         }
         self.offer = with_credentials(&self.offer, &credentials);
         self.credentials = credentials;
-        Ok(Patched::Restarting)
+        Ok(PatchOutcome::Restarting)
     }
 }
 

@@ -9,13 +9,13 @@
 //!
 //! If the endpoint transcodes, the encoder connects to a private room of a media worker, as a peer that no other participant sees.
 //! The session's task receives its packets ([`transcoded`]), forwards the audio, and sends the video through ffmpeg
-//! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. The offer
+//! ([`media`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. The offer
 //! may then contain codec profiles that receivers do not support.
 
 pub(in crate::embedded) mod driver;
 mod ice;
+mod media;
 mod offer;
-mod pictures;
 mod session;
 mod transcoded;
 
@@ -56,7 +56,7 @@ pub struct WhipAnswer {
 
 /// An encoder's request about its WHIP session.
 #[derive(Debug)]
-enum Request {
+enum WhipRequest {
     /// Change the ICE parameters. If ICE restarts, the reply has the new entity tag and fragment.
     Patch(
         WhipPatch,
@@ -104,7 +104,7 @@ pub(in crate::embedded) struct WhipSessions(Mutex<Channels>);
 #[derive(Debug, Default)]
 struct Channels {
     by_id: HashMap<SessionIdHash, ParticipantSid>,
-    requests: HashMap<ParticipantSid, mpsc::Sender<Request>>,
+    requests: HashMap<ParticipantSid, mpsc::Sender<WhipRequest>>,
 }
 
 fn hash(id: &str) -> SessionIdHash {
@@ -113,7 +113,7 @@ fn hash(id: &str) -> SessionIdHash {
 
 impl WhipSessions {
     /// Adds a session and returns its requests.
-    fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<Request> {
+    fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<WhipRequest> {
         let (channel, requests) = mpsc::channel(WAITING_REQUESTS);
         let mut channels = self.0.lock();
         // Under one lock, so that no request finds half a session.
@@ -127,7 +127,7 @@ impl WhipSessions {
         let mut channels = self.0.lock();
         channels.requests.remove(sid);
         // A search: sessions end rarely, and their ids are not stored in clear.
-        channels.by_id.retain(|_, of| of != sid);
+        channels.by_id.retain(|_, participant| participant != sid);
     }
 
     /// Returns the participant in the session with this id.
@@ -136,7 +136,7 @@ impl WhipSessions {
     }
 
     /// Returns the channel to a participant's session.
-    fn channel(&self, sid: &ParticipantSid) -> Option<mpsc::Sender<Request>> {
+    fn channel(&self, sid: &ParticipantSid) -> Option<mpsc::Sender<WhipRequest>> {
         self.0.lock().requests.get(sid).cloned()
     }
 }

@@ -11,8 +11,8 @@ use conclave_sfu::{
 };
 use tokio::sync::mpsc;
 
+use super::media::TranscodedMedia;
 use super::offer::OfferedProfiles;
-use super::pictures::TranscodedMedia;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::TranscodeError;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
@@ -38,7 +38,7 @@ pub(super) enum TranscodedWake {
     /// A packet from the encoder.
     Packet(RecordedPacket),
     /// ffmpeg's output, or its final failure.
-    Made(Result<Transcoded, TranscodeError>),
+    Output(Result<Transcoded, TranscodeError>),
 }
 
 impl TranscodedSession {
@@ -66,7 +66,7 @@ impl TranscodedSession {
             event = self.queues.events.recv() => TranscodedWake::Event(event),
             // Never closed, since the intake itself has a sender.
             Some(packet) = self.queues.packets.recv() => TranscodedWake::Packet(packet),
-            made = self.media.next() => TranscodedWake::Made(made),
+            output = self.media.next() => TranscodedWake::Output(output),
         }
     }
 
@@ -99,9 +99,9 @@ impl TranscodedSession {
         packet: RecordedPacket,
     ) -> Result<(), TranscodeError> {
         // The visible participant has no transport from which a media worker could derive the encoder's silence.
-        self.publisher.note_heard();
-        let sound = self.media.push(inner, &self.project, packet).await?;
-        self.forward(inner, room, Codec::Opus, sound);
+        self.publisher.record_data();
+        let audio = self.media.push(inner, &self.project, packet).await?;
+        self.forward(inner, room, Codec::Opus, audio);
         // After each packet: a gap, a dropped frame or a new size may need a key frame.
         if let Some(track) = self.media.awaited_key_frame(Instant::now()) {
             self.intake.request_key_frame(track);
@@ -110,8 +110,8 @@ impl TranscodedSession {
     }
 
     /// Forwards ffmpeg's output.
-    pub fn forward_made(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, made: &Transcoded) {
-        let packets = self.media.packets(made);
+    pub fn forward_output(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, output: &Transcoded) {
+        let packets = self.media.packets(output);
         self.forward(inner, room, Codec::H264, packets);
     }
 
@@ -162,10 +162,10 @@ impl Intake {
     /// Opens a private room for a peer, in the same project as the encoder's own room.
     pub fn open(
         inner: &Inner,
-        beside: &NamespacedRoom,
+        publish_room: &NamespacedRoom,
         peer: ParticipantSid,
     ) -> (Self, IntakeQueues) {
-        let name = NamespacedRoom::random(&beside.split().0);
+        let name = NamespacedRoom::random(&publish_room.split().0);
         let (sender, packets) = mpsc::channel(QUEUE);
         let queues = IntakeQueues {
             events: inner.rooms.add_intake(&name),

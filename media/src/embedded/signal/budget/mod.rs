@@ -122,7 +122,7 @@ pub(super) fn weight_of_offer(sdp: &str) -> u32 {
 }
 
 /// A participant's room and identity, over all its joins.
-pub(in crate::embedded) type Who = Arc<(NamespacedRoom, Identity)>;
+pub(in crate::embedded) type BudgetOwner = Arc<(NamespacedRoom, Identity)>;
 
 /// Limits for one join, or for participants or addresses with several joins.
 struct Rates<L> {
@@ -135,7 +135,7 @@ struct Rates<L> {
 pub(in crate::embedded) struct Budgets {
     clock: Clock,
     changes: Rate,
-    participants: Rates<RateLimits<Who>>,
+    participants: Rates<RateLimits<BudgetOwner>>,
     addresses: Rates<RateLimits<ClientAddress>>,
 }
 
@@ -159,15 +159,16 @@ impl Budgets {
             per_second: changes_per_second,
             burst,
         };
-        let of_participant = [BYTES, MESSAGES, changes].map(|rate| rate.times(PARTICIPANT_SHARE));
-        let of_address = [
+        let participant_rates =
+            [BYTES, MESSAGES, changes].map(|rate| rate.times(PARTICIPANT_SHARE));
+        let address_rates = [
             BYTES.times(ADDRESS_SHARE),
             MESSAGES.times(ADDRESS_SHARE),
             changes.times(ADDRESS_CHANGES),
         ];
         // Only limits in use are stored, so idle addresses take no memory.
-        let participants = Rates::new(of_participant, |rate| RateLimits::new(clock, rate));
-        let addresses = Rates::new(of_address, |rate| RateLimits::new(clock, rate));
+        let participants = Rates::new(participant_rates, |rate| RateLimits::new(clock, rate));
+        let addresses = Rates::new(address_rates, |rate| RateLimits::new(clock, rate));
         Self {
             clock: clock.clone(),
             changes,
@@ -177,9 +178,9 @@ impl Budgets {
     }
 
     /// Returns the budget for a participant's join from this address.
-    pub fn client(&self, who: Who, address: Option<ClientAddress>) -> ClientBudget {
+    pub fn client(&self, owner: BudgetOwner, address: Option<ClientAddress>) -> ClientBudget {
         ClientBudget {
-            who,
+            owner,
             address,
             rates: Rates::new([BYTES, MESSAGES, self.changes], |rate| {
                 RateLimit::new(&self.clock, rate)
@@ -195,7 +196,7 @@ impl Budgets {
 
 /// A client's budget for one join.
 pub(in crate::embedded) struct ClientBudget {
-    who: Who,
+    owner: BudgetOwner,
     /// Its WebSocket's address, if known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
@@ -289,9 +290,9 @@ impl ClientBudget {
     /// enough.
     fn take(
         &self,
-        (own, of_participant, of_address): (
+        (own, participant_limit, address_limit): (
             &RateLimit,
-            &RateLimits<Who>,
+            &RateLimits<BudgetOwner>,
             &RateLimits<ClientAddress>,
         ),
         number: usize,
@@ -303,10 +304,10 @@ impl ClientBudget {
         // The narrowest first: what a client exceeds by itself must not reduce its address's share.
         // Earlier deductions stay if a later limit fails: the client is disconnected anyway.
         own.take(number)
-            && of_participant.take(&self.who, number)
+            && participant_limit.take(&self.owner, number)
             && self
                 .address
-                .is_none_or(|address| of_address.take(&address, number))
+                .is_none_or(|address| address_limit.take(&address, number))
     }
 }
 

@@ -26,7 +26,7 @@ fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
     budgets.client(who(&identity), address)
 }
 
-fn who(identity: &str) -> Who {
+fn who(identity: &str) -> BudgetOwner {
     Arc::new((
         "prj_0123456789ab.room".parse().unwrap(),
         identity.parse().unwrap(),
@@ -217,7 +217,7 @@ fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
 
 /// Bytes per section in an offer from Chromium 156, and bytes of everything else in the offer.
 const RECEIVED_VIDEO: usize = 5_250;
-const RECEIVED_SOUND: usize = 980;
+const RECEIVED_AUDIO: usize = 980;
 const SENT_VIDEO: usize = 4_000;
 const OTHER: usize = 1_500;
 
@@ -384,7 +384,7 @@ fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
 
 /// Size of a client's offer in a room with this many senders, every second one with video.
 fn offer_of_room(senders: usize) -> usize {
-    OTHER + senders * RECEIVED_SOUND + senders / 2 * RECEIVED_VIDEO
+    OTHER + senders * RECEIVED_AUDIO + senders / 2 * RECEIVED_VIDEO
 }
 
 #[test]

@@ -35,13 +35,13 @@ pub(super) struct MediaLoss {
 }
 
 impl MediaLoss {
-    fn begin(&mut self, reading: Duration) {
+    fn start(&mut self, reading: Duration) {
         self.until = Some(reading + RESUME_TIMEOUT);
     }
 
     fn close(&mut self, reading: Duration) {
         self.is_closed = true;
-        self.begin(reading);
+        self.start(reading);
     }
 
     /// Ends the loss: the media has recovered, or the participant has left.
@@ -203,7 +203,7 @@ impl Session {
                     Action::Resume,
                 ));
                 self.link.close();
-                self.media_loss.begin(context.machine.reading());
+                self.media_loss.start(context.machine.reading());
             }
             // A client that leaves closes its transports, too. Its `leave` may arrive later, and must still count as
             // one.
@@ -286,7 +286,7 @@ impl Session {
             .into_iter()
             .filter(|info| info.state == i32::from(State::Disconnected))
         {
-            self.link.miss_leave(info);
+            self.link.record_leave(info);
         }
     }
 

@@ -23,7 +23,7 @@ const MAX_MISSED: usize = 1_000;
 
 /// Reachability of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Reachability {
     /// A WebSocket is attached and receives notices.
     Attached,
     /// A WebSocket is attached, while the media worker prepares the resume.
@@ -44,10 +44,10 @@ pub(super) enum ClosedResume {
 /// The client's WebSocket and its queued messages.
 #[derive(Debug)]
 pub(super) struct Link {
-    state: State,
+    state: Reachability,
     /// Time of the client's last frame.
-    heard_at: Duration,
-    outbox: Outbox,
+    last_frame_at: Duration,
+    queue: MessageQueue,
     /// Whether the WebSocket must be closed after the messages.
     closes: bool,
     /// Whether the client has resumed and may send its state.
@@ -63,9 +63,9 @@ impl Link {
     pub fn new(reading: Duration) -> Self {
         Self {
             // Before the WebSocket is opened, so that the join response can be queued.
-            state: State::Attached,
-            heard_at: reading,
-            outbox: Outbox::default(),
+            state: Reachability::Attached,
+            last_frame_at: reading,
+            queue: MessageQueue::default(),
             closes: false,
             awaits_sync: false,
             missed_leaves: HashMap::new(),
@@ -75,33 +75,33 @@ impl Link {
 
     /// Returns whether a WebSocket is attached and receives notices.
     pub fn is_attached(&self) -> bool {
-        self.state == State::Attached
+        self.state == Reachability::Attached
     }
 
     /// Returns whether no WebSocket is attached.
     pub fn is_lost(&self) -> bool {
-        self.state == State::Lost
+        self.state == Reachability::Lost
     }
 
     /// Queues a message, unless the client is unreachable.
     pub fn send(&mut self, message: Message) {
         if self.is_attached() {
-            self.outbox.push(message);
+            self.queue.push(message);
         }
     }
 
     /// Delays all further messages, until a monotonic reading or until the WebSocket is closed.
-    pub fn hold_back(&mut self, until: Duration) {
-        self.outbox.hold_back(until);
+    pub fn delay(&mut self, until: Duration) {
+        self.queue.delay(until);
     }
 
     /// Returns the messages since the last call, in order, without delayed ones.
     pub fn take_messages(&mut self) -> Vec<Message> {
         // The last message, such as `leave`, must not be lost with the WebSocket.
         if self.closes {
-            self.outbox.release();
+            self.queue.release();
         }
-        self.outbox.take()
+        self.queue.take()
     }
 
     /// Requests that the WebSocket be closed after the messages.
@@ -115,15 +115,15 @@ impl Link {
     }
 
     /// Records a frame from the client.
-    pub fn hear(&mut self, reading: Duration) {
-        self.heard_at = reading;
+    pub fn record_frame(&mut self, reading: Duration) {
+        self.last_frame_at = reading;
     }
 
     /// Returns the monotonic reading for the next [`Link::tick`], if any.
     pub fn next_deadline(&self) -> Option<Duration> {
         // Without a WebSocket, there is no silence to detect.
-        let silence = (!self.is_lost()).then(|| self.heard_at + SILENCE);
-        [silence, self.outbox.held_until()]
+        let silence = (!self.is_lost()).then(|| self.last_frame_at + SILENCE);
+        [silence, self.queue.delayed_until()]
             .into_iter()
             .flatten()
             .min()
@@ -133,41 +133,41 @@ impl Link {
     /// must then detach it.
     pub fn tick(&mut self, reading: Duration) -> bool {
         if self
-            .outbox
-            .held_until()
+            .queue
+            .delayed_until()
             .is_some_and(|until| until <= reading)
         {
-            self.outbox.release();
+            self.queue.release();
         }
         // A suspended device or a lost network closes no WebSocket.
-        let is_silent = !self.is_lost() && self.heard_at + SILENCE <= reading;
+        let is_silent = !self.is_lost() && self.last_frame_at + SILENCE <= reading;
         self.closes |= is_silent;
         is_silent
     }
 
     /// Records the loss of the WebSocket.
     pub fn detach(&mut self) {
-        self.state = State::Lost;
+        self.state = Reachability::Lost;
         // Unsent messages would reach the client after newer ones: a resume sends a full snapshot.
-        self.outbox.clear();
+        self.queue.clear();
     }
 
     /// Records a new WebSocket. No message is sent on it before [`Link::finish_resume`].
     pub fn attach(&mut self, reading: Duration) {
-        self.heard_at = reading;
-        self.state = State::Resuming;
+        self.last_frame_at = reading;
+        self.state = Reachability::Resuming;
         // Clients send their state after each resume, and at no other time.
         self.awaits_sync = true;
-        self.outbox.clear();
+        self.queue.clear();
         // A pending close concerned the previous WebSocket.
         self.closes = false;
     }
 
     /// Makes the client reachable by its new WebSocket. Returns whether a resume was being prepared.
     pub fn finish_resume(&mut self) -> bool {
-        let is_resuming = self.state == State::Resuming;
+        let is_resuming = self.state == Reachability::Resuming;
         if is_resuming {
-            self.state = State::Attached;
+            self.state = Reachability::Attached;
         }
         is_resuming
     }
@@ -183,7 +183,7 @@ impl Link {
     }
 
     /// Records a leave for an unreachable client.
-    pub fn miss_leave(&mut self, info: ParticipantInfo) {
+    pub fn record_leave(&mut self, info: ParticipantInfo) {
         // A large room may change a lot before the client returns.
         if self.missed_leaves.len() < MAX_MISSED {
             self.missed_leaves.insert(info.sid.clone(), info);
@@ -211,45 +211,49 @@ impl Link {
 
 /// Queue of messages for a client's WebSocket. The last ones may be delayed.
 #[derive(Debug, Default)]
-struct Outbox {
+struct MessageQueue {
     messages: Vec<Message>,
-    held: Option<Held>,
+    delayed: Option<DelayedMessages>,
 }
 
 /// Delayed messages.
 #[derive(Debug)]
-struct Held {
+struct DelayedMessages {
     /// Monotonic reading at which the delay is over.
     until: Duration,
     messages: Vec<Message>,
 }
 
-impl Outbox {
+impl MessageQueue {
     fn push(&mut self, message: Message) {
-        self.held
+        self.delayed
             .as_mut()
-            .map_or(&mut self.messages, |held| &mut held.messages)
+            .map_or(&mut self.messages, |delayed| &mut delayed.messages)
             .push(message);
     }
 
     /// Delays all further messages.
-    fn hold_back(&mut self, until: Duration) {
-        self.held = Some(Held {
+    fn delay(&mut self, until: Duration) {
+        self.delayed = Some(DelayedMessages {
             until,
             messages: Vec::new(),
         });
     }
 
     /// Returns the end of the delay, if there is one.
-    fn held_until(&self) -> Option<Duration> {
-        self.held.as_ref().map(|held| held.until)
+    fn delayed_until(&self) -> Option<Duration> {
+        self.delayed.as_ref().map(|delayed| delayed.until)
     }
 
     /// Ends the delay.
     fn release(&mut self) {
         // Appended, so that the order stays.
-        self.messages
-            .extend(self.held.take().into_iter().flat_map(|held| held.messages));
+        self.messages.extend(
+            self.delayed
+                .take()
+                .into_iter()
+                .flat_map(|delayed| delayed.messages),
+        );
     }
 
     fn clear(&mut self) {
@@ -294,7 +298,7 @@ mod tests {
         for closes in [false, true] {
             let mut link = Link::new(START);
             link.send(message(1));
-            link.hold_back(until);
+            link.delay(until);
             link.send(message(2));
             assert_eq!(link.next_deadline(), Some(until));
             assert!(!link.tick(START));
@@ -312,13 +316,13 @@ mod tests {
     #[test]
     fn a_silent_client_loses_its_websocket() {
         let mut link = Link::new(START);
-        let heard_at = START + Duration::from_secs(5);
-        link.hear(heard_at);
+        let last_frame_at = START + Duration::from_secs(5);
+        link.record_frame(last_frame_at);
         assert!(!link.tick(START + SILENCE));
-        assert_eq!(link.next_deadline(), Some(heard_at + SILENCE));
-        assert!(link.tick(heard_at + SILENCE) && link.take_close());
+        assert_eq!(link.next_deadline(), Some(last_frame_at + SILENCE));
+        assert!(link.tick(last_frame_at + SILENCE) && link.take_close());
         link.detach();
-        assert!(!link.tick(heard_at + 2 * SILENCE) && link.next_deadline().is_none());
+        assert!(!link.tick(last_frame_at + 2 * SILENCE) && link.next_deadline().is_none());
     }
 
     #[test]
@@ -327,7 +331,7 @@ mod tests {
         assert!(!link.take_sync());
         link.detach();
         for number in 0..=MAX_MISSED {
-            link.miss_leave(ParticipantInfo {
+            link.record_leave(ParticipantInfo {
                 sid: format!("PA_{number}"),
                 ..ParticipantInfo::default()
             });

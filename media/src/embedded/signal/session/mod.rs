@@ -89,7 +89,7 @@ pub(super) struct Session {
     /// The client's device and SDK.
     device: Device,
     /// Whether the client handles responses to accepted requests.
-    knows_acceptance: bool,
+    expects_acceptance: bool,
     /// Weight of each change by the client.
     change_weight: u32,
 }
@@ -115,7 +115,7 @@ impl Session {
             permits_simulations: false,
             insists_on_codec: false,
             device: Device::default(),
-            knows_acceptance: false,
+            expects_acceptance: false,
             change_weight: 1,
         }
     }
@@ -129,7 +129,7 @@ impl Session {
     pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
         self.insists_on_codec = join.insists_on_codec;
         self.device = join.device.clone();
-        self.knows_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
+        self.expects_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
         self.change_weight = context
             .machine
             .present(&self.sid)
@@ -140,7 +140,7 @@ impl Session {
         }
         // Only the response goes out before the pause.
         if join.sets_offer_late && join.offer.is_some() {
-            self.link.hold_back(context.machine.reading() + OFFER_PAUSE);
+            self.link.delay(context.machine.reading() + OFFER_PAUSE);
         }
         context.machine.refresh_receiver(&self.sid);
         self.refresh_token(context);

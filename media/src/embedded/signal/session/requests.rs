@@ -33,7 +33,7 @@ impl Session {
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
         // Any frame is a sign of life, even with an unknown message.
-        self.link.hear(context.machine.reading());
+        self.link.record_frame(context.machine.reading());
         let Some(message) = request.message else {
             return;
         };
@@ -196,7 +196,7 @@ impl Session {
     pub(super) fn metadata_updated(&mut self, context: &mut Context<'_>, request_id: u32) {
         // The token contains the metadata, so that a full reconnect keeps it.
         self.refresh_token(context);
-        if self.knows_acceptance {
+        if self.expects_acceptance {
             self.send(messages::acceptance(request_id, named_update(request_id)));
         }
     }
@@ -213,7 +213,7 @@ impl Session {
         let listed = wish
             .participant_tracks
             .into_iter()
-            .flat_map(|of| of.track_sids);
+            .flat_map(|listed| listed.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
         // SDKs may subscribe before they know that a track was published, or after it was unpublished.
         let unknown = if wish.subscribe {
@@ -361,10 +361,10 @@ impl Session {
         // One entry per sender, the highest number: repeated entries would make the media worker search once for each.
         let states = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let mut received = HashMap::new();
-        for (sender, last) in states.filter_map(|of| {
+        for (sender, last) in states.filter_map(|state| {
             Some((
-                of.publisher_sid.parse::<ParticipantSid>().ok()?,
-                of.last_seq,
+                state.publisher_sid.parse::<ParticipantSid>().ok()?,
+                state.last_seq,
             ))
         }) {
             let known = received.entry(sender).or_insert(last);

@@ -11,7 +11,7 @@ use conclave_sfu::{
 use livekit_protocol as proto;
 use proto::AddTrackRequest;
 
-use super::ice::{IceSession, Patched, WhipPatch, WhipPatchError};
+use super::ice::{IceSession, PatchOutcome, WhipPatch, WhipPatchError};
 use super::offer::UNUSABLE;
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
@@ -222,9 +222,9 @@ impl WhipSession {
         &mut self,
         machine: &mut Machine,
         patch: &WhipPatch,
-    ) -> Result<Patched, WhipPatchError> {
+    ) -> Result<PatchOutcome, WhipPatchError> {
         let patched = self.ice.patch(patch)?;
-        if patched == Patched::Restarting {
+        if patched == PatchOutcome::Restarting {
             self.send_offer(machine);
         }
         Ok(patched)
@@ -242,13 +242,13 @@ impl WhipSession {
 
 impl Connection {
     /// Creates a private peer with these tracks, and with another peer's identity and permissions.
-    fn intake(like: NewPeer, tracks: &[AddTrackRequest]) -> Result<Self, EncoderRefusal> {
+    fn intake(template: NewPeer, tracks: &[AddTrackRequest]) -> Result<Self, EncoderRefusal> {
         let peer: ParticipantSid = format!("PA_{}", random_text(SID_LENGTH, BASE62))
             .parse()
             .map_err(|_| UNPUBLISHABLE)?;
         let mut commands = vec![Command::AddPeer(NewPeer {
             sid: peer.clone(),
-            ..like
+            ..template
         })];
         for track in tracks {
             let kind_and_source = announcement::kind_and_source(track.r#type, track.source);

@@ -115,7 +115,7 @@ impl World {
         &mut self,
         condition: Option<&str>,
         fragment: &str,
-    ) -> Result<Patched, WhipPatchError> {
+    ) -> Result<PatchOutcome, WhipPatchError> {
         let patch = WhipPatch {
             condition: condition.map(str::to_owned),
             fragment: fragment.into(),
@@ -184,16 +184,19 @@ fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials()
     assert_eq!(world.patch(Some("\"x\""), ICE), Err(WhipPatchError::Stale));
     assert_eq!(
         world.patch(Some(&format!("\"x\", {tag}")), ICE),
-        Ok(Patched::Accepted)
+        Ok(PatchOutcome::Accepted)
     );
-    assert_eq!(world.patch(Some("*"), ICE), Ok(Patched::Accepted));
+    assert_eq!(world.patch(Some("*"), ICE), Ok(PatchOutcome::Accepted));
     assert!(matches!(
         world.patch(Some("*"), "a=x:1"),
         Err(WhipPatchError::BadFragment(_))
     ));
     assert_eq!(world.session.etag(), tag);
     let other = ICE.replace("EsAw", "Other");
-    assert_eq!(world.patch(Some(&tag), &other), Ok(Patched::Restarting));
+    assert_eq!(
+        world.patch(Some(&tag), &other),
+        Ok(PatchOutcome::Restarting)
+    );
     assert_ne!(world.session.etag(), tag);
     world.deliver();
     let Some(Command::Peer {
@@ -281,7 +284,10 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
         condition: Some("*".into()),
         fragment: ICE.replace("EsAw", "Other"),
     };
-    assert_eq!(session.patch(&mut machine, &patch), Ok(Patched::Restarting));
+    assert_eq!(
+        session.patch(&mut machine, &patch),
+        Ok(PatchOutcome::Restarting)
+    );
     assert!(matches!(
         session.take_commands().as_slice(),
         [Command::Peer {

@@ -12,7 +12,7 @@ use crate::embedded::ingress::transcoding::packets::VideoPackets;
 use crate::embedded::ingress::transcoding::timeline::FrameTimeline;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{
-    KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
+    FrameRole, InputContainer, InputOpening, KEY_FRAME_WAIT, Message, TranscodeError, Transcoding,
 };
 use crate::embedded::plane::core::Inner;
 
@@ -28,14 +28,14 @@ pub(super) struct TranscodedMedia {
     start: Instant,
     /// Estimate of the encoder's clock, which keeps audio and video in sync.
     clock: PublisherClock,
-    sound: TrackReader,
-    pictures: Option<Pictures>,
+    audio: TrackReader,
+    video: Option<VideoInput>,
     transcoding: Transcoding,
-    made: VideoPackets,
+    packets: VideoPackets,
 }
 
 /// An encoder's video before transcoding.
-struct Pictures {
+struct VideoInput {
     track: TrackSid,
     codec: Codec,
     reader: TrackReader,
@@ -61,10 +61,10 @@ impl TranscodedMedia {
         Self {
             start: now,
             clock: PublisherClock::default(),
-            sound: TrackReader::new(Codec::Opus, now),
-            pictures: None,
+            audio: TrackReader::new(Codec::Opus, now),
+            video: None,
             transcoding: Transcoding::new(Medium::Video),
-            made: VideoPackets::default(),
+            packets: VideoPackets::default(),
         }
     }
 
@@ -81,31 +81,31 @@ impl TranscodedMedia {
         let start = self.start;
         if packet.codec == Codec::Opus {
             // Unchanged, but with capture times from the clock that audio and video share.
-            let packets = self.sound.push(packet, &mut self.clock);
+            let packets = self.audio.push(packet, &mut self.clock);
             return Ok(packets
                 .into_iter()
-                .map(|packet| sound(start, packet))
+                .map(|packet| audio_packet(start, packet))
                 .collect());
         }
-        let pictures = self
-            .pictures
-            .get_or_insert_with(|| Pictures::new(&packet, start));
+        let video = self
+            .video
+            .get_or_insert_with(|| VideoInput::new(&packet, start));
         // A process decodes one codec. Packets in another codec are ignored.
-        if packet.codec != pictures.codec {
+        if packet.codec != video.codec {
             return Ok(Vec::new());
         }
-        let frames = pictures.reader.push(packet, &mut self.clock);
-        if pictures.reader.take_too_large() {
+        let frames = video.reader.push(packet, &mut self.clock);
+        if video.reader.take_too_large() {
             return Err(TranscodeError::too_large());
         }
         for frame in frames {
             // Before the frame is pushed, so that the new process starts with it.
-            if pictures.is_resized(&frame) {
+            if video.is_resized(&frame) {
                 self.transcoding.restart().await;
             }
-            let time = pictures.timeline.frame(frame.timestamp, start + frame.at);
+            let time = video.timeline.frame(frame.timestamp, start + frame.at);
             let message = FrameMessage {
-                codec: pictures.codec,
+                codec: video.codec,
                 time,
                 frame,
             };
@@ -123,33 +123,33 @@ impl TranscodedMedia {
     }
 
     /// Returns an output's packets.
-    pub fn packets(&mut self, made: &Transcoded) -> Vec<SourcePacket> {
-        let (Transcoded::Video(time, body), Some(pictures)) = (made, &self.pictures) else {
+    pub fn packets(&mut self, output: &Transcoded) -> Vec<SourcePacket> {
+        let (Transcoded::Video(time, body), Some(video)) = (output, &self.video) else {
             return Vec::new();
         };
-        self.made.read(pictures.timeline.at(*time), body)
+        self.packets.read(video.timeline.at(*time), body)
     }
 
     /// Returns the track that needs a key frame request now, if any.
     pub fn awaited_key_frame(&mut self, now: Instant) -> Option<TrackSid> {
         let lacks_entry = self.transcoding.needs_entry();
-        let pictures = self.pictures.as_mut()?;
-        let is_early = pictures
+        let video = self.video.as_mut()?;
+        let is_early = video
             .requested
             .is_some_and(|at| now < at + REQUEST_INTERVAL);
         let is_needed =
             // A postponed size needs one as well, since it can only change at a key frame.
-            lacks_entry || pictures.reader.needs_key_frame() || pictures.may_resize(now);
+            lacks_entry || video.reader.needs_key_frame() || video.may_resize(now);
         // Without the interval, each packet until the key frame arrives would cause a request.
         if is_early || !is_needed {
             return None;
         }
-        pictures.requested = Some(now);
-        Some(pictures.track.clone())
+        video.requested = Some(now);
+        Some(video.track.clone())
     }
 }
 
-impl Pictures {
+impl VideoInput {
     fn new(first: &RecordedPacket, start: Instant) -> Self {
         Self {
             track: first.track.clone(),
@@ -198,18 +198,18 @@ impl Message for FrameMessage {
         self.time
     }
 
-    fn role(&self) -> Role {
+    fn role(&self) -> FrameRole {
         if self.frame.is_key {
-            Role::Entry
+            FrameRole::Entry
         } else {
-            Role::Other
+            FrameRole::Other
         }
     }
 
-    fn opening(&self) -> Option<Opening> {
+    fn opening(&self) -> Option<InputOpening> {
         let bytes = VideoStream::header(self.codec, &self.frame)?;
-        Some(Opening {
-            source: Source::Matroska(self.codec),
+        Some(InputOpening {
+            source: InputContainer::Matroska(self.codec),
             bytes,
         })
     }
@@ -220,7 +220,7 @@ impl Message for FrameMessage {
 }
 
 /// Returns an audio frame's packet.
-fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
+fn audio_packet(start: Instant, frame: EncodedFrame) -> SourcePacket {
     SourcePacket {
         timestamp: frame.timestamp,
         captured: start + frame.at,
@@ -233,7 +233,7 @@ fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
 mod tests {
     use super::*;
 
-    fn pictures() -> Pictures {
+    fn video() -> VideoInput {
         let packet = RecordedPacket {
             track: "TR_1".parse().unwrap(),
             layer: 0,
@@ -246,7 +246,7 @@ mod tests {
             arrived: Instant::now(),
             report: None,
         };
-        Pictures::new(&packet, packet.arrived)
+        VideoInput::new(&packet, packet.arrived)
     }
 
     fn key_frame(width: u32) -> EncodedFrame {
@@ -261,21 +261,21 @@ mod tests {
 
     #[test]
     fn a_decoder_starts_again_with_a_key_frame_of_another_size_and_not_too_often() {
-        let mut pictures = pictures();
-        assert!(!pictures.is_resized(&key_frame(320)), "the first size");
-        assert!(!pictures.is_resized(&key_frame(640)), "too early");
+        let mut video = video();
+        assert!(!video.is_resized(&key_frame(320)), "the first size");
+        assert!(!video.is_resized(&key_frame(640)), "too early");
         let later = Instant::now() + RESIZE_INTERVAL;
-        assert!(pictures.may_resize(later) && !pictures.may_resize(Instant::now()));
-        assert!(!pictures.is_resized(&key_frame(320)));
-        assert!(!pictures.may_resize(later), "it is the size of before");
+        assert!(video.may_resize(later) && !video.may_resize(Instant::now()));
+        assert!(!video.is_resized(&key_frame(320)));
+        assert!(!video.may_resize(later), "it is the size of before");
         let since = Instant::now().checked_sub(RESIZE_INTERVAL).unwrap();
-        pictures.size = Some(((320, 180), since));
+        video.size = Some(((320, 180), since));
         let other = EncodedFrame {
             is_key: false,
             ..key_frame(640)
         };
-        assert!(!pictures.is_resized(&other));
-        assert!(pictures.is_resized(&key_frame(640)));
-        assert!(!pictures.is_resized(&key_frame(640)));
+        assert!(!video.is_resized(&other));
+        assert!(video.is_resized(&key_frame(640)));
+        assert!(!video.is_resized(&key_frame(640)));
     }
 }
