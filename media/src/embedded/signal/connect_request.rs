@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_of_the_older_path_is_read_and_all_tracks_are_received_unless_it_says_otherwise() {
+    fn a_query_of_the_older_path_is_read_and_subscribes_to_all_tracks_by_default() {
         let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
         let join =
             parse("protocol=16&client_protocol=2&capabilities=1,2&adaptive_stream=1").unwrap();

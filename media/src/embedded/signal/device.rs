@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_says_nothing_is_known_by_its_user_agent() {
+    fn a_browser_without_client_information_is_known_by_its_user_agent() {
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
         let phone = "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0";
         let windows =

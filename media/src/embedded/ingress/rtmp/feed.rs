@@ -133,7 +133,7 @@ mod tests {
 
     /// Proves S-80.
     #[test]
-    fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
+    fn video_that_needs_too_much_memory_is_refused_in_the_parameters_and_in_a_frame() {
         // Parameters for 8192x8192 with 16 reference frames: the numbers 511 and 511 after 16.
         let set = [
             0x67,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {
+    fn a_decoder_starts_with_audio_or_with_a_key_frame_after_the_parameters() {
         assert_eq!(
             role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]),
             FrameRole::Header

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoder_that_may_not_publish_is_told_so() {
+    fn an_encoder_that_may_not_publish_gets_an_error() {
         let mut exchange = Exchange::connect("live/").unwrap();
         exchange.request("key").unwrap();
         exchange

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn another_profile_passes_once_some_frames_had_no_b_pictures() {
+    fn another_profile_is_forwarded_once_some_frames_were_no_b_frames() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         assert_eq!(encoder.frames(&[&KEY, &P, &P, &P, &P, &P, &P]), (0, 0));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_with_b_pictures_is_transcoded_from_its_first_key_frame_on() {
+    fn a_stream_with_b_frames_is_transcoded_from_its_first_key_frame_on() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         // The parameters, and the buffered frames.
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn b_pictures_that_begin_late_are_transcoded_from_the_next_key_frame_on() {
+    fn late_b_frames_are_transcoded_from_the_next_key_frame_on() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         encoder.frames(&[&KEY, &P, &P, &P, &P, &P, &P, &P]);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn another_codec_is_transcoded_and_so_is_sound() {
+    fn another_codec_is_transcoded_and_so_is_audio() {
         let mut encoder = Encoder::new();
         let actions = encoder.video(vec![0x12, 1, 2]);
         assert!(matches!(

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_b_pictures_are_found() {
+    fn slices_of_b_frames_are_found() {
         // first_mb_in_slice 0 is the bit 1; slice_type 1 and 6 are B, 0 and 5 are P, 7 is I.
         for (unit, is_b) in [
             ([0x01, 0b1010_0000], true),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn aac_has_parameters_and_sound() {
+    fn aac_has_parameters_and_frames() {
         assert_eq!(
             read_audio(&[0xaf, 0, 0x12, 0x10]),
             Some(AudioTag::Parameters)

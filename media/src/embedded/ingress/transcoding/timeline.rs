@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sound_and_pictures_of_one_timestamp_have_one_time() {
+    fn audio_and_video_of_one_timestamp_have_one_time() {
         let (mut timeline, now) = (Timeline::new(), Instant::now());
         let first = timeline.message(5_000, now);
         assert_eq!((first.time, first.captured), (START, now));

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_packet_of_sound_and_each_frame_has_its_time() {
+    fn each_audio_packet_and_each_frame_has_its_time() {
         let start = Duration::from_secs(10);
         let mut parser = OutputParser::new(Medium::Audio, start);
         let times: Vec<_> = (0..2).map(|_| parser.audio(vec![1])).collect();

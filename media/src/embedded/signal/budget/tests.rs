@@ -66,7 +66,7 @@ fn a_client_that_exceeds_a_rate_is_refused_until_time_has_passed() {
 
 /// Proves S-44.
 #[test]
-fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
+fn changes_by_a_participant_with_much_metadata_count_as_several() {
     let (_clock, budgets) = budgets();
     let mut client = newcomer(&budgets, None);
     client.weigh_changes(17);

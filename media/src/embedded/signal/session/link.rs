@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_held_back_until_their_time_or_until_the_websocket_is_closed() {
+    fn messages_are_delayed_until_their_time_or_until_the_websocket_is_closed() {
         let until = START + Duration::from_millis(50);
         for closes in [false, true] {
             let mut link = Link::new(START);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_says_what_it_knows_once_for_each_resume_and_learns_who_left() {
+    fn a_client_sends_its_state_once_per_resume_and_receives_the_missed_leaves() {
         let mut link = Link::new(START);
         assert!(!link.take_sync());
         link.detach();

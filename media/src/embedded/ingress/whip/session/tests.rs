@@ -26,14 +26,14 @@ fn both() -> String {
 }
 
 /// A room state with a session that has just started.
-struct World {
+struct Fixture {
     machine: Machine,
     key: StreamKeyHash,
     session: WhipSession,
     commands: Vec<Command>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let mut machine = Machine::default();
         let key = endpoint(&mut machine, InputType::Whip);
@@ -46,14 +46,14 @@ impl World {
             &announced_tracks(&both()).unwrap(),
         )
         .unwrap();
-        let mut world = Self {
+        let mut fixture = Self {
             machine,
             key,
             session,
             commands: Vec::new(),
         };
-        world.deliver();
-        world
+        fixture.deliver();
+        fixture
     }
 
     fn media(&mut self, event: PeerEvent) -> bool {
@@ -126,97 +126,104 @@ impl World {
 
 #[test]
 fn an_endpoint_buffers_publishes_and_is_inactive_again() {
-    let mut world = World::new();
-    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
-    let second = world.machine.vacant_endpoint(&world.key, InputType::Whip);
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.statuses(), [IngressStatus::Buffering]);
+    let second = fixture
+        .machine
+        .vacant_endpoint(&fixture.key, InputType::Whip);
     assert_eq!(second.err(), Some(MachineError::EncoderConnected));
-    world.publish();
-    assert_eq!(world.statuses(), [IngressStatus::Publishing]);
-    world.session.end(&mut world.machine, Departure::Left, NOW);
-    world.deliver();
-    assert_eq!(world.statuses(), [IngressStatus::Inactive]);
+    fixture.publish();
+    assert_eq!(fixture.statuses(), [IngressStatus::Publishing]);
+    fixture
+        .session
+        .end(&mut fixture.machine, Departure::Left, NOW);
+    fixture.deliver();
+    assert_eq!(fixture.statuses(), [IngressStatus::Inactive]);
     assert!(
-        world.session.is_over()
-            && world
+        fixture.session.is_over()
+            && fixture
                 .machine
-                .vacant_endpoint(&world.key, InputType::Whip)
+                .vacant_endpoint(&fixture.key, InputType::Whip)
                 .is_ok()
     );
 }
 
 #[test]
 fn an_offer_that_the_media_worker_cannot_use_is_an_error_of_the_endpoint_until_the_next_encoder() {
-    let mut world = World::new();
-    world.media(PeerEvent::Failed(FailureReason::Negotiation));
+    let mut fixture = Fixture::new();
+    fixture.media(PeerEvent::Failed(FailureReason::Negotiation));
     assert_eq!(
-        world.statuses(),
+        fixture.statuses(),
         [IngressStatus::Buffering, IngressStatus::Error]
     );
-    assert!(world.session.is_over() && world.session.refusal() == UNUSABLE);
-    let join = world
+    assert!(fixture.session.is_over() && fixture.session.refusal() == UNUSABLE);
+    let join = fixture
         .machine
-        .request_encoder(&world.key, InputType::Whip, NOW)
+        .request_encoder(&fixture.key, InputType::Whip, NOW)
         .unwrap();
-    world.machine.admit_encoder(&join.sid, NOW).unwrap();
-    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
+    fixture.machine.admit_encoder(&join.sid, NOW).unwrap();
+    assert_eq!(fixture.statuses(), [IngressStatus::Buffering]);
 }
 
 #[test]
 fn a_closed_connection_leaves_time_for_the_request_that_ends_the_session() {
-    let mut world = World::new();
-    world.publish();
-    world.media(PeerEvent::Failed(FailureReason::Closed));
-    let deadline = world.session.next_deadline().unwrap();
-    world.session.tick(&mut world.machine, NOW);
-    world.deliver();
-    assert!(!world.session.is_over());
-    world.machine.set_reading(deadline);
-    world.session.tick(&mut world.machine, NOW);
-    world.deliver();
-    assert!(world.session.is_over());
+    let mut fixture = Fixture::new();
+    fixture.publish();
+    fixture.media(PeerEvent::Failed(FailureReason::Closed));
+    let deadline = fixture.session.next_deadline().unwrap();
+    fixture.session.tick(&mut fixture.machine, NOW);
+    fixture.deliver();
+    assert!(!fixture.session.is_over());
+    fixture.machine.set_reading(deadline);
+    fixture.session.tick(&mut fixture.machine, NOW);
+    fixture.deliver();
+    assert!(fixture.session.is_over());
 }
 
 #[test]
 fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials() {
-    let mut world = World::new();
-    let tag = world.session.etag().to_owned();
-    assert_eq!(world.patch(None, ICE), Err(WhipPatchError::NoCondition));
-    assert_eq!(world.patch(Some("\"x\""), ICE), Err(WhipPatchError::Stale));
+    let mut fixture = Fixture::new();
+    let tag = fixture.session.etag().to_owned();
+    assert_eq!(fixture.patch(None, ICE), Err(WhipPatchError::NoCondition));
     assert_eq!(
-        world.patch(Some(&format!("\"x\", {tag}")), ICE),
+        fixture.patch(Some("\"x\""), ICE),
+        Err(WhipPatchError::Stale)
+    );
+    assert_eq!(
+        fixture.patch(Some(&format!("\"x\", {tag}")), ICE),
         Ok(PatchOutcome::Accepted)
     );
-    assert_eq!(world.patch(Some("*"), ICE), Ok(PatchOutcome::Accepted));
+    assert_eq!(fixture.patch(Some("*"), ICE), Ok(PatchOutcome::Accepted));
     assert!(matches!(
-        world.patch(Some("*"), "a=x:1"),
+        fixture.patch(Some("*"), "a=x:1"),
         Err(WhipPatchError::BadFragment(_))
     ));
-    assert_eq!(world.session.etag(), tag);
+    assert_eq!(fixture.session.etag(), tag);
     let other = ICE.replace("EsAw", "Other");
     assert_eq!(
-        world.patch(Some(&tag), &other),
+        fixture.patch(Some(&tag), &other),
         Ok(PatchOutcome::Restarting)
     );
-    assert_ne!(world.session.etag(), tag);
-    world.deliver();
+    assert_ne!(fixture.session.etag(), tag);
+    fixture.deliver();
     let Some(Command::Peer {
         command: PeerCommand::Offer {
             offer_id: 2, sdp, ..
         },
         ..
-    }) = world.commands.last()
+    }) = fixture.commands.last()
     else {
-        panic!("{:?}", world.commands)
+        panic!("{:?}", fixture.commands)
     };
     assert!(sdp.contains("a=ice-ufrag:Other"));
     // The answer to the first offer is too late.
     for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {
-        world.media(PeerEvent::Answered {
+        fixture.media(PeerEvent::Answered {
             offer_id,
             sdp: "answer".into(),
             mid_to_track_id: Vec::new(),
         });
-        assert_eq!(world.session.take_answer(), taken);
+        assert_eq!(fixture.session.take_answer(), taken);
     }
 }
 
@@ -245,11 +252,11 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
     assert_eq!((&added.sid, added.mode), (&peer, ConnectionMode::Single));
     let [
         Command::Peer {
-            command: PeerCommand::PublishTrack(sound),
+            command: PeerCommand::PublishTrack(audio),
             ..
         },
         Command::Peer {
-            command: PeerCommand::PublishTrack(pictures),
+            command: PeerCommand::PublishTrack(video),
             ..
         },
         Command::Peer {
@@ -261,13 +268,13 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
         panic!("{others:?}")
     };
     assert_eq!(
-        (sound.codec, pictures.codec),
+        (audio.codec, video.codec),
         (Some(Codec::Opus), Some(Codec::H264))
     );
     assert_eq!(offered, &peer);
     // Events of the private peer do not concern the participant.
     let published = PeerEvent::TrackPublished {
-        track: pictures.sid.clone(),
+        track: video.sid.clone(),
         mid: "1".into(),
         codec: Codec::H264,
         layers: vec![Quality::Low],
@@ -275,7 +282,7 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
     for event in [
         PeerEvent::Connected,
         published,
-        PeerEvent::TrackEnded(sound.sid.clone()),
+        PeerEvent::TrackEnded(audio.sid.clone()),
     ] {
         assert!(!session.handle_media(&mut machine, event, NOW));
     }
@@ -305,7 +312,7 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
 }
 
 #[test]
-fn sound_alone_is_not_transcoded() {
+fn audio_alone_is_not_transcoded() {
     let mut machine = Machine::default();
     let key = endpoint(&mut machine, InputType::Whip);
     let join = EncoderJoin {
@@ -313,8 +320,8 @@ fn sound_alone_is_not_transcoded() {
         ..machine.request_encoder(&key, InputType::Whip, NOW).unwrap()
     };
     machine.admit_encoder(&join.sid, NOW).unwrap();
-    let sound = offer("m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n");
-    let tracks = announced_tracks(&sound).unwrap();
-    let mut session = WhipSession::start(&mut machine, join, sound, &tracks).unwrap();
+    let audio = offer("m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n");
+    let tracks = announced_tracks(&audio).unwrap();
+    let mut session = WhipSession::start(&mut machine, join, audio, &tracks).unwrap();
     assert!(session.intake().is_none() && session.take_commands().is_empty());
 }

@@ -40,7 +40,7 @@ use crate::token::{Claims, Grants};
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// A room with clients, run as by the driver: notices reach the sessions, and commands are recorded.
-struct World {
+struct Fixture {
     machine: Machine,
     signer: TokenSigner,
     now: Timestamp,
@@ -83,7 +83,7 @@ fn reading(now: Timestamp) -> Duration {
     now.since(START.before(Duration::from_secs(3_600)))
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         Self {
             machine: machine_tests::sandbox_machine(),

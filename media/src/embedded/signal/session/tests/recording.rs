@@ -14,7 +14,7 @@ fn recorded(messages: &[Response]) -> Vec<bool> {
     rooms.map(|room| room.active_recording).collect()
 }
 
-impl World {
+impl Fixture {
     fn egress(&mut self) -> conclave_model::EgressId {
         self.machine.set_reading(reading(self.now));
         let id = self.machine.start_egress(self.now).egress_id;
@@ -30,43 +30,43 @@ impl World {
 
 #[test]
 fn clients_learn_that_a_recording_starts_and_that_it_ends() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    assert_eq!(recorded(&world.take(&alice)), [false]);
-    let id = world.egress();
-    assert_eq!(recorded(&world.take(&alice)), [true]);
-    world.set_status(&id, EgressStatus::Active);
-    assert!(recorded(&world.take(&alice)).is_empty());
-    world.machine.stop_egress(&id, world.now).unwrap();
-    world.deliver();
-    assert_eq!(recorded(&world.take(&alice)), [false]);
-    world.set_status(&id, EgressStatus::Complete);
-    assert!(recorded(&world.take(&alice)).is_empty());
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
+    let id = fixture.egress();
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
+    fixture.set_status(&id, EgressStatus::Active);
+    assert!(recorded(&fixture.take(&alice)).is_empty());
+    fixture.machine.stop_egress(&id, fixture.now).unwrap();
+    fixture.deliver();
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
+    fixture.set_status(&id, EgressStatus::Complete);
+    assert!(recorded(&fixture.take(&alice)).is_empty());
 }
 
 #[test]
 fn a_client_that_joins_or_resumes_learns_it_with_the_room() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.call(&alice, Session::detach);
-    world.egress();
-    let bob = world.joined("bob", None);
-    assert_eq!(recorded(&world.take(&bob)), [true]);
-    world.take_all();
-    world.resume(&alice);
-    assert_eq!(recorded(&world.take(&alice)), [true]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.call(&alice, Session::detach);
+    fixture.egress();
+    let bob = fixture.joined("bob", None);
+    assert_eq!(recorded(&fixture.take(&bob)), [true]);
+    fixture.take_all();
+    fixture.resume(&alice);
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
 }
 
 #[test]
-fn while_one_of_several_runs_the_room_is_recorded_and_each_change_is_told() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    let (first, second) = (world.egress(), world.egress());
-    assert_eq!(recorded(&world.take(&alice)), [true, true]);
-    world.set_status(&first, EgressStatus::Failed);
-    assert_eq!(recorded(&world.take(&alice)), [true]);
-    world.set_status(&second, EgressStatus::LimitReached);
-    assert_eq!(recorded(&world.take(&alice)), [false]);
+fn while_one_of_several_runs_the_room_is_recorded_and_each_change_is_sent() {
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    let (first, second) = (fixture.egress(), fixture.egress());
+    assert_eq!(recorded(&fixture.take(&alice)), [true, true]);
+    fixture.set_status(&first, EgressStatus::Failed);
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
+    fixture.set_status(&second, EgressStatus::LimitReached);
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
 }
