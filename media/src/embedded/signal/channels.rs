@@ -299,7 +299,7 @@ impl Sessions {
                 event: RoomEvent::SpeakersChanged(speakers),
                 ..
             } => {
-                // ReplyState: a room of 1,000 gets one list, not 1,000 copies.
+                // Shared: a room with 1,000 clients gets one list, not 1,000 copies.
                 let speakers: Arc<[_]> = speakers.into();
                 self.broadcast(|| SessionInput::Speakers(Arc::clone(&speakers)));
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                  channels         driver: a task for each session
-//! websocket ──▶ SignalConnection ──▶ frames ─ shape, budget ─▶ Session ──▶ machine, media worker
+//! WebSocket ──▶ SignalConnection ──▶ frames ─ shape, budget ─▶ Session ──▶ room state, media worker
 //!           ◀── Replies ◀─────────── frames ◀──── messages ────┘  ▲
 //!                                                                 └── Sessions ◀── notices and reports of both
 //! ```

@@ -14,7 +14,7 @@ const FRAMES_TO_INSPECT: usize = 8;
 /// Profile without B-frames.
 const BASELINE: u8 = 66;
 
-/// MediaAction for a message.
+/// Handling of a message.
 #[derive(Debug)]
 pub enum MediaAction {
     /// Send an H.264 frame to the receivers.
@@ -115,8 +115,7 @@ impl MediaStream {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
                 self.video_header = Some(message.clone());
-                // A running transcoder needs changed parameters. Otherwise they are added to each key
-                // frame's packets.
+                // A running transcoder needs changed parameters. Forwarded key frames contain them.
                 if matches!(self.video, VideoPath::Transcoded) {
                     vec![message.transcode()]
                 } else {

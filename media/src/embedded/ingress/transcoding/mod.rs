@@ -63,7 +63,7 @@ impl TranscodeError {
     }
 }
 
-/// FrameRole of a message for a decoder.
+/// A message's role for a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameRole {
     /// Codec parameters, which come before the media that they describe.

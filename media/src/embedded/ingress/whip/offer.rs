@@ -2,7 +2,6 @@
 //!
 //! A media worker negotiates only the profile of each codec that all receivers support. Transcoded video may have any profile, so an
 //! offer is rewritten before the media worker parses it, and its answer afterwards.
-//! offer is rewritten before the media worker reads it, and its answer afterwards.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
