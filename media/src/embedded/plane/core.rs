@@ -24,7 +24,7 @@ use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::RtcMetrics;
 use crate::embedded::sandbox::faults::SimulatedFaults;
 use crate::embedded::signal::budget::Budgets;
-use crate::embedded::signal::channels::Input;
+use crate::embedded::signal::channels::SessionInput;
 use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::{MediaError, Report, ReportError, ReportReply, ReportSink};
 use crate::token::TokenSigner;
@@ -127,7 +127,7 @@ impl PlaneCore {
     fn carry_out(&self, room: &Room, effect: RoomEffect) {
         match effect {
             RoomEffect::Notify { to, notice } => {
-                room.sessions.send(&to, Input::Notice(notice));
+                room.sessions.send(&to, SessionInput::Notice(notice));
             }
             RoomEffect::Job { egress, effect } => {
                 // Without an engine, all egresses are simulated and have no jobs.

@@ -154,7 +154,11 @@ impl MediaPlane for EmbeddedPlane {
         request: IngressRequest,
     ) -> Result<IngressCredentials, MediaError> {
         let url = match &request.public_url {
-            Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
+            Some(public_url) => self
+                .0
+                .urls
+                .with_public_url(public_url)
+                .get(request.input_type),
             // Encoders use the configured public URL's host unless the request came through another one.
             None => self.0.urls.get(request.input_type),
         };

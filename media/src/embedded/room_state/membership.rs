@@ -91,7 +91,7 @@ impl RoomState {
 
     /// Shortens a connecting client's deadline, since its signalling is lost.
     pub fn signal_lost(&mut self, sid: &ParticipantSid) {
-        self.joins().hurry(sid);
+        self.joins().shorten_deadline(sid);
     }
 
     /// Aborts a join whose media did not connect in time.
@@ -112,13 +112,13 @@ impl RoomState {
         claims: Claims,
         now: Timestamp,
     ) -> Result<ParticipantSid, RoomStateError> {
-        let (joining, replaced) = self.joins().begin(claims, now)?;
+        let (joining, replaced) = self.joins().start(claims, now)?;
         // Webhook receivers get the old participant's leave before the new one's join.
         if let Some(old) = replaced {
             self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
         }
         let sid = joining.sid().clone();
-        self.joins().report_begun(joining, now);
+        self.joins().report_started(joining, now);
         Ok(sid)
     }
 

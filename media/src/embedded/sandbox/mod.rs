@@ -402,7 +402,7 @@ async fn conclude_encoder(
     replies: Vec<ReportReply>,
 ) -> Result<IngressState, SandboxError> {
     let connect = |room_state: &mut RoomState, now| room_state.complete_connect(&sid, now);
-    let (connected, replies) = phases::conclude_by(&inner, &room, &sid, replies, connect).await?;
+    let (connected, replies) = phases::conclude_with(&inner, &room, &sid, replies, connect).await?;
     let state = connected?;
     await_replies(replies).await?;
     Ok(state)
