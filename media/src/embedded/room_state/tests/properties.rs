@@ -284,7 +284,7 @@ impl Model {
                 MediaEvent::JoinRequested { .. }
                 | MediaEvent::InvalidIdentity
                 | MediaEvent::JoinAborted { .. } => {
-                    prop_assert!(false, "the machine admits each join or reports nothing");
+                    prop_assert!(false, "the room state admits each join or reports nothing");
                 }
                 // Egresses and endpoints have their own property test.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,

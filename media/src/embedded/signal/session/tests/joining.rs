@@ -200,7 +200,7 @@ fn a_join_whose_media_is_not_connected_in_time_is_aborted() {
     let alice = fixture.join("alice", None);
     fixture.take_all();
     fixture.now = START.after(Duration::from_secs(60));
-    fixture.tick_machine();
+    fixture.tick_room_state();
     assert_eq!(fixture.event_names(), ["aborted"]);
     assert_eq!(
         leave_of(&fixture.take(&alice)),
@@ -228,7 +228,7 @@ fn a_client_that_is_still_connecting_has_half_a_minute_without_signalling() {
         Some(reading(START.after(Duration::from_secs(30))))
     );
     fixture.now = START.after(Duration::from_secs(30));
-    fixture.tick_machine();
+    fixture.tick_room_state();
     assert_eq!(fixture.event_names(), ["aborted"]);
 }
 

@@ -32,7 +32,7 @@ use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::effect::{ClientNotice, RoomEffect};
 use crate::embedded::inbox::Notice;
 use crate::embedded::publish::NewTrack;
-use crate::embedded::room_state::tests::{self as machine_tests, room};
+use crate::embedded::room_state::tests::{self as room_state_tests, room};
 use crate::embedded::signal::connect_request::ConnectRequest;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
@@ -56,7 +56,7 @@ fn claims(identity: &str, role: Option<&str>) -> Claims {
         attributes: attributes.into_iter().collect(),
         room_config: None,
         expires_at: START.after(Duration::from_secs(60)),
-        ..machine_tests::claims(&room(), identity, None)
+        ..room_state_tests::claims(&room(), identity, None)
     }
 }
 
@@ -86,7 +86,7 @@ fn reading(now: Timestamp) -> Duration {
 impl Fixture {
     fn new() -> Self {
         Self {
-            room_state: machine_tests::sandbox_machine(),
+            room_state: room_state_tests::sandbox_room_state(),
             signer: TokenSigner::new(
                 "key",
                 &Secret::new("secret of the media plane, long enough"),
@@ -182,7 +182,7 @@ impl Fixture {
         result
     }
 
-    fn tick_machine(&mut self) {
+    fn tick_room_state(&mut self) {
         self.room_state.set_reading(reading(self.now));
         self.room_state.tick(self.now);
         self.deliver();

@@ -21,7 +21,7 @@ fn large_room() -> (Fixture, ParticipantSid) {
 impl Fixture {
     fn pass(&mut self, time: Duration) {
         self.now = self.now.after(time);
-        self.tick_machine();
+        self.tick_room_state();
     }
 
     /// Number of participants in each update to a client, since the last call.
