@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_db::NewRoom;
 use conclave_media::{
-    MediaEvent, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError, ReportSink, ServerData,
+    MediaEvent, MediaPlane, MuteOutcome, Report, ReportError, ReportReply, ReportSink, ServerData,
 };
 use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
@@ -416,7 +416,7 @@ impl Tree {
 }
 
 impl ReportSink for Tree {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         let (answer, result) = oneshot::channel();
         // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
         if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {

@@ -1,5 +1,5 @@
-//! Conversion between the enumerations of LiveKit's protocol and Conclave's types, for both media planes. A value that
-//! Conclave does not know becomes the nearest one that claims least.
+//! Conversion between LiveKit's enumerations and Conclave's types, for both media planes. An unknown value becomes the
+//! nearest value that claims least.
 
 use conclave_model::participant::{ParticipantKind, ParticipantState, TrackKind, TrackSource};
 use livekit_protocol as proto;
@@ -82,8 +82,8 @@ pub(crate) const fn source_to_proto(source: TrackSource) -> proto::TrackSource {
     }
 }
 
-/// Returns a participant's permission changed to `grants`. Fields that `grants` do not have keep their `current` value,
-/// since LiveKit replaces the whole permission.
+/// Returns a participant's `current` permission changed to `grants`. Fields without a grant keep their value, since
+/// LiveKit replaces the whole permission.
 pub(crate) fn permission_to_proto(
     current: proto::ParticipantPermission,
     grants: &Grants,
@@ -99,6 +99,7 @@ pub(crate) fn permission_to_proto(
             .collect(),
         hidden: grants.hidden,
         can_update_metadata: grants.can_update_own_metadata,
+        // Other permissions, such as an agent's, stay.
         ..current
     }
 }

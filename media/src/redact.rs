@@ -1,6 +1,6 @@
-//! Redaction of texts that other processes wrote: an error of an egress worker may quote a url with a stream key in it.
+//! Redaction of other processes' texts: an egress worker's error may quote a URL that contains a stream key.
 
-/// Replaces everything after the scheme of each url in a text.
+/// Replaces everything after the scheme in each URL within a text.
 pub(crate) fn redact_urls(text: &str) -> String {
     text.split(' ')
         .map(redact_word)
@@ -9,6 +9,7 @@ pub(crate) fn redact_urls(text: &str) -> String {
 }
 
 fn redact_word(word: &str) -> String {
+    // Anything before the scheme, such as a bracket or quote, stays; the rest of the word is part of the URL.
     match word.find("://") {
         Some(at) => format!("{}://…", &word[..at]),
         None => word.to_owned(),

@@ -1,20 +1,20 @@
-//! Subscription rules: which roles of a room receive which, and how much.
+//! Subscription rules: the roles that each role in a room receives, and its bitrate limit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use conclave_model::RoleName;
 use conclave_model::role::RoleSubscribe;
 
-/// What each role receives. A role without an entry receives all.
+/// Rules by receiving role. A role without an entry receives every role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionRules(HashMap<RoleName, SubscriptionRule>);
 
-/// What a role receives.
+/// A role's rule as a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SubscriptionRule {
-    /// The roles whose tracks it receives; `None` means all.
+    /// Roles whose tracks it receives; `None` for all.
     to_roles: Option<HashSet<RoleName>>,
-    /// Limit of everything that a participant receives together, in kilobits per second.
+    /// Limit for a participant's total received bitrate, in kbit/s.
     max_kbps: Option<u32>,
 }
 
@@ -26,18 +26,20 @@ impl SubscriptionRules {
 
     /// Returns whether a participant with the role `receiver` receives no other. Its grants forbid subscribing then.
     pub fn receives_nobody(&self, receiver: Option<&RoleName>) -> bool {
+        // An empty list differs from an absent one, which means all.
         self.to_roles(receiver).is_some_and(HashSet::is_empty)
     }
 
-    /// Returns whether a participant with the role `receiver` receives the tracks of one with the role `publisher`. A
-    /// participant without a role receives all, and is received by those who receive all.
+    /// Returns whether a participant with the role `receiver` receives tracks from a participant with the role
+    /// `publisher`. A participant without a role receives everyone, and is received only by unrestricted receivers.
     pub fn receives(&self, receiver: Option<&RoleName>, publisher: Option<&RoleName>) -> bool {
         self.to_roles(receiver)
+            // A list names roles, so it can never include a publisher without one.
             .is_none_or(|roles| publisher.is_some_and(|role| roles.contains(role)))
     }
 
-    /// Returns the limit of everything that a participant with the role `receiver` receives together, in kilobits per
-    /// second; `None` means no limit.
+    /// Returns the limit for the total bitrate that a participant with the role `receiver` receives, in kbit/s; `None`
+    /// for no limit.
     pub fn max_kbps(&self, receiver: Option<&RoleName>) -> Option<u32> {
         self.0.get(receiver?)?.max_kbps
     }

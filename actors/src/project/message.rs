@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conclave_db::{NewRoom, RoomSnapshot, RunningEgress, StoreError};
-use conclave_media::{IngressRequest, MediaError, Report, ReportError, Survey};
+use conclave_media::{IngressRequest, MediaError, MediaInventory, Report, ReportError};
 use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
@@ -226,7 +226,7 @@ pub enum ProjectMsg {
     /// Reconcile the records with the media plane, and arm the timer for the next time.
     Reconcile,
     /// What is live on the media plane in the rooms of this project.
-    Surveyed(Box<Survey>),
+    Surveyed(Box<MediaInventory>),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_media::Survey;
+use conclave_media::MediaInventory;
 use conclave_model::{NamespacedRoom, ProjectId};
 
 use super::LiveProject;
@@ -32,7 +32,7 @@ impl LiveProject {
     }
 
     /// Repairs what the survey found in the rooms of this project.
-    pub(super) fn surveyed(&mut self, survey: Survey) {
+    pub(super) fn surveyed(&mut self, survey: MediaInventory) {
         let (context, rooms) = (&self.context, &mut self.rooms);
         for room in &survey.rooms {
             rooms.wake_missed(context, &room.split().1);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::StoreError;
-use conclave_media::{MediaError, Report, ReportError, Survey};
+use conclave_media::{MediaError, MediaInventory, Report, ReportError};
 use conclave_model::ProjectId;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use serde_json::json;
@@ -76,7 +76,7 @@ pub enum SystemMsg {
     /// Ask the media plane what is live, and arm the timer for the next time.
     Survey,
     /// What is live on the media plane.
-    Surveyed(Box<Result<Survey, MediaError>>),
+    Surveyed(Box<Result<MediaInventory, MediaError>>),
     /// Record that the server runs.
     WriteHeartbeat,
     /// The heartbeat was written, or could not be.
@@ -218,7 +218,7 @@ impl LiveSystem {
         self.survey = Some(self.timer("survey", interval, SystemMsg::Survey));
         let (media, me) = (Arc::clone(&self.context.media), self.me.clone());
         tokio::spawn(async move {
-            let survey = Box::new(media.survey().await);
+            let survey = Box::new(media.inventory().await);
             let _ = me.cast(SystemMsg::Surveyed(survey));
         });
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use conclave_db::StoreError;
-use conclave_media::{ReportError, Survey};
+use conclave_media::{MediaInventory, ReportError};
 use conclave_model::{NamespacedRoom, ProjectId};
 use ractor::{Actor, ActorId};
 
@@ -104,7 +104,7 @@ impl Projects {
     }
 
     /// Gives each project that runs its share. One that does not run has nothing to compare it with.
-    pub fn surveyed(&mut self, survey: Survey) {
+    pub fn surveyed(&mut self, survey: MediaInventory) {
         for (project, share) in survey.by_project() {
             self.children
                 .send(&project, ProjectMsg::Surveyed(Box::new(share)));

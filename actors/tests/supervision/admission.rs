@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_media::{MediaEvent, ReportAnswer, ReportError};
+use conclave_media::{MediaEvent, ReportError, ReportReply};
 use conclave_model::Timestamp;
 use conclave_model::participant::{Participant, ROLE_ATTRIBUTE};
 use conclave_model::role::RoleSubscribe;
@@ -15,7 +15,7 @@ const SOLOIST: &str = "soloist";
 
 impl Fixture {
     /// Asks whether an identity may join "stage" with a role, and for a seat.
-    fn request(&self, identity: &str, role: &str) -> ReportAnswer {
+    fn request(&self, identity: &str, role: &str) -> ReportReply {
         self.ask(
             "stage",
             participant_with(identity, role, self.clock.now()),
@@ -23,7 +23,7 @@ impl Fixture {
         )
     }
 
-    fn ask(&self, room: &str, participant: Participant, reserves_seat: bool) -> ReportAnswer {
+    fn ask(&self, room: &str, participant: Participant, reserves_seat: bool) -> ReportReply {
         self.report(
             room,
             MediaEvent::JoinRequested {
@@ -34,7 +34,7 @@ impl Fixture {
     }
 
     /// Reports that an identity has joined "stage" with a role.
-    fn join_with(&self, identity: &str, role: &str) -> ReportAnswer {
+    fn join_with(&self, identity: &str, role: &str) -> ReportReply {
         let participant = participant_with(identity, role, self.clock.now());
         self.plane
             .participants
@@ -47,7 +47,7 @@ impl Fixture {
         )
     }
 
-    fn abort(&self, identity: &str) -> ReportAnswer {
+    fn abort(&self, identity: &str) -> ReportReply {
         self.report(
             "stage",
             MediaEvent::JoinAborted {

@@ -68,7 +68,7 @@ impl Fixture {
         })
     }
 
-    fn leave(&self, identity: &str) -> conclave_media::ReportAnswer {
+    fn leave(&self, identity: &str) -> conclave_media::ReportReply {
         self.plane
             .participants
             .lock()

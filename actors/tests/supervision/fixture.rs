@@ -16,7 +16,7 @@ use conclave_db::{
     CommitHook, Location, NewRoom, NewTemplate, OlderSchema, PostgresOptions, PostgresServer,
     SessionFilter, Store, StoreMetrics, StoreOptions, Vault,
 };
-use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
+use conclave_media::{MediaEvent, MediaPlane, Report, ReportReply, ReportSink};
 use conclave_model::address::AddressFilter;
 use conclave_model::event::ParticipantRef;
 use conclave_model::page::PageRequest;
@@ -162,7 +162,7 @@ impl Fixture {
         NamespacedRoom::new(&self.project, &name.parse().unwrap())
     }
 
-    pub fn report(&self, room: &str, event: MediaEvent) -> ReportAnswer {
+    pub fn report(&self, room: &str, event: MediaEvent) -> ReportReply {
         self.tree.report(Report {
             room: self.room(room),
             at: self.clock.now(),
@@ -170,7 +170,7 @@ impl Fixture {
         })
     }
 
-    pub fn join(&self, room: &str, identity: &str) -> ReportAnswer {
+    pub fn join(&self, room: &str, identity: &str) -> ReportReply {
         let participant = participant(identity, self.clock.now());
         self.plane
             .participants

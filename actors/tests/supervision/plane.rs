@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use conclave_media::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, RoleGrant, ServerData,
 };
 use conclave_model::destination::RecordingConfig;
 use conclave_model::egress::{EgressPlan, EgressState, EgressStatus, StartedEgress};
@@ -234,11 +234,11 @@ impl MediaPlane for FaultyPlane {
         Ok(())
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
         let participants = self.participants.lock().unwrap();
-        Ok(Survey {
+        Ok(MediaInventory {
             rooms: participants.iter().map(|(room, _)| room.clone()).collect(),
-            ..Survey::default()
+            ..MediaInventory::default()
         })
     }
 

@@ -1,6 +1,6 @@
 //! Participants whose reports come faster than they can be written.
 
-use conclave_media::{MediaEvent, ReportAnswer, ReportError};
+use conclave_media::{MediaEvent, ReportError, ReportReply};
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{TrackKind, TrackSource};
 
@@ -8,7 +8,7 @@ use super::fixture::{Fixture, participant_ref, run, wait_until};
 
 impl Fixture {
     /// Reports that a participant publishes tracks, without waiting for answers.
-    fn publish(&self, identity: &str, tracks: usize) -> Vec<ReportAnswer> {
+    fn publish(&self, identity: &str, tracks: usize) -> Vec<ReportReply> {
         let report = |number| {
             let track = TrackSummary {
                 sid: format!("TR_{identity}{number}").parse().unwrap(),

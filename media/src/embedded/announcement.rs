@@ -16,32 +16,34 @@ use proto::{
 
 use crate::protocol::{source_from_proto, track_kind_from_proto};
 
-/// The longest text that is kept of a client's, in bytes.
+/// Maximum length of a client's text, in bytes. Longer ones are truncated.
 const MAX_TEXT: usize = 1_024;
-/// The most layers of a track that are kept.
+/// Maximum number of layers per track.
 const MAX_LAYERS: usize = 3;
-/// The most backup codecs of a track. LiveKit's clients have one.
+/// Maximum number of backup codecs per track. LiveKit's clients use one.
 const MAX_BACKUPS: usize = 2;
 
-/// A published media section.
+/// A negotiated media section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MediaSection {
-    /// The mid of its media section in the client's SDP.
+    /// Its mid in the client's SDP.
     pub mid: String,
     /// The negotiated codec.
     pub codec: Codec,
-    /// The layers that it announces.
+    /// Its simulcast layers.
     pub layers: Vec<Quality>,
 }
 
-/// Returns the kind and the source of a track by the numbers of the protocol; `None` for a kind that no client can announce.
+/// Converts a track's type and source from the protocol's numbers. `None` for a type that clients cannot announce this
+/// way.
 pub(super) fn kind_and_source(track_type: i32, source: i32) -> Option<(TrackKind, TrackSource)> {
     let kind = track_kind_from_proto(proto::TrackType::try_from(track_type).ok()?);
+    // A source that a newer protocol has added is unknown, but no reason to refuse the track.
     let source = proto::TrackSource::try_from(source).unwrap_or_default();
     (kind != TrackKind::Data).then(|| (kind, source_from_proto(source)))
 }
 
-/// Returns how the sid of a track begins, from which clients and people tell its kind and source.
+/// Returns the prefix of a track's sid, which shows kind and source as LiveKit's does.
 pub(super) fn sid_prefix(kind: TrackKind, source: TrackSource) -> &'static str {
     match (kind, source) {
         (TrackKind::Audio, TrackSource::ScreenShareAudio) => "TR_As",
@@ -52,14 +54,15 @@ pub(super) fn sid_prefix(kind: TrackKind, source: TrackSource) -> &'static str {
     }
 }
 
-/// Returns a requested track as clients see it, and as the media worker has to know it. `allowed` are the codecs that its publisher may
-/// use, those that are preferred first.
+/// Returns a requested track for clients and for the media worker. `allowed` are the publisher's permitted codecs, in
+/// order of preference.
 pub(super) fn accept(
     request: &AddTrackRequest,
     sid: &TrackSid,
     (kind, source): (TrackKind, TrackSource),
     allowed: &[Codec],
 ) -> (TrackInfo, NewTrack) {
+    // In order of quality, whatever order the client lists them in.
     let layers = sorted_layers(&request.layers);
     let medium = if kind == TrackKind::Audio {
         TrackMedium::Audio
@@ -70,6 +73,7 @@ pub(super) fn accept(
     let backup_codecs = backup_codecs(request, codec, allowed);
     let has_feature =
         |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
+    // Older clients have a flag for stereo and DTX, newer ones list audio features.
     let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
     let media = NewTrack {
         sid: sid.clone(),
@@ -77,6 +81,7 @@ pub(super) fn accept(
         medium,
         source,
         codec,
+        // The client's offer may still choose another codec, so the media worker gets all that are allowed.
         allowed_codecs: allowed.to_vec(),
         is_stereo,
         uses_dtx: !request.disable_dtx && !has_feature(AudioTrackFeature::TfNoDtx),
@@ -106,6 +111,7 @@ pub(super) fn accept(
         disable_red: request.disable_red,
         encryption: request.encryption,
         stream: cut(&request.stream),
+        // 16 is far above the number of features that exist: a bound for hostile clients.
         audio_features: request.audio_features.iter().copied().take(16).collect(),
         packet_trailer_features: request
             .packet_trailer_features
@@ -124,27 +130,32 @@ pub(super) fn accept(
     (info, media)
 }
 
-/// Completes what clients see of a track by what its media section says.
+/// Completes a track's information for clients from its media section.
 pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
+    // The offer decides, not the announcement: a client may announce layers that it then does not send.
     info.simulcast = section.layers.len() > 1;
+    // Clients match tracks and media sections by mid.
     info.mid.clone_from(&section.mid);
     section.codec.mime_type().clone_into(&mut info.mime_type);
+    // The first codec is the main one; backups follow.
     if let Some(codec) = info.codecs.first_mut() {
         codec.mid = section.mid;
         section.codec.mime_type().clone_into(&mut codec.mime_type);
     }
-    // A client that could not send the codec that it named may send this one instead.
+    // A client that cannot send the codec that it named first may send one of its backups instead, which is then no
+    // backup.
     remove_backup(info, section.codec);
 }
 
-/// Takes a codec from the backup codecs of a track.
+/// Removes a codec from a track's backup codecs.
 pub(super) fn remove_backup(info: &mut TrackInfo, codec: Codec) {
     let (mut is_first, mime_type) = (true, codec.mime_type());
+    // The first one is the main codec, which stays even if it has the same MIME type.
     info.codecs
         .retain(|known| std::mem::take(&mut is_first) || known.mime_type != mime_type);
 }
 
-/// Returns what clients see of a backup codec that is not sent.
+/// Returns the information for clients on a backup codec that is not sent.
 pub(super) fn unsent_backup(codec: Codec) -> SimulcastCodecInfo {
     SimulcastCodecInfo {
         mime_type: codec.mime_type().to_owned(),
@@ -152,15 +163,16 @@ pub(super) fn unsent_backup(codec: Codec) -> SimulcastCodecInfo {
     }
 }
 
-/// Returns what clients see of a backup codec of a track; `None` if that has none such.
+/// Returns the information for clients on a track's backup codec; `None` if the track has no such backup.
 pub(super) fn backup_of(info: &mut TrackInfo, codec: Codec) -> Option<&mut SimulcastCodecInfo> {
     info.codecs
         .iter_mut()
+        // The first entry is the main codec.
         .skip(1)
         .find(|backup| backup.mime_type == codec.mime_type())
 }
 
-/// Returns the backup codec of a track that a client announces: the one that it names, or else the only one.
+/// Returns the backup codec that a client announces for its track: the named one, or the only one if none is named.
 pub(super) fn requested_backup(request: &AddTrackRequest, info: &TrackInfo) -> Option<Codec> {
     let mut backups = info
         .codecs
@@ -171,11 +183,12 @@ pub(super) fn requested_backup(request: &AddTrackRequest, info: &TrackInfo) -> O
         Some(name) => {
             Codec::from_mime_type(name).filter(|codec| backups.any(|backup| backup == *codec))
         }
+        // Without a name, the backup must be unambiguous.
         None => backups.next().filter(|_| backups.next().is_none()),
     }
 }
 
-/// Returns a track in a backup codec as the media worker has to know it, and completes what clients see of that.
+/// Returns a track's backup for the media worker, and completes the information for clients.
 pub(super) fn accept_backup(
     request: &AddTrackRequest,
     sid: &TrackSid,
@@ -183,6 +196,7 @@ pub(super) fn accept_backup(
     codec: Codec,
 ) -> NewTrack {
     let (is_muted, cid) = (info.muted, cut(&request.cid));
+    // A backup's layers are in its codec entry; some clients list them for the whole track only.
     let named = request
         .simulcast_codecs
         .first()
@@ -221,9 +235,10 @@ fn sorted_layers(layers: &[VideoLayer]) -> Vec<VideoLayer> {
     layers
 }
 
-/// Returns whether a client names codecs for a video none of which it may use.
+/// Returns whether a client names codecs for a video track, but none that it may use.
 pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -> bool {
     let is_forwarded = |name: &str| {
+        // Names such as `vp8` are accepted as well as MIME types.
         let codec = Codec::from_mime_type(name).filter(|codec| allowed.contains(codec));
         codec.is_some_and(|codec| codec.medium() == TrackMedium::Video)
     };
@@ -233,7 +248,7 @@ pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -
         && !named.any(is_forwarded)
 }
 
-/// Returns the names of the codecs with which a client wants to send a track.
+/// Returns the names of the codecs that a client offers for a track.
 fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
     request
         .simulcast_codecs
@@ -242,26 +257,29 @@ fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Returns Opus, or the first codec of video that the client names and may use; if it names only others, the preferred one of those that
-/// it may use. `None` if it names none: then its offer decides.
+/// Returns Opus for audio. For video, returns the first named codec that the client may use, or the preferred allowed
+/// codec if it names only others. `None` if it names none; then its offer decides.
 fn wanted_codec(
     request: &AddTrackRequest,
     medium: TrackMedium,
     allowed: &[Codec],
 ) -> Option<Codec> {
     if medium == TrackMedium::Audio {
+        // The only audio codec that is forwarded, besides RED, which contains it.
         return Some(Codec::Opus);
     }
     let mut named = named_codecs(request).peekable();
     named.peek()?;
     let is_usable = |codec: &Codec| codec.medium() == medium && allowed.contains(codec);
     let forwarded = named.filter_map(Codec::from_mime_type).find(is_usable);
+    // The client's offer may still contain one of these.
     forwarded.or_else(|| allowed.iter().copied().find(is_usable))
 }
 
-/// Returns the further codecs of a video that the client names and may use.
+/// Returns the further codecs that the client names for a video track and may use.
 fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Codec]) -> Vec<Codec> {
     let Some(first) = first.filter(|first| first.medium() == TrackMedium::Video) else {
+        // Audio has no backup codecs, and a video track without a named codec leaves the choice to its offer.
         return Vec::new();
     };
     let named = named_codecs(request)
@@ -279,6 +297,7 @@ fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Cod
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
+    // `OFF`, which has no layer, is the number after the three qualities.
     let quality = usize::try_from(layer.quality)
         .ok()
         .and_then(|index| Quality::ALL.get(index).copied())?;
@@ -293,6 +312,7 @@ fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
 fn cut(text: &str) -> String {
     let end = (0..=MAX_TEXT.min(text.len()))
         .rev()
+        // At most three steps back: a character has at most four bytes.
         .find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or_default())
         .unwrap_or_default()
@@ -328,6 +348,7 @@ mod tests {
      {
         let some = [Codec::H264, Codec::Av1, Codec::Opus];
         for (asked, allowed, codec) in [
+            // Each row: codec that the client names, codecs that it may use, and the result.
             ("h263", &Codec::ALL[..], Some(Codec::Vp8)),
             ("h264", &Codec::ALL, Some(Codec::H264)),
             ("vp9", &Codec::ALL, Some(Codec::Vp9)),
@@ -357,8 +378,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
+    fn a_videos_packet_trailer_features_are_announced_to_subscribers() {
         let request = AddTrackRequest {
+            // Any numbers: the server forwards them without knowing their meaning.
             packet_trailer_features: vec![1, 2],
             ..request("vp8")
         };
@@ -368,11 +390,12 @@ mod tests {
     }
 
     #[test]
-    fn a_video_of_which_no_named_codec_is_forwarded_is_recognised() {
+    fn a_video_without_a_usable_named_codec_is_recognised() {
         let allowed = [Codec::Vp8, Codec::H264, Codec::Opus];
         for (named, is_other) in [
             ("vp9", true),
             ("theora", true),
+            // A codec, but not for video.
             ("opus", true),
             ("vp8", false),
             ("H264", false),
@@ -392,7 +415,8 @@ mod tests {
     }
 
     #[test]
-    fn sound_is_opus_whatever_is_named() {
+    fn audio_is_opus_whatever_is_named() {
+        // RED is not a codec of its own: the client's offer adds it to Opus.
         for named in ["", "audio/red", "vp8"] {
             let what = (TrackKind::Audio, TrackSource::Microphone);
             assert_eq!(

@@ -1,12 +1,12 @@
-//! Comparison of a participant's measured bitrate with its limit. Exceeding the limit, or falling back below it, counts once
-//! it has lasted [`MIN_DURATION`] without interruption, so that a burst causes no event.
+//! Comparison of a participant's measured bitrate with its limit. A bitrate above the limit, or below it again, is
+//! reported once it has lasted [`MIN_DURATION`] without interruption, so that bursts cause no events.
 
 use std::time::Duration;
 
-/// How long a bitrate has to stay above the limit, or below it again, before that is reported.
+/// Minimum time above the limit, or below it again, before a report.
 const MIN_DURATION: Duration = Duration::from_secs(5);
 
-/// The last measurement, and what was reported last.
+/// Last measurement and last reported state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BitrateMeter {
     kbps: u32,
@@ -20,24 +20,27 @@ pub(super) struct BitrateMeter {
 pub(super) struct LimitChange {
     /// Whether the bitrate is above the limit now, as opposed to below it again.
     pub exceeded: bool,
-    /// The measured bitrate, in kilobits per second.
+    /// Measured bitrate in kbit/s.
     pub kbps: u32,
-    /// The limit, in kilobits per second.
+    /// Limit in kbit/s.
     pub max_kbps: u32,
 }
 
 impl BitrateMeter {
-    /// Returns the last measured bitrate, in kilobits per second.
+    /// Returns the last measured bitrate in kbit/s.
     pub fn kbps(&self) -> u32 {
         self.kbps
     }
 
-    /// Records a measurement. Without a limit nothing is exceeded; a limit that was exceeded before it was removed counts as
-    /// no longer exceeded.
+    /// Records a measurement. Without a limit, no bitrate exceeds it; if the limit is removed while exceeded, that
+    /// counts as falling below it.
     pub fn measure(&mut self, kbps: u32, max_kbps: Option<u32>, reading: Duration) {
         self.kbps = kbps;
+        // The report of a removed limit names the limit that had been exceeded.
         self.max_kbps = max_kbps.unwrap_or(self.max_kbps);
         let is_changed = max_kbps.is_some_and(|max| kbps > max) != self.exceeded;
+        // The first measurement in the new state sets the deadline. One in the old state removes it, so that only
+        // uninterrupted changes count.
         self.deadline = is_changed.then(|| self.deadline.unwrap_or_else(|| reading + MIN_DURATION));
     }
 
@@ -81,6 +84,7 @@ mod tests {
             })
         );
         assert_eq!((meter.take_change(at(60)), meter.deadline()), (None, None));
+        // Exactly at the limit is not above it.
         meter.measure(100, Some(100), at(60));
         assert_eq!(meter.deadline(), Some(at(65)));
         assert_eq!(
@@ -119,6 +123,7 @@ mod tests {
                 .take_change(at(5))
                 .is_some_and(|change| change.exceeded)
         );
+        // As after a change to a role without a limit.
         meter.measure(150, None, at(6));
         assert_eq!(
             meter.take_change(at(11)),

@@ -1,5 +1,5 @@
-//! What the plane keeps of a participant with a client of its own, as opposed to one of the sandbox: its tracks as clients
-//! describe them, what it wants to receive, and whom it lets receive.
+//! State of a participant with a real client, as opposed to a sandbox participant: its tracks as clients describe them,
+//! its subscriptions, and its permissions for subscribers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,67 +7,66 @@ use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
 
 use super::data_track::{DataHandles, DataTracks};
-use super::machine::media_tracks::MediaTracks;
 use super::own_metadata::OwnMetadata;
+use super::room_state::media_tracks::MediaTracks;
 
-/// Number of tracks about which a client can have a wish; more are ignored.
-const MAX_WISHES: usize = 10_000;
+/// Maximum number of tracks that a client can explicitly subscribe to or unsubscribe from. More are ignored.
+const MAX_REQUESTED: usize = 10_000;
 
-/// A client that is connected by signalling and media.
+/// Client that is connected through signalling and media.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// The client's version of the protocol between clients, for its peers.
+    /// The client's version of the client-to-client protocol, for other clients.
     pub client_protocol: i32,
-    /// What the client can do, for its peers.
+    /// The client's capabilities, for other clients.
     pub capabilities: Vec<i32>,
-    /// What it says of itself when it joins. Empty once it has been applied.
+    /// Metadata that it sends with its join. Empty once applied.
     pub own_metadata: OwnMetadata,
-    /// What it wants to receive, and receives.
     pub subscriptions: Subscriptions,
-    /// Who may receive its tracks, as it says itself.
+    /// Permissions that it sets for its subscribers.
     pub permission: PublisherPermission,
-    /// The tracks that it has announced, also those that are negotiated.
+    /// Its announced and published tracks.
     pub tracks: MediaTracks,
-    /// Its data tracks.
     pub data_tracks: DataTracks,
-    /// The handles of the data tracks that it receives.
+    /// Handles of the data tracks that it receives.
     pub data_handles: DataHandles,
     /// Whether the media worker has its transports.
     pub is_peer: bool,
 }
 
 impl Client {
-    /// Returns the number of its tracks, also of those that it has announced only.
+    /// Returns the number of its tracks, including announced ones.
     pub fn track_count(&self) -> usize {
         self.tracks.len() + self.data_tracks.len()
     }
 }
 
-/// Whom a publisher lets receive its tracks (`SubscriptionPermission`). The default is everyone.
+/// A publisher's permissions for its subscribers (`SubscriptionPermission`). By default, everyone may receive its
+/// tracks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PublisherPermission(Option<PermittedTracks>);
 
-/// The tracks that participants may receive, by the identity or the sid with which the publisher names them, so that the length of
-/// the list costs nothing when it is applied. `None` for all tracks.
+/// Permitted tracks by a participant's identity or sid, whichever the publisher used. Maps, so that applying a long
+/// list costs no more than a short one. `None` for all tracks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PermittedTracks {
     by_identity: HashMap<String, Option<HashSet<String>>>,
     by_sid: HashMap<String, Option<HashSet<String>>>,
 }
 
-/// What one participant may receive of a publisher.
+/// Permission for one subscriber.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReceiverPermission {
-    /// The participant's identity; empty if it is named by its sid.
+    /// The subscriber's identity; empty if it is listed by sid.
     pub identity: String,
-    /// The participant's sid; empty if it is named by its identity.
+    /// The subscriber's sid; empty if it is listed by identity.
     pub sid: String,
-    /// The tracks; `None` for all.
+    /// Permitted tracks; `None` for all.
     pub tracks: Option<HashSet<String>>,
 }
 
 impl PublisherPermission {
-    /// Permits the listed participants only.
+    /// Permits only the listed subscribers.
     pub fn listed(list: Vec<ReceiverPermission>) -> Self {
         let mut permitted = PermittedTracks::default();
         for ReceiverPermission {
@@ -76,6 +75,7 @@ impl PublisherPermission {
             tracks,
         } in list
         {
+            // Each entry has either name. `permit` ignores the empty one.
             permit(&mut permitted.by_sid, sid, tracks.clone());
             permit(&mut permitted.by_identity, identity, tracks);
         }
@@ -84,14 +84,17 @@ impl PublisherPermission {
 
     /// Returns whether a participant may receive a track.
     pub fn allows(&self, identity: &Identity, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        // The client has not sent any permission: everyone is allowed.
         let Some(permitted) = &self.0 else {
             return true;
         };
+        // The publisher may have listed the participant by either name.
         let named = [
             permitted.by_identity.get(identity.as_str()),
             permitted.by_sid.get(sid.as_str()),
         ];
         let mut named = named.into_iter().flatten();
+        // A participant that is listed both by identity and by sid gets the union.
         named.any(|tracks| {
             tracks
                 .as_ref()
@@ -100,7 +103,7 @@ impl PublisherPermission {
     }
 }
 
-/// Permits tracks to a participant, besides those that are permitted to it already. An empty name is none.
+/// Permits further tracks to a participant. Ignores an empty name.
 fn permit(
     permitted: &mut HashMap<String, Option<HashSet<String>>>,
     name: String,
@@ -112,50 +115,51 @@ fn permit(
     let known = permitted
         .entry(name)
         .or_insert_with(|| Some(HashSet::new()));
+    // `zip` gives `None`, all tracks, if either side is `None`.
     *known = known.take().zip(tracks).map(|(mut known, tracks)| {
         known.extend(tracks);
         known
     });
 }
 
-/// What a client wants to receive, and receives.
+/// A client's requested and current subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it wants the tracks of audio and video that it has said nothing about.
+    /// Whether it receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
     is_auto: bool,
-    /// The same of data tracks.
+    /// Same, for data tracks.
     is_auto_data: bool,
-    wishes: HashMap<TrackSid, bool>,
-    /// The tracks that are forwarded to it, with their publishers.
+    requested: HashMap<TrackSid, bool>,
+    /// Tracks that are forwarded to it, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
-    /// The tracks that it wants and may not receive, with their publishers.
+    /// Requested tracks that it may not receive, with their publishers.
     denied: HashMap<TrackSid, ParticipantSid>,
 }
 
-/// Whether a track is forwarded to a client.
+/// Decision on forwarding a track to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// The client is subscribed to the track.
+pub(super) enum ForwardingDecision {
+    /// Requested and permitted.
     Subscribed,
-    /// The client wants it, and may not have it.
+    /// Requested, but not permitted.
     Denied,
-    /// The client does not want it.
+    /// Not requested.
     Unwanted,
 }
 
-/// The tracks whose subscriptions are brought into line.
+/// Tracks whose subscriptions are updated.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Scope<'a> {
-    /// All tracks of the room.
+pub(super) enum SubscriptionScope<'a> {
+    /// All tracks in the room.
     All,
-    /// Those of one publisher.
+    /// One publisher's tracks.
     Publisher(&'a ParticipantSid),
-    /// Some, of any publisher.
+    /// These tracks, from any publisher.
     Tracks(&'a HashSet<TrackSid>),
 }
 
-impl Scope<'_> {
-    /// Returns whether a publisher's tracks may be among them.
+impl SubscriptionScope<'_> {
+    /// Returns whether any of a publisher's tracks may be in scope.
     pub fn may_include(self, publisher: &ParticipantSid) -> bool {
         if let Self::Publisher(of) = self {
             of == publisher
@@ -164,7 +168,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Returns whether a track of a publisher is one of them.
+    /// Returns whether a publisher's track is in scope.
     pub fn includes(self, publisher: &ParticipantSid, track: &TrackSid) -> bool {
         match self {
             Self::All => true,
@@ -174,19 +178,20 @@ impl Scope<'_> {
     }
 }
 
-/// How the subscriptions of a client have changed.
+/// Changes to a client's subscriptions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SubscriptionChanges {
-    /// Tracks that are forwarded from now on, with their publishers.
+    /// Tracks to start forwarding, with their publishers.
     pub subscribed: Vec<(TrackSid, ParticipantSid)>,
-    /// Tracks that are no longer forwarded.
+    /// Tracks to stop forwarding.
     pub unsubscribed: Vec<TrackSid>,
-    /// Tracks that the client may now receive, or may no longer receive.
+    /// Tracks that the client may or may no longer receive.
     pub permissions: Vec<(TrackSid, ParticipantSid, bool)>,
 }
 
 impl Subscriptions {
-    /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks of audio and video.
+    /// Creates the subscriptions of a client that receives nothing yet. `is_auto`: all audio and video tracks count as
+    /// requested.
     pub fn new(is_auto: bool) -> Self {
         Self {
             is_auto,
@@ -194,7 +199,7 @@ impl Subscriptions {
         }
     }
 
-    /// Sets whether it wants all data tracks.
+    /// Sets whether all data tracks count as requested.
     pub fn with_data(self, is_auto_data: bool) -> Self {
         Self {
             is_auto_data,
@@ -202,29 +207,33 @@ impl Subscriptions {
         }
     }
 
-    /// Records that the client wants a track, or does not. Returns whether that is new.
-    pub fn wish(&mut self, track: TrackSid, is_wanted: bool) -> bool {
-        let is_recorded = self.wishes.len() < MAX_WISHES || self.wishes.contains_key(&track);
-        is_recorded && self.wishes.insert(track, is_wanted) != Some(is_wanted)
+    /// Records whether the client requests a track. Returns whether that is new.
+    pub fn set_wanted(&mut self, track: TrackSid, is_wanted: bool) -> bool {
+        // At the limit, known tracks can still change: a client must always be able to unsubscribe.
+        let is_recorded =
+            self.requested.len() < MAX_REQUESTED || self.requested.contains_key(&track);
+        // A repeated request changes nothing, so no subscription needs to be decided again.
+        is_recorded && self.requested.insert(track, is_wanted) != Some(is_wanted)
     }
 
-    /// Forgets that the client wants a track. Returns whether it did.
+    /// Forgets the client's request for a track. Returns whether there was one.
     pub fn withdraw(&mut self, track: &TrackSid) -> bool {
-        let is_wanted = self.wishes.get(track) == Some(&true);
+        let is_wanted = self.requested.get(track) == Some(&true);
+        // An explicit "unsubscribe" stays: the track must not be forwarded automatically once it is published.
         if is_wanted {
-            self.wishes.remove(track);
+            self.requested.remove(track);
         }
         is_wanted
     }
 
-    /// Returns whether the client wants a track.
+    /// Returns whether the client requests a track, explicitly or automatically.
     pub fn wants(&self, track: &Track) -> bool {
         let is_auto = if track.kind == TrackKind::Data {
             self.is_auto_data
         } else {
             self.is_auto
         };
-        self.wishes.get(&track.sid).copied().unwrap_or(is_auto)
+        self.requested.get(&track.sid).copied().unwrap_or(is_auto)
     }
 
     /// Returns whether a track is forwarded to the client.
@@ -232,27 +241,28 @@ impl Subscriptions {
         self.current.contains_key(track)
     }
 
-    /// Returns whether a track of this publisher is forwarded to the client.
+    /// Returns whether any of this publisher's tracks is forwarded to the client.
     pub fn is_following(&self, publisher: &ParticipantSid) -> bool {
         self.current.values().any(|of| of == publisher)
     }
 
-    /// Brings the subscriptions to some tracks into line with what is `decided` about each of them. A track about which nothing is
-    /// decided does not exist any more.
+    /// Updates the subscriptions in scope to match `decided`. A track that is not in `decided` no longer exists.
     pub fn apply(
         &mut self,
-        scope: Scope<'_>,
-        decided: &HashMap<TrackSid, (ParticipantSid, Audience)>,
+        scope: SubscriptionScope<'_>,
+        decided: &HashMap<TrackSid, (ParticipantSid, ForwardingDecision)>,
     ) -> SubscriptionChanges {
         let mut changes = SubscriptionChanges::default();
         let verdict = |track: &TrackSid| decided.get(track).map(|(_, audience)| *audience);
+        // Tracks out of scope were not decided on, and stay as they are.
         let ended = self.current.extract_if(|track, of| {
-            scope.includes(of, track) && verdict(track) != Some(Audience::Subscribed)
+            scope.includes(of, track) && verdict(track) != Some(ForwardingDecision::Subscribed)
         });
         changes.unsubscribed.extend(ended.map(|(track, _)| track));
         self.denied.retain(|track, publisher| {
-            let keeps =
-                !scope.includes(publisher, track) || verdict(track) == Some(Audience::Denied);
+            let keeps = !scope.includes(publisher, track)
+                || verdict(track) == Some(ForwardingDecision::Denied);
+            // A track that no longer exists needs no notice of permission: the client learns of its end.
             if !keeps && verdict(track).is_some() {
                 changes
                     .permissions
@@ -263,17 +273,20 @@ impl Subscriptions {
         for (track, (publisher, audience)) in decided {
             let entry = || (track.clone(), publisher.clone());
             match audience {
-                Audience::Subscribed if !self.current.contains_key(track) => {
+                ForwardingDecision::Subscribed if !self.current.contains_key(track) => {
                     self.current.extend([entry()]);
                     changes.subscribed.push(entry());
                 }
-                Audience::Denied if !self.denied.contains_key(track) => {
+                ForwardingDecision::Denied if !self.denied.contains_key(track) => {
                     self.denied.extend([entry()]);
                     changes
                         .permissions
                         .push((track.clone(), publisher.clone(), false));
                 }
-                Audience::Subscribed | Audience::Denied | Audience::Unwanted => {}
+                // Already in that state, or not wanted: the removals above have handled the rest.
+                ForwardingDecision::Subscribed
+                | ForwardingDecision::Denied
+                | ForwardingDecision::Unwanted => {}
             }
         }
         changes
@@ -289,7 +302,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn decided(tracks: &[(&str, Audience)]) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+    fn decided(
+        tracks: &[(&str, ForwardingDecision)],
+    ) -> HashMap<TrackSid, (ParticipantSid, ForwardingDecision)> {
         tracks
             .iter()
             .map(|(track, audience)| (sid(track), ("PA_1".parse().unwrap(), *audience)))
@@ -300,18 +315,25 @@ mod tests {
     fn a_track_is_subscribed_once_and_unsubscribed_when_it_is_gone() {
         let mut subscriptions = Subscriptions::default();
         let publisher: ParticipantSid = "PA_1".parse().unwrap();
-        let changes = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
+        let changes = subscriptions.apply(
+            SubscriptionScope::All,
+            &decided(&[("TR_1", ForwardingDecision::Subscribed)]),
+        );
         assert_eq!(changes.subscribed, [(sid("TR_1"), publisher.clone())]);
-        let again = subscriptions.apply(Scope::All, &decided(&[("TR_1", Audience::Subscribed)]));
+        let again = subscriptions.apply(
+            SubscriptionScope::All,
+            &decided(&[("TR_1", ForwardingDecision::Subscribed)]),
+        );
         assert_eq!(again, SubscriptionChanges::default());
+        // A publisher without tracks here: nothing is in scope.
         let other = "PA_2".parse().unwrap();
         assert_eq!(
-            subscriptions.apply(Scope::Publisher(&other), &decided(&[])),
+            subscriptions.apply(SubscriptionScope::Publisher(&other), &decided(&[])),
             SubscriptionChanges::default()
         );
         assert_eq!(
             subscriptions
-                .apply(Scope::Publisher(&publisher), &decided(&[]))
+                .apply(SubscriptionScope::Publisher(&publisher), &decided(&[]))
                 .unsubscribed,
             [sid("TR_1")]
         );
@@ -321,14 +343,14 @@ mod tests {
     fn tracks_out_of_scope_stay_as_they_are() {
         let mut subscriptions = Subscriptions::default();
         let both = decided(&[
-            ("TR_1", Audience::Subscribed),
-            ("TR_2", Audience::Subscribed),
+            ("TR_1", ForwardingDecision::Subscribed),
+            ("TR_2", ForwardingDecision::Subscribed),
         ]);
-        subscriptions.apply(Scope::All, &both);
+        subscriptions.apply(SubscriptionScope::All, &both);
         let one = HashSet::from([sid("TR_1")]);
         let changes = subscriptions.apply(
-            Scope::Tracks(&one),
-            &decided(&[("TR_1", Audience::Unwanted)]),
+            SubscriptionScope::Tracks(&one),
+            &decided(&[("TR_1", ForwardingDecision::Unwanted)]),
         );
         assert_eq!(changes.unsubscribed, [sid("TR_1")]);
     }
@@ -338,21 +360,21 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         let permissions =
             |changes: SubscriptionChanges| changes.permissions.into_iter().map(|(.., is)| is);
-        let mut told = Vec::new();
+        let mut permissions_sent = Vec::new();
         for audience in [
-            Audience::Denied,
-            Audience::Denied,
-            Audience::Subscribed,
-            Audience::Denied,
+            ForwardingDecision::Denied,
+            ForwardingDecision::Denied,
+            ForwardingDecision::Subscribed,
+            ForwardingDecision::Denied,
         ] {
-            told.extend(permissions(
-                subscriptions.apply(Scope::All, &decided(&[("TR_1", audience)])),
+            permissions_sent.extend(permissions(
+                subscriptions.apply(SubscriptionScope::All, &decided(&[("TR_1", audience)])),
             ));
         }
-        assert_eq!(told, [false, true, false]);
+        assert_eq!(permissions_sent, [false, true, false]);
         assert!(
             subscriptions
-                .apply(Scope::All, &decided(&[]))
+                .apply(SubscriptionScope::All, &decided(&[]))
                 .permissions
                 .is_empty(),
             "the track has ended"
@@ -385,7 +407,10 @@ mod tests {
     #[test]
     fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
         let mut subscriptions = Subscriptions::new(true);
-        assert!(subscriptions.wish(sid("TR_1"), false) && !subscriptions.wish(sid("TR_1"), false));
+        assert!(
+            subscriptions.set_wanted(sid("TR_1"), false)
+                && !subscriptions.set_wanted(sid("TR_1"), false)
+        );
         let track = |name: &str, kind| Track {
             kind,
             ..published(sid(name), "")

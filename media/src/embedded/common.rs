@@ -1,7 +1,7 @@
-//! What the rooms of a plane have in common: a limit, which room participants, egresses and stream keys belong to, and what is
-//! shown of participants and egresses that have ended.
+//! State that a plane's rooms share: a limit, indexes from participants, egresses and stream keys to their rooms, and
+//! the sandbox's view of participants and egresses that have ended.
 //!
-//! Each lock is held for a look-up or a change, and no other lock is taken meanwhile. So a room takes one while it is locked
+//! Each lock is held for one look-up or change, without taking another lock. So a room may take one while it is locked
 //! itself, and no room waits for another.
 
 use std::collections::{HashMap, VecDeque};
@@ -14,44 +14,43 @@ use conclave_turn::{RelayAccess, TurnServer};
 use parking_lot::Mutex;
 
 use super::egress::{Egress, EndedEgresses};
-use super::error::MachineError;
-use super::local_participant::{LocalParticipant, ShownParticipant};
+use super::error::RoomStateError;
+use super::local_participant::{LocalParticipant, ParticipantSnapshot};
 
-/// Number of participants that are kept; the oldest is dropped first.
+/// Maximum number of participants that are kept after their leave. The oldest is dropped first.
 const LEFT_CAPACITY: usize = 1_000;
-/// Bytes of what is kept; the oldest is dropped first.
+/// Maximum size of the kept participants, in bytes. The oldest is dropped first.
 const LEFT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What belongs to a room, and is looked up without its name.
+/// Object in a room that is looked up without the room's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Owned {
-    /// A participant that is joining or active, or has left recently. With the sandbox only.
+pub(super) enum RoomObject {
+    /// A participant that is joining or active, or has left recently. Only with the sandbox.
     Participant(ParticipantSid),
-    /// An egress, also one that has ended.
+    /// An egress, including ended ones.
     Egress(EgressId),
-    /// An ingress endpoint.
     Endpoint(IngressId),
-    /// The ingress endpoint with this stream key.
+    /// Stream key of an ingress endpoint.
     StreamKey(StreamKeyHash),
 }
 
-/// What the rooms of a plane have in common.
+/// State that a plane's rooms share.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// Tracks that a participant may have at once, also those that it has announced only.
+    /// Maximum number of tracks per participant, including announced ones.
     max_tracks: usize,
-    rooms: Mutex<HashMap<Owned, NamespacedRoom>>,
+    rooms: Mutex<HashMap<RoomObject, NamespacedRoom>>,
     ended: Mutex<EndedEgresses>,
-    /// The TURN server in this process, if there is one.
+    /// The embedded TURN server, if it is enabled.
     relay: Option<TurnServer>,
-    /// The participants that left last, for the sandbox; `None` without it. Then nothing is put into inboxes either.
+    /// Participants that left recently; `None` without the sandbox, which also disables inboxes.
     left: Option<Mutex<RecentlyLeft>>,
-    /// Whether the server stops. Set before the rooms are emptied, and read under a room's lock.
+    /// Whether the server is stopping. Set before the rooms are emptied, and read under a room's lock.
     is_stopping: AtomicBool,
 }
 
 impl Common {
-    /// Creates it without rooms. What the sandbox shows is kept only with it.
+    /// Creates the shared state of a plane without rooms.
     pub fn new(max_tracks: usize, has_sandbox: bool) -> Self {
         let left = has_sandbox.then(Mutex::default);
         let is_stopping = AtomicBool::default();
@@ -65,32 +64,34 @@ impl Common {
         }
     }
 
-    /// Returns how many tracks a participant may have at once, also those that it has announced only.
+    /// Returns the maximum number of tracks per participant, including announced ones.
     pub const fn max_tracks(&self) -> usize {
         self.max_tracks
     }
 
-    /// Lets participants use the TURN server in this process.
+    /// Enables the embedded TURN server for participants.
     pub fn with_relay(self, relay: Option<TurnServer>) -> Self {
         Self { relay, ..self }
     }
 
-    /// Returns a participant's access to the TURN server in this process, if there is one.
+    /// Returns a participant's access to the embedded TURN server, if that is enabled.
     pub fn relay_access(&self, sid: &ParticipantSid, room: &NamespacedRoom) -> Option<RelayAccess> {
         self.relay
             .as_ref()
             .map(|relay| relay.admit(sid.as_str(), room.split().0))
     }
 
-    /// Lets no participant join from now on.
+    /// Refuses joins from now on.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Checks that the server does not stop.
-    pub fn check_running(&self) -> Result<(), MachineError> {
+    /// Checks that the server is not stopping.
+    pub fn check_running(&self) -> Result<(), RoomStateError> {
+        // Read under the lock of the room that is joined. Either `stop` is seen here, or the participant is seen by the
+        // loop that empties the rooms after it.
         if self.is_stopping.load(Ordering::SeqCst) {
-            Err(MachineError::Stopping)
+            Err(RoomStateError::Stopping)
         } else {
             Ok(())
         }
@@ -101,72 +102,75 @@ impl Common {
         self.left.is_some()
     }
 
-    /// Returns the room that something belongs to.
-    pub fn room_of(&self, owned: &Owned) -> Option<NamespacedRoom> {
+    /// Returns the room of an object.
+    pub fn room_of(&self, owned: &RoomObject) -> Option<NamespacedRoom> {
         self.rooms.lock().get(owned).cloned()
     }
 
     /// Returns the room of the endpoint with this stream key.
-    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.room_of(&Owned::StreamKey(*key))
-            .ok_or(MachineError::NoSuchIngress)
+    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, RoomStateError> {
+        self.room_of(&RoomObject::StreamKey(*key))
+            .ok_or(RoomStateError::NoSuchIngress)
     }
 
-    /// Records the room that something belongs to. Of two endpoints with one stream key, the first has it.
-    pub fn insert(&self, owned: Owned, room: &NamespacedRoom) {
+    /// Records an object's room. If two endpoints have the same stream key, the first keeps it.
+    pub fn insert(&self, owned: RoomObject, room: &NamespacedRoom) {
         self.rooms
             .lock()
             .entry(owned)
             .or_insert_with(|| room.clone());
     }
 
-    /// Forgets the room of something that has ended.
-    pub fn remove(&self, owned: &Owned) {
+    /// Forgets the room of an ended object.
+    pub fn remove(&self, owned: &RoomObject) {
         self.rooms.lock().remove(owned);
     }
 
-    /// Records the room of a participant that is joining.
-    pub fn note_joining(&self, sid: &ParticipantSid, room: &NamespacedRoom) {
+    /// Records the room of a joining participant.
+    pub fn record_joining(&self, sid: &ParticipantSid, room: &NamespacedRoom) {
+        // Only the sandbox looks participants up by sid alone.
         if self.has_sandbox() {
-            self.insert(Owned::Participant(sid.clone()), room);
+            self.insert(RoomObject::Participant(sid.clone()), room);
         }
     }
 
-    /// Records a participant that has left, and forgets those that left first beyond the bounds.
-    pub fn note_left(&self, participant: LocalParticipant) {
+    /// Keeps a participant that has left, and forgets the oldest ones beyond the limits.
+    pub fn keep_left(&self, participant: LocalParticipant) {
+        // The lock is released before the index is changed: no two locks are held at once.
         let forgotten = self.left.as_ref().map(|left| left.lock().push(participant));
         forgotten
             .into_iter()
             .flatten()
-            .for_each(|sid| self.remove(&Owned::Participant(sid)));
+            .for_each(|sid| self.remove(&RoomObject::Participant(sid)));
     }
 
-    /// Forgets a participant that has not joined.
+    /// Forgets a participant that did not join.
     pub fn forget(&self, sid: &ParticipantSid) {
         if let Some(left) = &self.left {
             left.lock().forget(sid);
-            self.remove(&Owned::Participant(sid.clone()));
+            self.remove(&RoomObject::Participant(sid.clone()));
         }
     }
 
-    /// Returns what the sandbox shows of a participant that has left recently.
-    pub fn left(&self, sid: &ParticipantSid) -> Option<ShownParticipant> {
+    /// Returns the sandbox's view of a participant that has left recently.
+    pub fn left(&self, sid: &ParticipantSid) -> Option<ParticipantSnapshot> {
         self.left
             .as_ref()?
             .lock()
             .get(sid)
-            .map(ShownParticipant::from)
+            .map(ParticipantSnapshot::from)
     }
 
-    /// Records an egress that has ended, and forgets the one that ended first at capacity.
-    pub fn note_egress_ended(&self, egress: Egress) {
+    /// Keeps an ended egress, and forgets the oldest if there are too many.
+    pub fn keep_ended_egress(&self, egress: Egress) {
+        // As above, one lock after the other.
         let forgotten = self.ended.lock().push(egress);
         forgotten
             .into_iter()
-            .for_each(|id| self.remove(&Owned::Egress(id)));
+            .for_each(|id| self.remove(&RoomObject::Egress(id)));
     }
 
-    /// Returns the state of an egress of a room that has ended.
+    /// Returns the state of an ended egress, if it belongs to this room.
     pub fn ended_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Option<EgressState> {
         self.ended
             .lock()
@@ -176,9 +180,9 @@ impl Common {
     }
 }
 
-/// The participants that left last.
+/// Participants that left recently.
 ///
-/// The sandbox shows them: their inboxes stay readable for a while, so that a test can see that a participant was removed.
+/// The sandbox keeps their inboxes readable for a while, so that a test can see that a participant was removed.
 #[derive(Debug, Default)]
 struct RecentlyLeft {
     participants: HashMap<ParticipantSid, (LocalParticipant, usize)>,
@@ -187,8 +191,10 @@ struct RecentlyLeft {
 }
 
 impl RecentlyLeft {
-    /// Adds a participant without what belongs to its client, and drops the oldest beyond the bounds. Returns the sids of those.
+    /// Adds a participant, without its client's state, and drops the oldest beyond the limits. Returns the dropped
+    /// sids.
     pub fn push(&mut self, mut participant: LocalParticipant) -> Vec<ParticipantSid> {
+        // The sandbox shows none of the client's own state, so it does not outlive the client (S-50).
         participant.client = None;
         let (sid, bytes) = (participant.sid().clone(), participant.shown_bytes());
         self.bytes += bytes;
@@ -211,7 +217,7 @@ impl RecentlyLeft {
             .map(|(participant, _)| participant)
     }
 
-    /// Removes a participant. Its sid stays in the queue and is dropped at capacity.
+    /// Removes a participant. Its sid stays in the queue until the limit drops it.
     pub fn forget(&mut self, sid: &ParticipantSid) {
         if let Some((_, bytes)) = self.participants.remove(sid) {
             self.bytes -= bytes;
@@ -223,7 +229,7 @@ impl RecentlyLeft {
 mod tests {
     use super::*;
     use crate::embedded::client::Client;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     /// Proves S-50.
     #[test]

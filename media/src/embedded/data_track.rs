@@ -1,7 +1,6 @@
-//! Data tracks of a client: those that it publishes and ends by requests, and the handles by which it tells apart those that it
-//! receives.
+//! A client's data tracks: its published ones, and handles for its received ones.
 //!
-//! In records, reports and lists they are tracks of the kind `data`, and the rules of all tracks hold for them.
+//! In records, reports and lists they are tracks with the kind `data`, and rules for tracks apply to them.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +13,35 @@ use proto::{
 
 use super::ids::unused_id;
 
-/// The longest name of a track or a schema, in characters.
+/// Maximum length of a track's or schema's name, in characters.
 const MAX_NAME: usize = 256;
-/// The longest name of an encoding, in characters.
+/// Maximum length of an encoding's name, in characters.
 const MAX_ENCODING: usize = 32;
 
-/// Why a data track is not admitted.
+/// Reason why a data track is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataTrackError {
-    /// The grants forbid it, or the participant is gone.
+    /// Not granted, or the participant is gone.
     NotAllowed,
-    /// The handle does not fit into packets.
+    /// The handle does not fit into packets: it is 0 or above 65,535.
     InvalidHandle,
     /// The name is empty or too long.
     InvalidName,
-    /// The name of a schema or an encoding is empty or too long.
+    /// A schema's or encoding's name is empty or too long.
     InvalidRequest,
     /// Another data track of the participant has the handle.
     DuplicateHandle,
     /// Another data track of the participant has the name.
     DuplicateName,
-    /// The participant has as many tracks as one may have.
+    /// The participant has the maximum number of tracks.
     LimitExceeded,
 }
 
-/// Returns the handle of a requested track, if the request is valid.
+/// Validates a request. Returns the track's handle.
 fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
     let handle = u16::try_from(request.pub_handle)
         .ok()
+        // Packets carry the handle in 16 bits, and 0 is invalid.
         .filter(|handle| *handle != 0);
     let handle = handle.ok_or(DataTrackError::InvalidHandle)?;
     if !is_name(&request.name, MAX_NAME) {
@@ -53,11 +53,13 @@ fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
         .and_then(|encoding| encoding.value.as_ref());
     let schema = request.schema.as_ref();
     let schema_encoding = schema.and_then(|schema| schema.encoding.as_ref()?.value.as_ref());
+    // Standard encodings are enumerated and need no check; only custom ones have a name.
     let names = [
         match frames {
             Some(data_track_frame_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
             _ => None,
         },
+        // Enumerated encodings are as bounded as a number; a custom name is the client's own text.
         match schema_encoding {
             Some(data_track_schema_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
             _ => None,
@@ -86,6 +88,7 @@ fn info(request: &PublishDataTrackRequest, sid: &TrackSid) -> DataTrackInfo {
         sid: sid.to_string(),
         name: request.name.clone(),
         encryption: request.encryption,
+        // Subscribers need encoding and schema to decode the frames; the server does not.
         frame_encoding: request.frame_encoding.clone(),
         schema: request.schema.clone(),
     }
@@ -97,6 +100,7 @@ pub(super) fn published(sid: TrackSid, name: &str) -> Track {
         sid,
         kind: TrackKind::Data,
         source: TrackSource::Unknown,
+        // The protocol has no mute for data tracks.
         muted: false,
         name: Some(name.to_owned()),
         width: None,
@@ -106,22 +110,21 @@ pub(super) fn published(sid: TrackSid, name: &str) -> Track {
     }
 }
 
-/// The data tracks of a client, by the handles that it gave them.
+/// A client's published data tracks, by the handles that it chose.
 #[derive(Debug, Default)]
 pub(super) struct DataTracks(BTreeMap<u16, DataTrackInfo>);
 
-/// A data track that was admitted.
+/// An admitted data track.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NewDataTrack {
     pub sid: TrackSid,
-    /// How the client's packets name it.
+    /// The track's handle in the client's packets.
     pub handle: u16,
     /// The track as clients see it.
     pub info: DataTrackInfo,
 }
 
 impl DataTracks {
-    /// Returns the number of tracks.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -136,7 +139,7 @@ impl DataTracks {
         self.iter().any(|known| known.sid == track)
     }
 
-    /// Admits a track; not if `is_full`, because the client has as many tracks as one may have.
+    /// Admits a track, unless `is_full`: the client has the maximum number of tracks.
     pub fn publish(
         &mut self,
         request: &PublishDataTrackRequest,
@@ -144,6 +147,7 @@ impl DataTracks {
     ) -> Result<NewDataTrack, DataTrackError> {
         let handle = check(request)?;
         if self.0.contains_key(&handle) {
+            // Handles identify tracks in packets, names in the client's API: both must be unique for the publisher.
             return Err(DataTrackError::DuplicateHandle);
         } else if self.iter().any(|track| track.name == request.name) {
             return Err(DataTrackError::DuplicateName);
@@ -152,40 +156,41 @@ impl DataTracks {
         }
         let sid: TrackSid = unused_id("DTR_", |track: &TrackSid| self.contains(track.as_str()));
         let info = info(request, &sid);
+        // Stored as requested: clients see their own encodings and schema unchanged.
         self.0.insert(handle, info.clone());
         Ok(NewDataTrack { sid, handle, info })
     }
 
-    /// Removes a track. Returns it as clients saw it; `None` if there is none with this handle.
+    /// Removes a track. Returns it as clients saw it, or `None` if no track has this handle.
     pub fn unpublish(&mut self, handle: u32) -> Option<DataTrackInfo> {
         self.0.remove(&u16::try_from(handle).ok()?)
     }
 
-    /// Removes all tracks, and returns them as clients saw them.
+    /// Removes all tracks. Returns them as clients saw them.
     pub fn take_all(&mut self) -> impl Iterator<Item = DataTrackInfo> + use<> {
         std::mem::take(&mut self.0).into_values()
     }
 }
 
-/// The handles by which a subscriber knows the data tracks that it receives. One is used again as late as possible, since packets of
-/// the track that had it may still be on their way.
+/// A subscriber's handles for the data tracks that it receives. A handle is reused as late as possible, since packets
+/// of its previous track may still be in flight.
 #[derive(Debug, Default)]
 pub(super) struct DataHandles {
     by_track: BTreeMap<TrackSid, DataHandle>,
     last: u16,
 }
 
-/// The handle of a data track.
+/// A received data track's handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DataHandle {
-    /// How packets of the track name it.
+    /// The track's handle in packets.
     pub handle: u16,
-    /// The publisher of the track.
+    /// The track's publisher.
     pub publisher: ParticipantSid,
 }
 
 impl DataHandles {
-    /// Gives a track a handle; `None` if it has one, or there is none left.
+    /// Assigns a handle to a track. `None` if it already has one, or none is left.
     pub fn assign(&mut self, track: TrackSid, publisher: ParticipantSid) -> Option<u16> {
         if self.by_track.contains_key(&track) || self.by_track.len() >= usize::from(u16::MAX) {
             return None;
@@ -193,27 +198,29 @@ impl DataHandles {
         let is_used =
             |handle: u16| handle == 0 || self.by_track.values().any(|known| known.handle == handle);
         let mut handle = self.last.wrapping_add(1);
+        // Ends, since fewer than 65,535 handles are in use: 0 is invalid, all others are possible.
         while is_used(handle) {
             handle = handle.wrapping_add(1);
         }
+        // Counting on, instead of taking the lowest free handle, delays its reuse by 65,535 assignments.
         self.last = handle;
         self.by_track
             .insert(track, DataHandle { handle, publisher });
         Some(handle)
     }
 
-    /// Takes the handle of a track that is no longer received.
+    /// Releases the handle of a track that is no longer received.
     pub fn release(&mut self, track: &TrackSid) -> Option<DataHandle> {
         self.by_track.remove(track)
     }
 
-    /// Returns the tracks and their handles.
     pub fn iter(&self) -> impl Iterator<Item = (&TrackSid, &DataHandle)> {
         self.by_track.iter()
     }
 
     /// Returns whether the client has ever received a data track.
     pub const fn are_used(&self) -> bool {
+        // Handles start at 1, so 0 means that none was ever assigned.
         self.last != 0
     }
 }
@@ -270,6 +277,7 @@ mod tests {
         }
         for (name, expected) in [
             (String::new(), Err(DataTrackError::InvalidName)),
+            // Characters count, not bytes.
             ("é".repeat(256), Ok(1)),
             ("n".repeat(257), Err(DataTrackError::InvalidName)),
         ] {
@@ -314,6 +322,7 @@ mod tests {
     proptest! {
         #[test]
         fn tracks_never_share_a_handle_and_none_is_0(steps in prop::collection::vec((0..20_usize, any::<bool>()), 0..200)) {
+            // Close to the end of the range, so that it wraps around and skips 0.
             let mut handles = DataHandles { last: u16::MAX - 5, ..DataHandles::default() };
             for (track, assigns) in steps {
                 let track: TrackSid = format!("DTR_{track}").parse().unwrap();

@@ -1,5 +1,5 @@
-//! What a call on the machine asks the driver to do besides sending reports: to notify clients, to command the
-//! media workers, and to let egresses know of changes.
+//! Work that a call on the room state leaves to the driver, besides reports: notices for clients, commands for media
+//! workers, and changes for egresses.
 
 use std::sync::Arc;
 
@@ -8,110 +8,104 @@ use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_sfu::Command;
 use livekit_protocol::{DataTrackInfo, ParticipantInfo};
 
-/// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
+/// One item of the driver's work. Order matters: a client must learn of a track before its packets arrive.
 #[derive(Debug)]
-pub(super) enum Effect {
-    /// Notify a client.
+pub(super) enum RoomEffect {
     Notify {
-        /// The participant whose client it is.
+        /// The client's participant.
         to: ParticipantSid,
         /// The notice, from which the session makes its messages.
         notice: ClientNotice,
     },
-    /// Let an egress with ffmpeg know of something.
-    Job {
-        /// The id of the egress.
-        egress: EgressId,
-        /// What it has to know.
-        effect: JobEffect,
-    },
-    /// Find a media worker for the room.
+    /// Inform an egress with ffmpeg.
+    Job { egress: EgressId, effect: JobEffect },
+    /// Choose a media worker for the room.
     OpenMedia,
-    /// Command the media worker.
+    /// Send a command to the media worker.
     Command(Command),
-    /// Take the room from its media worker.
+    /// Remove the room from its media worker.
     CloseMedia,
 }
 
-/// What an egress with ffmpeg has to know.
+/// Change for an egress with ffmpeg.
 #[derive(Debug)]
 pub(super) enum JobEffect {
-    /// The participants and tracks that it contains from now on.
-    Attend {
-        /// Those of the room that it may contain.
-        attendees: Vec<InputParticipant>,
+    /// New participants and tracks to record.
+    SetInputs {
+        /// The room's participants that the egress may contain.
+        inputs: Vec<InputParticipant>,
         /// Whether the room has no participants at all.
         is_room_empty: bool,
     },
-    /// It gets the packets of a track.
+    /// Attach the egress to a track's packets.
     Attach {
-        /// The sid of the publisher.
+        /// The publisher's sid.
         peer: ParticipantSid,
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
     },
-    /// It is to end.
+    /// Stop the egress.
     Stop,
 }
 
-/// Participants as clients see them, for one message.
-pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
+/// Participants as clients see them, for one message, which all receivers share.
+pub(super) type ParticipantInfos = Arc<[Arc<ParticipantInfo>]>;
 
-/// A change that a client is notified of.
+/// Change for a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientNotice {
-    /// Participants, perhaps the client's own, have changed, come or left.
-    ParticipantsChanged(Infos),
+    /// Participants, possibly the client's own, have changed, joined or left.
+    ParticipantsChanged(ParticipantInfos),
     /// The server muted or unmuted a track of the client's participant.
     Muted {
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// Whether it is muted now.
+        /// Whether the track is muted now.
         muted: bool,
     },
-    /// The server ended a track of the client's participant.
+    /// The server unpublished a track of the client's participant.
     TrackUnpublished(TrackSid),
-    /// The server ended a data track of the client's participant.
+    /// The server unpublished a data track of the client's participant.
     DataTrackUnpublished(DataTrackInfo),
-    /// The client receives other data tracks than before.
+    /// The data tracks that the client receives have changed.
     DataHandlesChanged,
-    /// What clients are told of the room itself has changed.
+    /// The room's own information for clients has changed.
     RoomChanged,
     /// The server changed the participant's role.
     RoleChanged(RoleName),
-    /// What the client says of its own participant has been changed, as the update before says.
+    /// The client's change of its own metadata has been applied. The update precedes this notice.
     MetadataUpdated {
-        /// The id of its request.
+        /// Id of the client's request.
         request_id: u32,
     },
-    /// A track that the client wants may be received, or may not.
+    /// A track that the client requested may be received, or may no longer be.
     SubscriptionPermission {
-        /// The sid of the publisher.
+        /// The publisher's sid.
         publisher: ParticipantSid,
-        /// The sid of the track.
+        /// The track's sid.
         track: TrackSid,
-        /// Whether it may be received.
+        /// Whether the client may receive it.
         is_allowed: bool,
     },
-    /// The participant was disconnected. Nothing follows.
+    /// The participant was disconnected. Always the last notice.
     Disconnected(DisconnectCause),
 }
 
-/// Why the server disconnected a participant.
+/// Reason why the server disconnected a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DisconnectCause {
-    /// It was removed.
+    /// Removed by the server.
     Removed,
-    /// Its room ended.
+    /// The room ended.
     RoomEnded,
-    /// Its identity has joined again.
+    /// The identity joined again.
     Replaced,
-    /// The control plane refused the join when its media was connected.
+    /// The control plane refused the join after media had connected.
     JoinRefused,
-    /// Its media was not connected in time.
+    /// Media did not connect in time.
     JoinTimeout,
-    /// The server stops.
+    /// The server is stopping.
     ServerStopped,
-    /// It left, or its connection was lost.
+    /// The participant left, or its connection was lost.
     Left,
 }

@@ -1,33 +1,34 @@
-//! Errors of the machine.
+//! Errors of the room state.
 
-/// Why the machine does not do what a participant requests.
+/// Reason why the room state rejects a participant's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MachineError {
-    /// No participant has that sid.
+pub enum RoomStateError {
+    /// No participant has this sid.
     #[error("no such participant")]
     NoSuchParticipant,
-    /// The participant publishes no track with that sid.
+    /// The participant publishes no track with this sid.
     #[error("no such track")]
     NoSuchTrack,
-    /// The participant's grants forbid it. Holds the reason.
+    /// Not granted. Holds the reason.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The participant has as many tracks as one may have.
-    #[error("the participant has as many tracks as one may have")]
+    /// The participant has the maximum number of tracks.
+    #[error("the participant has the maximum number of tracks")]
     TooManyTracks,
-    /// The server stops, and admits no participants.
+    /// The server is stopping and admits no participants.
     #[error("the server is stopping")]
     Stopping,
-    /// The room has its maximum of participants.
+    /// The room has its maximum number of participants.
     #[error("the room is full")]
     RoomFull,
-    /// The token comes from a room code that is not locked to an identity, and another participant with its identity is connected.
+    /// The token comes from a room code that is not locked to an identity, and another participant with its identity is
+    /// connected.
     #[error("another participant with this identity is connected")]
     IdentityTaken,
-    /// No ingress endpoint has that stream key.
+    /// No ingress endpoint has this stream key.
     #[error("no such ingress endpoint")]
     NoSuchIngress,
-    /// The ingress endpoint has an encoder already.
+    /// The ingress endpoint already has an encoder.
     #[error("an encoder is connected with this stream key")]
     EncoderConnected,
 }

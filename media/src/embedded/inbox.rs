@@ -1,4 +1,4 @@
-//! What a participant's client has received, as the sandbox API shows it.
+//! Notices that a participant's client has received, for the sandbox API.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use super::effect::DisconnectCause;
 
-/// Number of entries that are kept for one participant; the oldest is dropped first.
+/// Maximum number of entries per participant. The oldest is dropped first.
 const CAPACITY: usize = 1_000;
-/// Bytes of messages that are kept for one participant; the oldest entry is dropped first.
+/// Maximum size of messages per participant, in bytes. The oldest entry is dropped first.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// An entry of an inbox.
+/// An inbox entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InboxEntry {
-    /// When the client received it.
+    /// Time of receipt.
     pub at: Timestamp,
-    /// The notice that the client received.
+    /// The received notice.
     #[serde(flatten)]
     pub notice: Notice,
 }
@@ -28,27 +28,27 @@ pub struct InboxEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Notice {
-    /// A data message. Its texts are shared by all receivers.
+    /// A data message. All receivers share its texts.
     Data {
         /// The payload, in base64.
         data: Arc<str>,
-        /// The topic, by which clients tell messages apart.
+        /// The topic, which clients use to distinguish messages.
         #[serde(skip_serializing_if = "Option::is_none")]
         topic: Option<Arc<str>>,
-        /// Whether the delivery is reliable.
+        /// Whether delivery is reliable.
         kind: DataKind,
         /// The sender; absent if it is hidden or the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         from_identity: Option<Identity>,
     },
-    /// The server muted a track of this participant.
+    /// The server muted one of this participant's tracks.
     Muted {
-        /// The id of the participant's track.
+        /// The track's id.
         track_sid: TrackSid,
     },
-    /// The server unmuted a track of this participant.
+    /// The server unmuted one of this participant's tracks.
     Unmuted {
-        /// The id of the participant's track.
+        /// The track's id.
         track_sid: TrackSid,
     },
     /// The server changed this participant's role.
@@ -63,10 +63,11 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Returns how many bytes its texts take.
+    /// Returns the size of its texts in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Data { data, topic, .. } => {
+                // Shared by all receivers, yet counted for each: the estimate must not depend on the others.
                 data.len() + topic.as_ref().map_or(0, |topic| topic.len())
             }
             Self::Muted { .. }
@@ -77,7 +78,7 @@ impl Notice {
         }
     }
 
-    /// Returns the last notice to a participant that was disconnected, if its client learns the cause.
+    /// Returns the last notice for a disconnected participant, if its client is sent the cause.
     pub(super) fn last(cause: DisconnectCause) -> Option<Self> {
         match cause {
             DisconnectCause::Removed => Some(Self::Removed),
@@ -91,7 +92,7 @@ impl Notice {
     }
 }
 
-/// The last entries of a participant, oldest first.
+/// A participant's last entries, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inbox {
     entries: VecDeque<InboxEntry>,
@@ -99,10 +100,11 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Adds an entry, and drops the oldest beyond the bounds.
+    /// Adds an entry, and drops the oldest beyond the limits.
     pub fn push(&mut self, at: Timestamp, notice: Notice) {
         self.bytes += notice.bytes();
         self.entries.push_back(InboxEntry { at, notice });
+        // Two limits: many small notices cost entries, a few large messages cost bytes.
         while self.entries.len() > CAPACITY || self.bytes > MAX_BYTES {
             let Some(oldest) = self.entries.pop_front() else {
                 break;
@@ -115,7 +117,7 @@ impl Inbox {
         self.entries.iter().cloned().collect()
     }
 
-    /// Returns how much memory the entries take, about.
+    /// Returns the approximate memory size of the entries.
     pub fn bytes(&self) -> usize {
         self.bytes + self.entries.len() * size_of::<InboxEntry>()
     }

@@ -1,4 +1,4 @@
-//! The state of participants' transports and tracks, as `/debug/actors` shows it.
+//! Inspection of participants' transports and tracks, for `/debug/actors`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,32 +13,35 @@ use tokio::sync::oneshot;
 
 use super::room::Room;
 
-/// Participants that a media worker is asked about at once, since packets wait meanwhile.
+/// Participants per snapshot request. The media worker handles no packets meanwhile, so one request must stay short.
 const AT_ONCE: usize = 16;
 
-/// Returns the state of the transports and tracks of a room's participants; `None` if none of them has a client. Waits
-/// as long as a media worker does not answer.
+/// Returns the state of the transports and tracks of a room's participants; `None` if none has a client. Waits for the
+/// media worker without a timeout.
 pub(super) async fn inspect(room: &Room) -> Option<Value> {
-    let clients = room.lock().machine.clients();
+    let clients = room.lock().room_state.clients();
     show(&clients, |command| room.send_command(command)).await
 }
 
-/// Returns the state of clients, which the media worker tells that the commands go to.
+/// Returns clients' state from the media worker that receives `send`'s commands.
 async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) -> Option<Value> {
+    // A room without clients is on no worker, which could not reply.
     if clients.is_empty() {
         return None;
     }
     let mut shown = Vec::new();
+    // One chunk after another, so that the worker handles packets in between.
     for some in clients.chunks(AT_ONCE) {
         let (sender, answer) = oneshot::channel();
-        // The receiver is gone if the time for the answer is over.
+        // Ignored: the receiver is gone after the caller's timeout.
         let reply = Reply::new(move |peers| drop(sender.send(peers)));
         send(Command::Snapshot {
             peers: some.iter().map(|(sid, _)| sid.clone()).collect(),
             reply,
         });
-        // The last client of the room may have left in the meantime.
+        // The worker drops the reply if the room's last client has left in the meantime.
         let Ok(answered) = answer.await else { break };
+        // The worker knows sids only.
         let identity = |peer: &PeerSnapshot| {
             some.iter()
                 .find(|(sid, _)| *sid == peer.sid)
@@ -74,11 +77,13 @@ fn transport(transport: &TransportSnapshot) -> Value {
         "candidate_pair": pair,
         "silent_ms": transport.silent_for.map(millis),
         "round_trip_ms": transport.round_trip.map(millis),
+        // From the server's point of view: sent to the client.
         "sent_loss": transport.egress_loss,
         "received_loss": transport.ingress_loss,
         "estimate_kbps": transport.estimate_kbps,
         "wanted_kbps": transport.wanted_kbps,
         "media_sections": transport.media_sections,
+        // By reason, as in the metrics, but for one transport.
         "dropped_packets": transport.dropped.iter().map(|(reason, packets)| (reason.label(), packets)).collect::<BTreeMap<_, _>>(),
     })
 }
@@ -124,7 +129,7 @@ const fn quality(quality: Quality) -> &'static str {
     }
 }
 
-/// Milliseconds, which 64 bits hold for as long as a server runs.
+/// Returns milliseconds. 64 bits suffice for any uptime.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
-//! What a client says of its own participant: a name, metadata and attributes, by signalling or when it joins.
+//! Metadata that a client sets for its own participant, by signalling or with its join: name, metadata and attributes.
 //!
-//! All of it goes to every other client, and to those that join later. So it is bounded, also by how often it changes: a change of a
-//! participant that says much counts as several (see [`Texts::weight`]).
+//! It is sent to every other client, and to later ones. So its size is limited, and so is its rate of change: a change
+//! by a participant with much metadata counts as several (see [`ParticipantTexts::weight`]).
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use livekit_protocol as proto;
 
 use crate::token::Claims;
 
-/// The longest name, in bytes, as LiveKit has it.
+/// Maximum length of a name in bytes, as in LiveKit.
 const MAX_NAME: usize = 256;
-/// The most metadata, in bytes.
+/// Maximum size of metadata in bytes.
 const MAX_METADATA: usize = 64 * 1024;
-/// The most of the names and values of all attributes of a participant, in bytes, as LiveKit has it.
+/// Maximum total size of attribute names and values in bytes, as in LiveKit.
 const MAX_ATTRIBUTES: usize = 64 * 1024;
-/// The bytes of a participant's texts by which a change of it counts once more.
-const BYTES_OF_A_CHANGE: usize = 8 * 1024;
-/// The most of these texts that a refreshed token contains, in bytes: it goes into a url.
+/// Size of a participant's metadata, in bytes, for which a change counts once more.
+const BYTES_PER_CHANGE: usize = 8 * 1024;
+/// Maximum size of own metadata in a refreshed token, in bytes. Clients send the token in a URL.
 const MAX_IN_TOKEN: usize = 4 * 1024;
 
-/// The texts by which others know a participant.
+/// A participant's name, metadata and attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Texts {
+pub struct ParticipantTexts {
     pub name: String,
     pub metadata: String,
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What a client changes of them. An empty text changes nothing.
+/// A client's change of them. Empty strings change nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnMetadata {
     pub name: String,
     pub metadata: String,
-    /// The attributes that change; others stay.
+    /// Changed attributes; others stay.
     pub attributes: BTreeMap<String, String>,
-    /// Whether an empty value deletes its attribute. If not, it changes nothing.
+    /// Whether an empty value deletes its attribute, instead of changing nothing.
     pub deletes: bool,
 }
 
-/// Why a participant does not get the texts that its client sends.
+/// Reason why a change is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OwnMetadataError {
-    /// Its role does not permit it.
-    #[error("the token does not permit metadata or attributes of one's own")]
+    /// The role does not permit own metadata.
+    #[error("the token does not permit changes of the participant's own metadata")]
     NotPermitted,
-    /// The server alone sets attributes of this name.
-    #[error("attributes whose names begin with svc. are the server's")]
+    /// Only the server may set attributes with this prefix.
+    #[error("attributes with the prefix svc. are reserved for the server")]
     Reserved,
     /// A text is too long.
     #[error(
-        "a name may have {MAX_NAME} bytes, metadata {MAX_METADATA}, all attributes {MAX_ATTRIBUTES}"
+        "at most {MAX_NAME} bytes are allowed for the name, {MAX_METADATA} for metadata and {MAX_ATTRIBUTES} for all attributes"
     )]
     TooLong,
     /// The participant is gone.
@@ -66,12 +66,13 @@ impl OwnMetadata {
     }
 }
 
-/// Checks what a client says of itself when it joins with a token.
+/// Checks own metadata that a client sends with its join.
 ///
 /// # Errors
 /// See [`OwnMetadataError`].
 pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMetadataError> {
     if own.is_empty() {
+        // Most clients send none, and need no permission for that.
         return Ok(());
     }
     if !claims.grants.can_update_own_metadata {
@@ -83,7 +84,7 @@ pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMe
         attributes,
         ..
     } = claims.clone();
-    Texts {
+    ParticipantTexts {
         name,
         metadata,
         attributes,
@@ -98,26 +99,30 @@ impl From<proto::UpdateParticipantMetadata> for OwnMetadata {
             name: update.name,
             metadata: update.metadata,
             attributes: update.attributes.into_iter().collect(),
+            // In LiveKit's signalling, an empty value deletes an attribute.
             deletes: true,
         }
     }
 }
 
-impl Texts {
-    /// Returns the texts with a change.
+impl ParticipantTexts {
+    /// Returns the texts after a change.
     ///
     /// # Errors
-    /// The change is of an attribute that the server alone sets, or the texts would be too long.
+    /// If the change contains an attribute that only the server may set, or if the result is too long.
     pub fn with(&self, change: OwnMetadata) -> Result<Self, OwnMetadataError> {
         if change
             .attributes
             .keys()
             .any(|name| is_reserved_attribute(name))
         {
+            // `svc.` attributes carry role and limits, which the server enforces.
             return Err(OwnMetadataError::Reserved);
         }
+        // On a copy, so that a rejected change leaves nothing behind.
         let mut changed = self.clone();
         if !change.name.is_empty() {
+            // An empty text means "unchanged" in the protocol, so a client cannot clear its name or metadata.
             changed.name = change.name;
         }
         if !change.metadata.is_empty() {
@@ -126,10 +131,12 @@ impl Texts {
         for (name, value) in change.attributes {
             if !value.is_empty() {
                 changed.attributes.insert(name, value);
+            // A join cannot delete its token's attributes: an empty value changes nothing.
             } else if change.deletes {
                 changed.attributes.remove(&name);
             }
         }
+        // Checked after the merge: the limit applies to all attributes together, not to one change.
         if changed.is_too_long() {
             Err(OwnMetadataError::TooLong)
         } else {
@@ -154,18 +161,22 @@ impl Texts {
         self.name.len() + self.metadata.len() + self.attribute_bytes()
     }
 
-    /// Returns as how many changes one of its participant counts.
+    /// Returns the number of changes that a change by this participant counts as.
     pub fn weight(&self) -> u32 {
-        u32::try_from(1 + self.bytes() / BYTES_OF_A_CHANGE).unwrap_or(u32::MAX)
+        // Proportional to size: each change sends all of it to every client in the room.
+        u32::try_from(1 + self.bytes() / BYTES_PER_CHANGE).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether a refreshed token has room for them.
+    /// Returns whether they fit into a refreshed token.
     pub fn fit_into_token(&self) -> bool {
+        // Proxies and servers commonly limit a request's URL and headers to 8 KiB, and base64 adds a third.
         self.bytes() <= MAX_IN_TOKEN
     }
 
-    /// Returns the texts of a token with the attributes that the server has set since.
+    /// Returns a token's texts with the attributes that the server has set since.
     pub fn with_reserved(&self, now: &BTreeMap<String, String>) -> Self {
+        // A refreshed token without the current role's attribute would restore the old role.
+        // The token's own attributes, without what the server had set at that time.
         let own = self
             .attributes
             .iter()
@@ -195,8 +206,8 @@ mod tests {
             .collect()
     }
 
-    fn known() -> Texts {
-        Texts {
+    fn known() -> ParticipantTexts {
+        ParticipantTexts {
             name: "Alice".into(),
             metadata: "{}".into(),
             attributes: attributes(&[("svc.role", "host"), ("hand", "up"), ("mood", "good")]),
@@ -219,7 +230,7 @@ mod tests {
         let attributes = attributes(&[("svc.role", "host"), ("mood", "good"), ("seat", "4")]);
         assert_eq!(
             changed,
-            Texts {
+            ParticipantTexts {
                 attributes,
                 ..known()
             }
@@ -268,6 +279,7 @@ mod tests {
             known()
                 .with(change(&[
                     ("svc", "is not reserved"),
+                    // LiveKit's agents publish their state in such attributes.
                     ("lk.agent.state", "speaking")
                 ]))
                 .is_ok()
@@ -290,6 +302,7 @@ mod tests {
             known().with(of(0, MAX_METADATA + 1)),
             Err(OwnMetadataError::TooLong)
         );
+        // Leaves no room besides the one byte of the name `a`.
         let most = MAX_ATTRIBUTES - known().attribute_bytes() - 1;
         let full = known().with(change(&[("a", &"v".repeat(most))])).unwrap();
         assert_eq!(

@@ -1,20 +1,19 @@
-//! Checks of what a participant publishes against its grants.
+//! Checks of published tracks against a participant's grants.
 
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::role::PublishCodec;
 use conclave_sfu::{Codec, TrackMedium};
 
-use super::error::MachineError;
+use super::error::RoomStateError;
 use crate::token::Grants;
 
-/// A track that a participant wants to publish.
+/// A track that a participant requests to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTrack {
-    /// Audio, video or data.
     pub kind: TrackKind,
-    /// Where the track comes from, such as a camera.
+    /// The track's origin, such as a camera.
     pub source: TrackSource,
-    /// The name that its publisher gives it.
+    /// The publisher's name for the track.
     pub name: Option<String>,
     /// Whether the track starts muted.
     pub muted: bool,
@@ -25,7 +24,7 @@ pub(super) fn check_track(
     grants: &Grants,
     kind: TrackKind,
     source: TrackSource,
-) -> Result<(), MachineError> {
+) -> Result<(), RoomStateError> {
     let allowed = match kind {
         TrackKind::Data => check_data(grants),
         TrackKind::Audio | TrackKind::Video => check_media(grants, source),
@@ -33,11 +32,13 @@ pub(super) fn check_track(
     if is_source_of(kind, source) {
         allowed
     } else {
-        Err(MachineError::Forbidden("the source does not fit the kind"))
+        Err(RoomStateError::Forbidden(
+            "the source does not fit the kind",
+        ))
     }
 }
 
-/// Returns the codecs with which the grants allow to publish, those that are preferred first.
+/// Returns the codecs that the grants allow for publishing, in order of preference.
 pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
     Codec::ALL
         .into_iter()
@@ -46,8 +47,9 @@ pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
 }
 
 /// Checks whether the grants allow a codec.
-pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineError> {
+pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), RoomStateError> {
     let is_allowed = |allowed: &Vec<PublishCodec>| {
+        // Roles list video codecs only.
         codec.medium() == TrackMedium::Audio
             || allowed
                 .iter()
@@ -56,39 +58,42 @@ pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineEr
     if grants.video_codecs.as_ref().is_none_or(is_allowed) {
         Ok(())
     } else {
-        Err(MachineError::Forbidden(
+        Err(RoomStateError::Forbidden(
             "publishing with this codec is not granted",
         ))
     }
 }
 
-/// Checks whether the grants allow the codec of a published track, whose MIME type this is.
-pub(super) fn check_mime_type(grants: &Grants, mime_type: &str) -> Result<(), MachineError> {
+/// Checks whether the grants allow a published track's codec, given by MIME type.
+pub(super) fn check_mime_type(grants: &Grants, mime_type: &str) -> Result<(), RoomStateError> {
+    // An unknown or empty type is none of the codecs that a role can list.
     Codec::from_mime_type(mime_type).map_or(Ok(()), |codec| check_codec(grants, codec))
 }
 
-/// Checks whether the grants allow data, as a track or as messages.
-pub(super) fn check_data(grants: &Grants) -> Result<(), MachineError> {
+/// Checks whether the grants allow data tracks and messages.
+pub(super) fn check_data(grants: &Grants) -> Result<(), RoomStateError> {
     if grants.can_publish_data {
         Ok(())
     } else {
-        Err(MachineError::Forbidden("publishing data is not granted"))
+        Err(RoomStateError::Forbidden("publishing data is not granted"))
     }
 }
 
-fn check_media(grants: &Grants, source: TrackSource) -> Result<(), MachineError> {
+fn check_media(grants: &Grants, source: TrackSource) -> Result<(), RoomStateError> {
     if !grants.can_publish {
-        Err(MachineError::Forbidden("publishing is not granted"))
+        Err(RoomStateError::Forbidden("publishing is not granted"))
+    // An empty list allows every source, as in LiveKit's `canPublishSources`.
     } else if grants.sources.is_empty() || grants.sources.contains(&source) {
         Ok(())
     } else {
-        Err(MachineError::Forbidden(
+        Err(RoomStateError::Forbidden(
             "publishing from this source is not granted",
         ))
     }
 }
 
-/// Returns whether a source can have tracks of this kind. An unknown source can have all; data has no other source.
+/// Returns whether a source can have tracks of this kind. An unknown source can have any kind; data has no other
+/// source.
 fn is_source_of(kind: TrackKind, source: TrackSource) -> bool {
     match source {
         TrackSource::Camera | TrackSource::ScreenShare => kind == TrackKind::Video,
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_codecs_allows_only_these_and_sound() {
+    fn a_list_of_codecs_allows_only_these_and_audio() {
         let grants = Grants {
             video_codecs: Some(vec![PublishCodec::Av1, PublishCodec::Vp8]),
             ..Grants::default()

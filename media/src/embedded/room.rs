@@ -1,7 +1,8 @@
-//! A room of the plane: one value with its machine, the channels to its clients' sessions, and the way to its media workers.
+//! A room: its state, the channels to its clients' sessions, and its connection to the media workers.
 //!
-//! A room is made when it is first used, and leaves the directory under its own lock once nothing is left of it. From then on it
-//! takes nothing: who finds it looks again, and gets a new one. The sessions of its last participants may keep it a while longer.
+//! A room is created on first use, and removed from the directory under its own lock once nothing is left in it. From
+//! then on it accepts nothing: a caller that finds it closed looks the name up again, and gets a new room. The sessions
+//! of its last participants may keep it in memory a while longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,47 +16,46 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::common::Common;
-use super::machine::Machine;
+use super::room_state::RoomState;
 use super::signal::channels::Sessions;
 
-/// How long is waited for a join that is being written.
+/// Maximum time to wait for a join that is being written.
 const JOIN_WRITTEN: Duration = Duration::from_secs(1);
 
-/// Capacity of the event queue of an encoder in a private room.
+/// Event queue capacity of an encoder in a private room.
 const INTAKE_EVENTS: usize = 256;
 
-/// A room of the plane.
 pub(super) struct Room {
     name: NamespacedRoom,
-    state: Mutex<RoomState>,
-    /// The channels to its clients. Media workers use them without the lock of the state.
+    state: Mutex<LockedRoom>,
+    /// Channels to its clients. Media workers use them without the state's lock.
     pub sessions: Sessions,
-    /// The way to the media workers, as long as they have participants of the room.
+    /// Connection to the media workers while they have participants in the room.
     media: Mutex<Option<RoomHandle>>,
-    /// Wakes who waits for the end of a join.
+    /// Notified at the end of a join.
     joins: Notify,
 }
 
-/// What the lock of a room guards.
-pub(super) struct RoomState {
-    pub machine: Machine,
-    /// The task that waits for the machine's deadlines; `None` while there is no deadline.
+/// The part of a room that its lock guards.
+pub(super) struct LockedRoom {
+    pub room_state: RoomState,
+    /// Task that waits for the room's deadlines; `None` while there is none.
     pub deadline_task: Option<JoinHandle<()>>,
-    /// The deadline that it waits for.
+    /// The deadline that the task waits for.
     pub awaited_deadline: Option<Duration>,
-    /// Wakes it for an earlier one.
+    /// Wakes the task for an earlier deadline.
     pub earlier_deadline: Arc<Notify>,
-    /// Whether it has left the directory.
+    /// Whether the room has left the directory.
     is_closed: bool,
 }
 
 impl Room {
     fn new(name: NamespacedRoom, common: &Arc<Common>) -> Self {
-        let machine = Machine::new(name.clone(), Arc::clone(common));
+        let room_state = RoomState::new(name.clone(), Arc::clone(common));
         Self {
             name,
-            state: Mutex::new(RoomState {
-                machine,
+            state: Mutex::new(LockedRoom {
+                room_state,
                 deadline_task: None,
                 awaited_deadline: None,
                 earlier_deadline: Arc::default(),
@@ -67,51 +67,55 @@ impl Room {
         }
     }
 
-    /// Wakes who waits for joins: one has been completed or aborted.
+    /// Wakes callers that wait for joins: one was completed or aborted.
     pub fn end_join(&self) {
         self.joins.notify_waiters();
     }
 
-    /// Waits until the control plane has written the joins of an identity, or of all, that it is writing now. A client knows that its
-    /// media is connected before that, and what it then asks for is to concern it.
+    /// Waits until the control plane has written the joins, of this identity or of all, that it is writing now. A
+    /// client knows that its media is connected before the join is written, and its next requests must find its
+    /// participant.
     pub async fn await_joins(&self, identity: Option<&Identity>) {
-        if !self.lock().machine.is_join_reported(identity) {
+        // The usual case: nothing to wait for.
+        if !self.lock().room_state.is_join_reported(identity) {
             return;
         }
         let written = async {
             loop {
+                // Created before the check, so that a join that ends in between is not missed.
                 let ended = self.joins.notified();
-                if !self.lock().machine.is_join_reported(identity) {
+                if !self.lock().room_state.is_join_reported(identity) {
                     return;
                 }
                 ended.await;
             }
         };
-        // A join that takes longer is not waited for: its participant is absent.
+        // After the timeout, the participant is treated as absent.
         let _ = timeout(JOIN_WRITTEN, written).await;
     }
 
-    /// The name of the room.
+    /// Returns the room's name.
     pub const fn name(&self) -> &NamespacedRoom {
         &self.name
     }
 
-    /// Locks the room. Meanwhile, the caller may take other locks, but not that of another room, and must not wait.
-    pub fn lock(&self) -> MutexGuard<'_, RoomState> {
+    /// Locks the room. While holding the lock, the caller may take other locks, but no other room's, and must not
+    /// block.
+    pub fn lock(&self) -> MutexGuard<'_, LockedRoom> {
         self.state.lock()
     }
 
-    /// Gives the room to the media workers, if there are any.
+    /// Opens the room at the media workers, if there are any.
     pub fn open_media(&self, workers: Option<&Workers>) {
         *self.media.lock() = workers.map(|workers| workers.open_room(&self.name));
     }
 
-    /// Takes the room from its media workers.
+    /// Closes the room at its media workers.
     pub fn close_media(&self) {
         *self.media.lock() = None;
     }
 
-    /// Sends a command to the media workers, without the lock of the room's state. It is lost if none has the room.
+    /// Sends a command to the media workers, without the state's lock. Lost if the room is not open there.
     pub fn send_command(&self, command: Command) {
         if let Some(media) = &*self.media.lock() {
             media.send(command);
@@ -119,26 +123,26 @@ impl Room {
     }
 }
 
-/// The rooms of the plane. Its locks are held for a look-up or a change; no other lock is taken meanwhile.
+/// A plane's rooms. Its locks are held for one look-up or change, without taking another lock.
 #[derive(Default)]
-pub(super) struct Directory {
+pub(super) struct RoomDirectory {
     rooms: RwLock<HashMap<NamespacedRoom, Arc<Room>>>,
-    /// Events of encoders in private rooms of media workers, whose media is transcoded.
+    /// Event queues of encoders in media workers' private rooms, whose media is transcoded.
     intakes: RwLock<HashMap<NamespacedRoom, mpsc::Sender<PeerEvent>>>,
 }
 
-impl Directory {
-    /// Returns a room that is open.
+impl RoomDirectory {
+    /// Returns an open room.
     pub fn get(&self, name: &NamespacedRoom) -> Option<Arc<Room>> {
         self.rooms.read().get(name).cloned()
     }
 
-    /// Calls `run` with an open room and its locked state: with a new room if there is none.
+    /// Calls `run` with an open room, created if needed, and its locked state.
     pub fn with_open<T>(
         &self,
         name: &NamespacedRoom,
         common: &Arc<Common>,
-        run: impl FnOnce(&Arc<Room>, &mut RoomState) -> T,
+        run: impl FnOnce(&Arc<Room>, &mut LockedRoom) -> T,
     ) -> T {
         loop {
             let known = self.get(name);
@@ -151,27 +155,28 @@ impl Directory {
                 )
             });
             let mut state = room.lock();
-            // It may have been closed since the look-up.
+            // It may have been closed between the look-up and the lock.
             if !state.is_closed {
                 return run(&room, &mut state);
             }
         }
     }
 
-    /// Removes a room of which nothing is left, so that it is closed.
-    pub fn close_if_unused(&self, room: &Room, state: &mut RoomState) {
-        if state.machine.is_unused() && !state.is_closed {
+    /// Removes a room that has nothing left, and marks it as closed.
+    pub fn close_if_unused(&self, room: &Room, state: &mut LockedRoom) {
+        if state.room_state.is_unused() && !state.is_closed {
+            // Marked under the room's lock: a caller that has found the room but not locked it yet looks again.
             state.is_closed = true;
             self.rooms.write().remove(&room.name);
         }
     }
 
-    /// Returns all rooms that are open.
+    /// Returns all open rooms.
     pub fn all(&self) -> Vec<Arc<Room>> {
         self.rooms.read().values().cloned().collect()
     }
 
-    /// Adds a private room of a media worker, which has one peer. Returns the peer's events.
+    /// Adds a media worker's private room, which has one peer. Returns the peer's events.
     pub fn add_intake(&self, name: &NamespacedRoom) -> mpsc::Receiver<PeerEvent> {
         let (channel, events) = mpsc::channel(INTAKE_EVENTS);
         self.intakes.write().insert(name.clone(), channel);
@@ -183,12 +188,14 @@ impl Directory {
         self.intakes.write().remove(name);
     }
 
-    /// Passes an event to the encoder in a private room. If its queue is full, the queue is closed, and the encoder disconnected.
+    /// Forwards an event to the encoder in a private room. If its queue is full, the queue is closed and the encoder
+    /// disconnected.
     fn pass_to_intake(&self, event: Event) {
         let Event::Peer { room, event, .. } = event else {
             return;
         };
         let sent = self
+            // The private room may have been removed; its last events are dropped.
             .intakes
             .read()
             .get(&room)
@@ -199,12 +206,13 @@ impl Directory {
     }
 }
 
-impl EventSink for Directory {
-    /// Passes an event of a media worker to the sessions that it concerns. Called on the worker's thread: it takes no lock that is
-    /// held during a call on a machine, and does not wait.
+impl EventSink for RoomDirectory {
+    /// Forwards a media worker's event to the sessions that it concerns. Called on the worker's thread: takes no lock
+    /// that is held during a call on a room state, and does not block.
     fn handle(&self, event: Event) {
         let (Event::Peer { room, .. } | Event::Room { room, .. }) = &event;
         match self.get(room) {
+            // A project's room. Private rooms are not in the directory.
             Some(room) => room.sessions.handle_event(event),
             None => self.pass_to_intake(event),
         }

@@ -1,4 +1,4 @@
-//! Metrics of WebRTC clients and of the media workers.
+//! Metrics of WebRTC clients and media workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use prometheus::{
 
 use super::signal::Excess;
 
-/// Upper bounds of the buckets of the time to the first frame, in seconds.
+/// Bucket bounds for the time to the first frame, in seconds.
 const BUCKETS: &[f64] = &[0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1., 2., 5., 10., 30.];
 
-/// How many joins had which outcome, how long receivers wait for video, and what the media workers do.
+/// Metrics of joins by outcome, of receivers' waiting time for video, and of the media workers.
 #[derive(Clone)]
 pub struct RtcMetrics {
     joins: IntCounterVec,
@@ -24,16 +24,16 @@ pub struct RtcMetrics {
     excesses: IntCounterVec,
 }
 
-/// How a client's join ended. Each outcome is a value of the `outcome` label.
+/// Outcome of a client's join; each is a value of the `outcome` label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JoinOutcome {
-    /// It was turned away before its websocket was opened.
+    /// Refused before its WebSocket was opened.
     Refused,
-    /// Its media was not connected.
+    /// Media did not connect.
     NotConnected,
-    /// The control plane refused it when its media was connected.
+    /// Refused by the control plane after media had connected.
     Rejected,
-    /// It became active.
+    /// The participant became active.
     Joined,
 }
 
@@ -49,10 +49,10 @@ impl JoinOutcome {
 }
 
 impl RtcMetrics {
-    /// Creates the metrics, with the counters of these workers, and registers them.
+    /// Creates the metrics, including these workers' counters, and registers them.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn new(registry: &Registry, workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let joins = Opts::new(
             "conclave_rtc_joins_total",
@@ -71,7 +71,7 @@ impl RtcMetrics {
             first_frame: Histogram::with_opts(first_frame.buckets(BUCKETS.to_vec()))?,
             excesses: IntCounterVec::new(excesses, &["limit"])?,
         };
-        // Shown before there is one.
+        // A label value exists only after its first use, and alerts need the zero before.
         Excess::ALL
             .iter()
             .for_each(|excess| drop(metrics.excesses.with_label_values(&[excess.label()])));
@@ -95,22 +95,22 @@ impl RtcMetrics {
     }
 }
 
-/// A metric that every worker has.
+/// A metric of every worker.
 struct WorkerMetric {
     name: &'static str,
     help: &'static str,
-    /// Whether it never falls.
+    /// Whether it only increases.
     is_counter: bool,
-    /// By what a worker's number is divided.
+    /// Divisor for the worker's number.
     divisor: f64,
-    /// The name of a further label; empty for none.
+    /// Name of an additional label; empty for none.
     label: &'static str,
-    /// The values of that label, each with the worker's number.
-    values: &'static [(&'static str, Value)],
+    /// Values of that label, each with the worker's number.
+    values: &'static [(&'static str, ReadNumber)],
 }
 
-/// Returns a number of a worker.
-type Value = fn(&WorkerMetrics) -> &AtomicU64;
+/// Accessor of a worker's number.
+type ReadNumber = fn(&WorkerMetrics) -> &AtomicU64;
 
 const WORKER_METRICS: &[WorkerMetric] = &[
     WorkerMetric {
@@ -285,16 +285,20 @@ impl WorkerMetric {
     }
 
     fn collect(&self, workers: &[Arc<WorkerMetrics>]) -> Result<Vec<MetricFamily>, Error> {
+        // Only one of the two is used: Prometheus has separate types for them.
         let (counter, gauge) = (
             CounterVec::new(self.opts(), &self.labels())?,
             GaugeVec::new(self.opts(), &self.labels())?,
         );
+        // A worker's position is its label: workers have no names, and their number is fixed.
         for (index, worker) in workers.iter().enumerate() {
             let index = index.to_string();
+            // Metrics without an additional label have only the worker's.
             for (value, number) in self.values {
                 let labels = [index.as_str(), value];
+                // Drops the empty additional label.
                 let labels = &labels[..self.labels().len()];
-                // Numbers of 53 bits and less are exact.
+                // Exact up to 53 bits.
                 let number = number(worker).load(Ordering::Relaxed) as f64 / self.divisor;
                 match self.is_counter {
                     true => counter.get_metric_with_label_values(labels)?.inc_by(number),
@@ -310,7 +314,7 @@ impl WorkerMetric {
     }
 }
 
-/// Reads the counters of the workers when the metrics are shown.
+/// Reads the workers' counters at each scrape.
 struct WorkerCollector {
     descriptions: Vec<Desc>,
     workers: Vec<Arc<WorkerMetrics>>,
@@ -319,6 +323,7 @@ struct WorkerCollector {
 impl WorkerCollector {
     fn new(workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let describe = |metric: &WorkerMetric| {
+            // Described once, since the registry checks names and labels only at the registration.
             let labels = metric.labels().into_iter().map(str::to_owned).collect();
             Desc::new(
                 metric.name.to_owned(),
@@ -343,7 +348,7 @@ impl Collector for WorkerCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // The names and labels were accepted when the metrics were described.
+        // Errors cannot occur: names and labels were accepted when the metrics were described.
         WORKER_METRICS
             .iter()
             .filter_map(|metric| metric.collect(&self.workers).ok())
@@ -370,6 +375,7 @@ mod tests {
         workers[1]
             .busy_microseconds
             .store(1_500_000, Ordering::Relaxed);
+        // Parts per million.
         workers[1].sent_loss.store(50_000, Ordering::Relaxed);
         workers[0].received_packets.store(7, Ordering::Relaxed);
         workers[1]
@@ -394,6 +400,7 @@ mod tests {
             "conclave_rtc_packets_total{packets=\"received\",worker=\"0\"} 7",
             "conclave_rtc_dropped_packets_total{reason=\"muted\",worker=\"1\"} 3",
             "conclave_rtc_joins_total{outcome=\"not_connected\"} 1",
+            // The first bucket whose bound is at least 0.25 s.
             "conclave_rtc_first_frame_seconds_bucket{le=\"0.3\"} 1",
         ] {
             assert!(

@@ -1,5 +1,5 @@
-//! TURN servers, which relay the media of clients whose network lets nothing else through: the one in this process, and external ones.
-//! Clients get their urls with credentials that expire, as coturn checks them with `use-auth-secret`.
+//! TURN servers, which relay media for clients whose network permits nothing else: the embedded one, and external ones.
+//! Clients get their URLs with credentials that expire, as coturn verifies them with `use-auth-secret`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,33 +18,33 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-/// TURN servers that share a secret with this server. `Debug` shows no secret.
+/// TURN servers that share a secret with this server. `Debug` does not show the secret.
 #[derive(Debug, Clone)]
 pub struct TurnServers {
-    /// Their urls, such as `turn:turn.example.com:3478?transport=udp`.
+    /// URLs, such as `turn:turn.example.com:3478?transport=udp`.
     pub urls: Vec<String>,
-    /// The shared secret (coturn's `static-auth-secret`).
+    /// Shared secret (coturn's `static-auth-secret`).
     pub secret: Secret,
-    /// How long credentials are valid.
+    /// Validity of credentials.
     pub ttl: Duration,
 }
 
-/// TURN servers with credentials for one participant. `Debug` shows no credential.
+/// TURN servers with one participant's credentials. `Debug` does not show them.
 #[derive(Debug, Clone)]
 pub struct TurnCredentials {
-    /// The urls of the servers, `turn:` or `turns:`.
+    /// URLs with the scheme `turn:` or `turns:`.
     pub urls: Vec<String>,
-    /// The user name.
+    /// User name: expiry time and participant's sid.
     pub username: String,
-    /// The password: an HMAC of the user name under the shared secret.
+    /// Password: HMAC of the user name under the shared secret.
     pub credential: Secret,
 }
 
-/// The TURN server in this process, and its thread for clients by UDP if it has one. It ends when this is dropped.
+/// The embedded TURN server, and its thread for UDP clients if it has one. Dropping it stops the thread.
 pub struct OwnTurn {
-    /// What answers clients, over each transport.
+    /// The server, for clients on every transport.
     pub server: TurnServer,
-    /// The urls that clients are given.
+    /// URLs for clients.
     pub urls: Vec<String>,
     udp: Option<UdpRelay>,
 }
@@ -65,8 +65,9 @@ impl From<TurnCredentials> for IceServer {
 }
 
 impl TurnServers {
-    /// Returns the servers with credentials for a participant.
+    /// Returns the servers with a participant's credentials.
     pub(super) fn for_participant(&self, sid: &ParticipantSid, now: Timestamp) -> TurnCredentials {
+        // The expiry is part of the signed user name, so the TURN server needs no state for it.
         let username = username(sid.as_str(), now.after(self.ttl));
         let credential = password(&self.secret, &username);
         TurnCredentials {
@@ -78,7 +79,7 @@ impl TurnServers {
 }
 
 impl OwnTurn {
-    /// A server that relays to these media workers. It has no clients yet.
+    /// Creates a server that relays to these media workers. It has no clients yet.
     pub(super) fn new(
         secret: Secret,
         workers: &Workers,
@@ -88,6 +89,7 @@ impl OwnTurn {
         let peers = workers.udp_addresses();
         let settings = TurnSettings {
             secret,
+            // The relay accepts no other peers, so it cannot be used to reach other hosts.
             peers: &peers,
             clock,
             allocation_timeout: ALLOCATION_TIMEOUT,
@@ -100,13 +102,15 @@ impl OwnTurn {
         }
     }
 
-    /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.
+    /// Serves UDP clients at this port on the media workers' addresses; port 0 selects a free one. Returns the port.
     ///
     /// # Errors
-    /// It cannot be bound, or the thread cannot be started.
+    /// If the port cannot be bound, or the thread cannot be started.
     pub fn serve_udp(&mut self, addresses: &[IpAddr], port: u16) -> io::Result<u16> {
         let relay = self.server.serve_udp(addresses, port)?;
+        // With port 0, the system has chosen the port.
         let port = relay.addresses().first().map_or(port, SocketAddr::port);
+        // Kept, since dropping it stops the thread.
         self.udp = Some(relay);
         Ok(port)
     }
@@ -116,30 +120,30 @@ impl OwnTurn {
     /// Registers its metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn register_metrics(&self, registry: &Registry) -> Result<(), Error> {
         registry.register(Box::new(TurnCollector::new(self.server.metrics())?))
     }
 }
 
-/// Reads the counters of the server when the metrics are shown.
+/// Reads the server's counters at each scrape.
 struct TurnCollector {
     descriptions: Vec<Desc>,
     metrics: Arc<TurnMetrics>,
 }
 
-/// The metrics with their present values.
-struct Shown {
+/// The metrics with their current values.
+struct TurnSnapshot {
     allocations: IntGauge,
     bytes: IntCounterVec,
     dropped: IntCounter,
     refused: IntCounterVec,
 }
 
-impl Shown {
+impl TurnSnapshot {
     fn new(metrics: &TurnMetrics) -> Result<Self, Error> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let shown = Self {
+        let snapshot = Self {
             allocations: IntGauge::new(
                 "conclave_turn_allocations",
                 "Allocations of clients of the TURN server",
@@ -163,26 +167,28 @@ impl Shown {
                 &["reason"],
             )?,
         };
-        shown
+        // New collectors each time: the counters live in the TURN server, so these only carry a snapshot.
+        snapshot
             .allocations
+            // A gauge, since allocations end; the others only grow.
             .set(i64::try_from(read(&metrics.allocations)).unwrap_or(i64::MAX));
         for (direction, counter) in [
             ("from_clients", &metrics.from_clients),
             ("to_clients", &metrics.to_clients),
         ] {
-            shown
+            snapshot
                 .bytes
                 .with_label_values(&[direction])
                 .inc_by(read(counter));
         }
-        shown.dropped.inc_by(read(&metrics.dropped));
+        snapshot.dropped.inc_by(read(&metrics.dropped));
         for reason in TurnRefusal::ALL {
-            shown
+            snapshot
                 .refused
                 .with_label_values(&[reason.label()])
                 .inc_by(read(metrics.refused(reason)));
         }
-        Ok(shown)
+        Ok(snapshot)
     }
 
     fn collectors(&self) -> [&dyn Collector; 4] {
@@ -192,8 +198,8 @@ impl Shown {
 
 impl TurnCollector {
     fn new(metrics: Arc<TurnMetrics>) -> Result<Self, Error> {
-        let shown = Shown::new(&metrics)?;
-        let descriptions = shown
+        let snapshot = TurnSnapshot::new(&metrics)?;
+        let descriptions = snapshot
             .collectors()
             .into_iter()
             .flat_map(Collector::desc)
@@ -212,11 +218,11 @@ impl Collector for TurnCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // The names and labels were accepted when the metrics were described.
-        let Ok(shown) = Shown::new(&self.metrics) else {
+        // Cannot fail: names and labels were accepted when the metrics were described.
+        let Ok(snapshot) = TurnSnapshot::new(&self.metrics) else {
             return Vec::new();
         };
-        shown
+        snapshot
             .collectors()
             .into_iter()
             .flat_map(Collector::collect)
@@ -283,7 +289,7 @@ mod tests {
             "conclave_turn_refused_total{reason=\"peer\"} 0",
         ] {
             assert!(
-                text.lines().any(|shown| shown == line),
+                text.lines().any(|snapshot| snapshot == line),
                 "{line} is not in {text}"
             );
         }

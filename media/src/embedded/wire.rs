@@ -41,9 +41,11 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
         metadata,
         attributes: local.participant().attributes.clone().into_iter().collect(),
         permission: Some(permission(&local.grants, local.participant().kind)),
+        // Clients drop updates that arrive out of order.
         version: local.version(),
         is_publisher: local.participant().is_publisher,
         kind: kind_to_proto(local.participant().kind).into(),
+        // Older clients read seconds, newer ones milliseconds.
         joined_at: joined_at / 1_000,
         joined_at_ms: joined_at,
         client_protocol: local
@@ -59,16 +61,17 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
     }
 }
 
-/// Returns the tracks without the data tracks of clients, which have a list of their own.
+/// Returns the tracks without clients' data tracks, which have a separate list in the protocol.
 fn shown_tracks(local: &LocalParticipant) -> impl Iterator<Item = &Track> {
     local
         .participant()
         .tracks
         .iter()
+        // Sandbox data tracks have no data track info, so they are listed as ordinary tracks.
         .filter(|track| local.client.is_none() || track.kind != TrackKind::Data)
 }
 
-/// Returns a track as clients see it: as its client announced it, or as the sandbox has it.
+/// Returns a track as clients see it: as its client announced it, or as the sandbox describes it.
 fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
     if let Some(info) = local
         .client
@@ -76,6 +79,7 @@ fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
         .and_then(|client| client.tracks.info(&track.sid))
     {
         return proto::TrackInfo {
+            // The server may have muted the track since the client announced it.
             muted: track.muted,
             ..info.clone()
         };
@@ -90,7 +94,7 @@ fn track_info(local: &LocalParticipant, track: &Track) -> proto::TrackInfo {
     }
 }
 
-/// Returns what a participant may do, as it is signalled to its client.
+/// Returns a participant's permissions for its client.
 fn permission(grants: &Grants, kind: ParticipantKind) -> proto::ParticipantPermission {
     let agent = kind == ParticipantKind::Agent;
     permission_to_proto(

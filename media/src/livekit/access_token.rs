@@ -1,5 +1,5 @@
-//! Access tokens for LiveKit: one for each API call, with only the grant that the call needs, and one with which the
-//! configuration check joins a room.
+//! Access tokens for LiveKit: one for each API call, with only the grant that the call needs, and one for the
+//! configuration check's join.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ struct JoinRoomConfig {
     departure_timeout: u32,
 }
 
-/// Signs a token for one API call made at `now`.
+/// Signs a token for one API call at `now`.
 pub(super) fn api_token(
     signer: &TokenSigner,
     grant: &ApiGrant,
@@ -124,14 +124,15 @@ pub(super) fn api_token(
     })
 }
 
-/// Signs a token that joins a room as a hidden participant which neither publishes nor subscribes. If the join opens the
-/// room, LiveKit keeps it open for `empty_seconds` while it is empty.
+/// Signs a token for a hidden participant that neither publishes nor subscribes. If the join opens the room, LiveKit
+/// keeps it open for `empty_seconds` while it is empty.
 pub(super) fn join_token(
     signer: &TokenSigner,
     (room, identity): (&str, &str),
     empty_seconds: u32,
     now: Timestamp,
 ) -> Result<Secret, TokenError> {
+    // The check needs a participant in the room, not its media.
     let grant = JoinGrant {
         room,
         room_join: true,
@@ -155,7 +156,7 @@ pub(super) fn join_token(
     })
 }
 
-/// Returns `nbf` and `exp` of a token signed at `now`, in seconds since the epoch.
+/// Returns `nbf` and `exp` for a token signed at `now`, in seconds since the epoch.
 fn validity(now: Timestamp) -> (i64, i64) {
     (now.millis() / 1_000, now.after(LIFETIME).millis() / 1_000)
 }

@@ -1,5 +1,6 @@
-//! The check of LiveKit's configuration. LiveKit has no call that returns its configuration, so the check observes what
-//! LiveKit does: it joins a room that belongs to no project, tries the calls that depend on a setting, and deletes the room.
+//! Check of LiveKit's configuration. LiveKit has no call that returns its configuration, so the check observes its
+//! behaviour: it joins a room that belongs to no project, makes the calls that depend on a setting, and deletes the
+//! room.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,30 +17,30 @@ use super::twirp::{self, CallError, TwirpClient};
 use crate::port::MediaError;
 use crate::token::TokenSigner;
 
-/// Prefix of the rooms that checks open. A room of a project starts with the project's id instead.
+/// Prefix of rooms that checks open. A project's rooms start with the project's id instead.
 const ROOM_PREFIX: &str = "conclave.check-";
-/// Identity of the participant that a check joins as.
+/// Identity with which a check joins.
 const CHECK_IDENTITY: &str = "conclave";
-/// The sid of a track that does not exist.
+/// Sid of a nonexistent track.
 const UNKNOWN_TRACK: &str = "TR_none";
-/// Seconds after which LiveKit closes the room of a check itself, should deleting it fail.
+/// Seconds after which LiveKit itself closes a check's room, in case its deletion fails.
 const EMPTY_SECONDS: u32 = 10;
 
-/// The result of a configuration check. Displays as `ok` or as the advice for each problem.
+/// Result of a configuration check. Displays as `ok`, or as advice for each problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigCheck {
-    /// Settings that Conclave needs otherwise, fatal ones first.
+    /// Settings with wrong values for Conclave, fatal ones first.
     pub problems: Vec<ConfigMismatch>,
-    /// What could not be checked, and why.
+    /// Aspects that could not be checked, with reasons.
     pub unknown: Vec<String>,
 }
 
-/// A setting of LiveKit that Conclave needs otherwise.
+/// A LiveKit setting with a wrong value for Conclave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigMismatch {
-    /// What does not work, and the setting to change.
+    /// Problem, and setting to change.
     pub advice: String,
-    /// Whether participants cannot join any room because of it.
+    /// Whether it prevents participants from joining any room.
     pub is_fatal: bool,
 }
 
@@ -70,7 +71,7 @@ impl fmt::Display for ConfigCheck {
     }
 }
 
-/// Checks the configuration of one LiveKit server.
+/// Checks one LiveKit server's configuration.
 #[derive(Debug, Clone)]
 pub(super) struct ConfigChecker {
     client: Arc<TwirpClient>,
@@ -78,10 +79,10 @@ pub(super) struct ConfigChecker {
     signaling: Signaling,
 }
 
-/// How the check joins a room.
+/// Parameters for joining a room.
 #[derive(Clone)]
 pub(super) struct Signaling {
-    /// The setting `media.url`, by which LiveKit's API is reached.
+    /// The setting `media.url`, LiveKit's API address.
     pub url: String,
     /// The setting `media.timeout`, for each call.
     pub timeout: Duration,
@@ -91,7 +92,7 @@ pub(super) struct Signaling {
 
 impl fmt::Debug for Signaling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may contain a password.
+        // The URL may contain a password.
         f.debug_struct("Signaling")
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
@@ -110,8 +111,9 @@ impl ConfigChecker {
     /// Runs the check.
     ///
     /// # Errors
-    /// LiveKit does not answer, or refuses the credentials.
+    /// If LiveKit is unavailable, or rejects the credentials.
     pub async fn run(&self) -> Result<ConfigCheck, MediaError> {
+        // First, so that wrong credentials or an unavailable server end the check with an error.
         self.rooms.check_health().await?;
         let mut check = ConfigCheck::default();
         match self.check_redis().await {
@@ -122,12 +124,15 @@ impl ConfigChecker {
                     false,
                 );
             }
+            // Any other error is an outage, which makes the check itself impossible.
             Err(error) => return Err(error.into()),
         }
+        // A new room each time: two servers may check the same LiveKit at once.
         let room = format!("{ROOM_PREFIX}{}", random_text(12, BASE62));
         self.check_join_and_unmute(&room, &mut check).await;
-        // Also if the join failed: a join that timed out may have opened the room.
+        // Also after a failed join: a join that timed out may have opened the room.
         self.rooms.delete(&room).await?;
+        // Stable, so that problems of equal weight keep their order.
         check.problems.sort_by_key(|problem| !problem.is_fatal);
         Ok(check)
     }
@@ -138,6 +143,7 @@ impl ConfigChecker {
             room_name: HEALTH_CHECK_ROOM.into(),
             ..Default::default()
         };
+        // Filtered by a room that no project can have: only the error matters, not the list.
         self.client.call(twirp::list_egress(&request)).await?;
         let request = proto::ListIngressRequest {
             room_name: HEALTH_CHECK_ROOM.into(),
@@ -149,15 +155,16 @@ impl ConfigChecker {
 
     async fn check_join_and_unmute(&self, room: &str, check: &mut ConfigCheck) {
         let joined = match self.signaling.join(room).await {
+            // LiveKit responds with 404 to a join if the room does not exist and it may not create rooms.
             Err(ConnectError::Status(404)) => self.join_created_room(room, check).await,
             joined => joined.map_err(|error| error.to_string()),
         };
         match joined {
-            // The connection stays open until the end of the check: without it the participant is not in the room.
+            // Held until the end of the check: closing it removes the participant from the room.
             Ok(_connection) => self.check_unmute(room, check).await,
             Err(error) => {
                 check.unknown.push(format!(
-                    "whether clients can join and be unmuted was not found out: {error}"
+                    "could not check whether clients can join and be unmuted: {error}"
                 ));
             }
         }
@@ -169,6 +176,7 @@ impl ConfigChecker {
         room: &str,
         check: &mut ConfigCheck,
     ) -> Result<SignalConnection, String> {
+        // Creating a room through the API is permitted whatever `room.auto_create` is.
         let request = proto::CreateRoomRequest {
             name: room.to_owned(),
             empty_timeout: EMPTY_SECONDS,
@@ -185,13 +193,13 @@ impl ConfigChecker {
             .await
             .map_err(|error| error.to_string())?;
         check.add_problem(
-            "nobody can join: set room.auto_create to true in LiveKit's configuration",
+            "participants cannot join: set room.auto_create to true in LiveKit's configuration",
             true,
         );
         Ok(connection)
     }
 
-    /// Tests whether LiveKit lets a server unmute tracks.
+    /// Tests whether LiveKit permits a server to unmute tracks.
     async fn check_unmute(&self, room: &str, check: &mut ConfigCheck) {
         let request = proto::MuteRoomTrackRequest {
             room: room.to_owned(),
@@ -200,13 +208,14 @@ impl ConfigChecker {
             muted: false,
         };
         match self.client.call(twirp::mute_track(&request)).await {
+            // LiveKit checks the setting before it looks for the track, so an unknown track suffices.
             Ok(_) => {}
             Err(error) if error.is_failed_precondition() => {
                 check.add_problem(error.to_string(), false);
             }
             Err(error) => {
                 check.unknown.push(format!(
-                    "whether a server may unmute was not found out: {error}"
+                    "could not check whether a server may unmute: {error}"
                 ));
             }
         }

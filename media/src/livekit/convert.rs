@@ -11,7 +11,6 @@ use crate::protocol::{
     kind_from_proto, source_from_proto, state_from_proto, track_kind_from_proto,
 };
 
-/// Nanoseconds in a millisecond.
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
 /// Converts a participant; `None` if its sid or identity is invalid.
@@ -31,13 +30,14 @@ pub(super) fn participant(info: &proto::ParticipantInfo) -> Option<Participant> 
     })
 }
 
-/// Returns whether an identity is one that the API does not allow. LiveKit itself makes such, for a client that connects with
-/// `?publish=`. No identity at all is none.
+/// Returns whether the API does not allow an identity. LiveKit itself generates such identities, for clients that
+/// connect with `?publish=`. An absent identity does not count.
 pub(super) fn is_invalid_identity(identity: &str) -> bool {
     !identity.is_empty() && identity.parse::<Identity>().is_err()
 }
 
-/// Returns when a participant joined; `None` if LiveKit does not say. Older versions give it only in whole seconds.
+/// Returns a participant's time of joining; `None` if LiveKit does not report it. Older versions report whole seconds
+/// only.
 pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
     let millis = if info.joined_at_ms > 0 {
         info.joined_at_ms
@@ -50,6 +50,7 @@ pub(super) fn joined_at(info: &proto::ParticipantInfo) -> Option<Timestamp> {
 /// Converts a track; `None` if its sid is invalid.
 pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     let kind = track_kind_from_proto(info.r#type());
+    // The track's own MIME type may be empty while its codecs have one.
     let mime_type = Some(&info.mime_type)
         .into_iter()
         .chain(info.codecs.iter().map(|codec| &codec.mime_type));
@@ -59,6 +60,7 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
         source: source_from_proto(info.source()),
         muted: info.muted,
         name: Some(info.name.clone()).filter(|name| !name.is_empty()),
+        // In protobuf, 0 means absent.
         width: Some(info.width).filter(|pixels| *pixels > 0),
         height: Some(info.height).filter(|pixels| *pixels > 0),
         simulcast: (kind == TrackKind::Video).then(|| is_simulcast(info)),
@@ -66,8 +68,8 @@ pub(super) fn track(info: &proto::TrackInfo) -> Option<Track> {
     })
 }
 
-/// Returns whether a video track is simulcast. LiveKit's flag is deprecated and not always set, so several layers of one
-/// codec count too.
+/// Returns whether a video track is simulcast. LiveKit's flag is deprecated and not always set, so several layers in
+/// one codec count too.
 #[allow(deprecated)]
 fn is_simulcast(info: &proto::TrackInfo) -> bool {
     info.simulcast
@@ -75,7 +77,7 @@ fn is_simulcast(info: &proto::TrackInfo) -> bool {
         || info.codecs.iter().any(|codec| codec.layers.len() > 1)
 }
 
-/// Converts the delivery kind of a data message.
+/// Converts a data message's delivery kind.
 pub(super) const fn data_kind(kind: DataKind) -> i32 {
     match kind {
         DataKind::Reliable => proto::data_packet::Kind::Reliable as i32,
@@ -83,15 +85,16 @@ pub(super) const fn data_kind(kind: DataKind) -> i32 {
     }
 }
 
-/// Converts an egress, with its room; `None` if its id is invalid or its room is not owned by this server. `now` replaces a
-/// missing start.
+/// Converts an egress, with its room; `None` if its id is invalid or its room is not owned by this server. `now`
+/// replaces a missing start time.
 pub(super) fn egress(
     info: &proto::EgressInfo,
     now: Timestamp,
 ) -> Option<(NamespacedRoom, EgressState)> {
     let error = match (info.error.as_str(), info.error_code) {
         ("", 0) => None,
-        ("", code) => Some(format!("LiveKit gave error code {code}")),
+        ("", code) => Some(format!("LiveKit reported error code {code}")),
+        // The text may quote a broadcast's URL with its stream key.
         (text, _) => Some(sanitized(text)),
     };
     let status = egress_status(info.status());
@@ -105,8 +108,8 @@ pub(super) fn egress(
     Some((info.room_name.parse().ok()?, state))
 }
 
-/// Converts the status of an egress. An unknown status of a newer LiveKit arrives here as `starting`, which never replaces
-/// a later status.
+/// Converts an egress's status. A newer LiveKit's unknown status arrives here as `starting`, which never replaces a
+/// later status.
 const fn egress_status(status: proto::EgressStatus) -> EgressStatus {
     match status {
         proto::EgressStatus::EgressStarting => EgressStatus::Starting,
@@ -146,10 +149,11 @@ pub(super) fn ingress(info: &proto::IngressInfo) -> Option<(NamespacedRoom, Ingr
 }
 
 fn is_reusable(info: &proto::IngressInfo) -> bool {
+    // Only an endpoint that pulls a URL is used up by one stream.
     info.reusable || info.input_type() != proto::IngressInput::UrlInput
 }
 
-/// Converts nanoseconds since the epoch; `None` for 0, which LiveKit sends if there is no time.
+/// Converts nanoseconds since the epoch; `None` for 0, LiveKit's absent time.
 pub(super) fn nanos(at: i64) -> Option<Timestamp> {
     (at > 0).then(|| Timestamp::from_millis(at / NANOS_PER_MILLI))
 }

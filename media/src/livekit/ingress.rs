@@ -1,4 +1,4 @@
-//! Ingress endpoints: where encoders publish into a room.
+//! Ingress endpoints, through which encoders publish into a room.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::rooms::Rooms;
 use super::twirp::{self, TwirpClient, empty_without_redis};
 use crate::port::{IngressCredentials, IngressRequest, KnownIngress, MediaError};
 
-/// Calls about ingress endpoints.
+/// Calls for ingress endpoints.
 #[derive(Debug, Clone)]
 pub(super) struct IngressEndpoints {
     client: Arc<TwirpClient>,
@@ -23,7 +23,7 @@ impl IngressEndpoints {
         Self { client, rooms }
     }
 
-    /// Creates an endpoint. Opens its room first: otherwise the encoder would, with LiveKit's default settings.
+    /// Creates an endpoint. Opens its room first: otherwise the encoder would open it, with LiveKit's default settings.
     pub async fn create(&self, request: &IngressRequest) -> Result<IngressCredentials, MediaError> {
         self.rooms
             .open(&request.room, request.max_participants)
@@ -34,11 +34,12 @@ impl IngressEndpoints {
             .await?;
         let ingress_id: Result<IngressId, _> = created.ingress_id.parse();
         let ingress_id = ingress_id.map_err(|_| {
-            MediaError::Unavailable("LiveKit made an ingress that has no id".into())
+            MediaError::Unavailable("LiveKit created an ingress without an id".into())
         })?;
+        // Encoders cannot use an endpoint without a URL, so it must not remain.
         if created.url.is_empty() {
             self.delete(&ingress_id).await?;
-            let missing = "LiveKit does not say where encoders publish: set ingress.rtmp_base_url and \
+            let missing = "LiveKit returned no publish URL: set ingress.rtmp_base_url and \
                            ingress.whip_base_url in its configuration";
             return Err(MediaError::Refused(missing.into()));
         }
@@ -50,7 +51,7 @@ impl IngressEndpoints {
         })
     }
 
-    /// Returns the state of an endpoint; `None` if LiveKit does not know it in this room.
+    /// Returns an endpoint's state; `None` if LiveKit does not know it in this room.
     pub async fn get(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
         let request = proto::ListIngressRequest {
             ingress_id: known.ingress_id.to_string(),
@@ -60,6 +61,7 @@ impl IngressEndpoints {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
+        // LiveKit finds an endpoint by its id alone, so a match in another room is dropped.
         let mut states = listed.iter().filter_map(convert::ingress);
         let found = states
             .find(|(room, state)| *room == known.room && state.ingress_id == known.ingress_id);
@@ -78,7 +80,7 @@ impl IngressEndpoints {
         }
     }
 
-    /// Returns the endpoints of all projects, with their rooms.
+    /// Returns all projects' endpoints, with their rooms.
     pub async fn list(&self) -> Result<Vec<(NamespacedRoom, IngressState)>, MediaError> {
         let request = proto::ListIngressRequest::default();
         let listed =
@@ -103,7 +105,7 @@ fn to_proto(request: &IngressRequest) -> proto::CreateIngressRequest {
     }
 }
 
-/// Returns the publish url without the stream key, which LiveKit may append to it.
+/// Returns the publish URL without the stream key, which LiveKit may append to it.
 fn url_without_key(created: &proto::IngressInfo) -> String {
     let url = created.url.trim_end_matches('/');
     let base = url

@@ -1,18 +1,19 @@
 //! The LiveKit media plane: a LiveKit server, as a single node or a cluster.
 //!
-//! Conclave calls LiveKit's server API. LiveKit reports by webhooks, which are verified, converted and passed to the control
-//! plane. They are answered once what they report is durable. Reconciliation finds what lost webhooks would have reported.
+//! Conclave calls LiveKit's server API. LiveKit reports by webhooks, which are verified, converted and forwarded to the
+//! control plane, and acknowledged once their contents are durable. Reconciliation makes up for lost webhooks.
 //!
 //! # Reading order
 //!
-//! 1. [`plane`]: the implementation of the port, and the construction of the parts that it delegates to.
-//! 2. [`rooms`], [`participants`], [`ingress`] and [`egress`]: the calls, by subject. They hide the peculiarities
-//!    of the API, such as a 503 for a participant that does not exist or a 200 for a track that does not exist. [`convert`]:
-//!    LiveKit's messages as Conclave's types.
-//! 3. [`twirp`]: the client of the API, which is Twirp over HTTP. [`access_token`]: each call has a token that grants only that call.
-//! 4. [`webhook`]: the way of an event from LiveKit to the control plane.
-//! 5. What LiveKit lacks: subscription rules ([`subscriptions`]), the detection of ghost participants ([`ghosts`]), and a check of
-//!    its settings ([`config_check`]), which joins a room by a websocket ([`signal_connection`]).
+//! 1. [`plane`]: the implementation of the port, and construction of the parts that it delegates to.
+//! 2. [`rooms`], [`participants`], [`ingress`] and [`egress`]: the calls, by subject. They hide the API's
+//!    peculiarities, such as a 503 for a participant that does not exist or a 200 for a track that does not exist.
+//!    [`convert`]: LiveKit's messages as Conclave's types.
+//! 3. [`twirp`]: the API's client, Twirp over HTTP. [`access_token`]: each call has a token that grants only this call.
+//! 4. [`webhook`]: from LiveKit's event to the control plane.
+//! 5. Features that LiveKit lacks: subscription rules ([`subscriptions`]), detection of ghost participants
+//!    ([`ghosts`]), and a check of its settings ([`config_check`]), which joins a room through a WebSocket
+//!    ([`signal_connection`]).
 
 mod access_token;
 mod config_check;

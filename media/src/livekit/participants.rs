@@ -1,8 +1,8 @@
-//! The participants of a room: who is there, their removal, and their moderation, which is muting, data messages and changes of role.
+//! A room's participants: listing, removal, and moderation, which means muting, data messages and role changes.
 //!
-//! To answer for a participant, LiveKit asks the participant's node. It answers 503 "no response from servers" both if no
-//! node has the participant and if the node is stuck. The list of participants comes from LiveKit's store, and tells the
-//! two cases apart.
+//! For a call about a participant, LiveKit contacts the participant's node. It responds with 503 "no response from
+//! servers" both if no node has the participant and if the node is stuck. The list of participants, which comes from
+//! LiveKit's store, distinguishes the two cases.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::port::{MediaError, MuteOutcome, RoleGrant, ServerData};
 use crate::protocol::permission_to_proto;
 use crate::token::Grants;
 
-/// Calls about participants.
+/// Calls for participants.
 #[derive(Debug, Clone)]
 pub(super) struct Participants {
     client: Arc<TwirpClient>,
@@ -40,7 +40,7 @@ impl Participants {
         }
     }
 
-    /// Returns the participants of a room, without ghosts. A room that LiveKit does not know has none.
+    /// Returns a room's participants without ghosts; empty if LiveKit does not know the room.
     pub async fn list(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, CallError> {
         Ok(self.without_ghosts(room, self.list_with_ghosts(room).await?))
     }
@@ -50,6 +50,7 @@ impl Participants {
         room: &NamespacedRoom,
         mut participants: Vec<Participant>,
     ) -> Vec<Participant> {
+        // LiveKit has no entries left for this room, so it has no ghosts either.
         if participants.is_empty() {
             self.ghosts.forget(room);
         }
@@ -57,28 +58,30 @@ impl Participants {
         participants
     }
 
-    /// Returns the participants of a room, without ghosts, and disconnects those whose identity is invalid in a spawned task.
+    /// Returns a room's participants without ghosts, and disconnects those with an invalid identity in a spawned task.
     ///
     /// # Errors
-    /// `Refused` if LiveKit lists no participant and its node counts some: then the list is wrong.
+    /// `Refused` if LiveKit lists no participant but its node counts some: then the list is wrong.
     pub async fn list_confirmed(
         &self,
         room: &NamespacedRoom,
     ) -> Result<Vec<Participant>, MediaError> {
         let listed = self.list_infos(room).await?;
-        // A node that died leaves its number in the store; the node that LiveKit assigns then corrects it.
+        // A dead node leaves its number in the store; the node that LiveKit assigns next corrects it.
         if listed.is_empty()
             && self.rooms.is_occupied(room).await?
             && self.rooms.count_participants(room).await? > 0
         {
-            let problem = "LiveKit lists no participant of a room in which it counts some; it will be asked again";
+            let problem = "LiveKit lists no participants in a room for which it counts some; the call will be repeated";
             return Err(MediaError::Refused(problem.into()));
         }
+        // Reconciliation calls this regularly, so a failed removal is repeated.
         self.spawn_remove_invalid(room, &listed);
         Ok(self.without_ghosts(room, connected(&listed)))
     }
 
     fn spawn_remove_invalid(&self, room: &NamespacedRoom, listed: &[proto::ParticipantInfo]) {
+        // Spawned: the list must not wait for as many calls as there are invalid participants.
         let is_invalid = |info: &&proto::ParticipantInfo| {
             convert::is_invalid_identity(&info.identity) && info.state() != State::Disconnected
         };
@@ -89,20 +92,20 @@ impl Participants {
         }
     }
 
-    /// Disconnects a participant whose identity is invalid. It could have no session, so it would not be listed or counted, and
-    /// no request could name it. If this fails, reconciliation repeats it.
+    /// Disconnects a participant with an invalid identity. It could have no session, so it would be neither listed nor
+    /// counted, and no request could name it. If this fails, reconciliation repeats it.
     pub async fn remove_invalid(&self, room: &NamespacedRoom, identity: &str) {
         let shown = sanitized(identity);
-        log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed is removed");
+        log::warn!(room = room.as_str(), identity = shown.as_str(); "removing a participant with an identity that the API does not allow");
         let request = selector(room, identity);
         if let Err(error) = self.client.call(twirp::remove_participant(&request)).await
             && !error.is_not_found()
         {
-            log::warn!(room = room.as_str(), identity = shown.as_str(); "a participant whose identity is not allowed was not removed: {error}");
+            log::warn!(room = room.as_str(), identity = shown.as_str(); "could not remove a participant with an identity that the API does not allow: {error}");
         }
     }
 
-    /// Returns the participants that LiveKit lists, ghosts included.
+    /// Returns the participants that LiveKit lists, including ghosts.
     pub async fn list_with_ghosts(
         &self,
         room: &NamespacedRoom,
@@ -110,7 +113,7 @@ impl Participants {
         Ok(connected(&self.list_infos(room).await?))
     }
 
-    /// Returns everyone whom LiveKit lists.
+    /// Returns all of LiveKit's entries.
     async fn list_infos(
         &self,
         room: &NamespacedRoom,
@@ -125,6 +128,7 @@ impl Participants {
                 if !self.rooms.is_known(room).await? {
                     return Ok(Vec::new());
                 }
+                // Assigns a node to the room, which can then respond.
                 self.rooms.count_participants(room).await?;
                 Ok(self
                     .client
@@ -136,7 +140,7 @@ impl Participants {
         }
     }
 
-    /// Returns one participant; `None` if no participant with that identity is in the room.
+    /// Returns one participant; `None` if no participant with this identity is in the room.
     pub async fn get(
         &self,
         room: &NamespacedRoom,
@@ -160,6 +164,7 @@ impl Participants {
             .call(twirp::get_participant(&selector(room, identity.as_str())))
             .await
         {
+            // LiveKit reads participants from its store, which contains ghosts.
             Ok(info) => Ok(Some(info).filter(|info| !self.is_ghost(room, info))),
             Err(error) => self
                 .ignore_if_absent(room, identity, error)
@@ -168,13 +173,14 @@ impl Participants {
         }
     }
 
-    /// Disconnects the participant with this sid; returns whether it was connected. A newer join of the same identity is
-    /// left alone.
+    /// Disconnects the participant with this sid. Returns whether it was connected. A newer join with the same identity
+    /// is left alone.
     pub async fn remove(
         &self,
         room: &NamespacedRoom,
         sid: &ParticipantSid,
     ) -> Result<bool, MediaError> {
+        // LiveKit removes participants by identity, so the sid is looked up first.
         let participants = self.list(room).await?;
         let Some(found) = participants
             .into_iter()
@@ -198,7 +204,7 @@ impl Participants {
         }
     }
 
-    /// Returns `Ok` if a call about a participant failed because the participant is not in the room, otherwise the error.
+    /// Returns `Ok` if a call failed because its participant is not in the room, otherwise the error.
     pub async fn ignore_if_absent(
         &self,
         room: &NamespacedRoom,
@@ -208,6 +214,7 @@ impl Participants {
         if error.is_not_found() {
             return Ok(());
         }
+        // "No response" also means that the participant's node is stuck; the list, which comes from the store, decides.
         if !error.is_no_response() {
             return Err(error);
         }
@@ -229,7 +236,7 @@ impl Participants {
     }
 }
 
-/// Returns how calls name one participant.
+/// Returns LiveKit's selector for one participant.
 fn selector(room: &NamespacedRoom, identity: &str) -> proto::RoomParticipantIdentity {
     proto::RoomParticipantIdentity {
         room: room.to_string(),
@@ -238,7 +245,7 @@ fn selector(room: &NamespacedRoom, identity: &str) -> proto::RoomParticipantIden
     }
 }
 
-/// Converts those of the listed participants who are connected.
+/// Converts the listed participants that are connected.
 fn connected(listed: &[proto::ParticipantInfo]) -> Vec<Participant> {
     listed
         .iter()
@@ -247,12 +254,12 @@ fn connected(listed: &[proto::ParticipantInfo]) -> Vec<Participant> {
         .collect()
 }
 
-/// Returns whether a listed participant is connected. LiveKit may list one that has just disconnected.
+/// Returns whether a listed participant is connected. LiveKit may still list a participant just after its disconnection.
 fn is_connected(participant: &Participant) -> bool {
     participant.state != ParticipantState::Disconnected
 }
 
-/// Calls that change what a participant does or receives.
+/// Calls that change a participant's permissions or tracks, or send it data.
 #[derive(Debug, Clone)]
 pub(super) struct Moderation {
     client: Arc<TwirpClient>,
@@ -275,7 +282,7 @@ impl Moderation {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        // Read first: LiveKit searches three seconds for the node of a participant that is not connected.
+        // Read first: LiveKit searches three seconds for the node of an absent participant.
         let Some(participant) = self.participants.get(room, identity).await? else {
             return Ok(MuteOutcome::NoSuchParticipant);
         };
@@ -286,7 +293,7 @@ impl Moderation {
             muted,
         };
         match self.client.call(twirp::mute_track(&request)).await {
-            // LiveKit answers an unknown track with a success that names no track.
+            // LiveKit responds to an unknown track with a success that contains no track.
             Ok(response) => {
                 let track = response.track.as_ref().and_then(convert::track);
                 Ok(track.map_or(MuteOutcome::NoSuchTrack, MuteOutcome::Done))
@@ -319,12 +326,14 @@ impl Moderation {
             kind: convert::data_kind(message.kind),
             destination_identities: message.to.iter().map(Identity::to_string).collect(),
             topic: message.topic,
-            // LiveKit repeats the request internally if a node is slow. Clients discard the second message by its nonce.
+            // LiveKit repeats the request internally if a node is slow. Clients discard the second message by its
+            // nonce.
             nonce: random_bytes::<16>().to_vec(),
             ..Default::default()
         };
         match self.client.call(twirp::send_data(&request)).await {
             Ok(_) => Ok(()),
+            // The room was closed, or its last participant left, after the list was read.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error)
                 if error.is_no_response() && self.participants.list(room).await?.is_empty() =>
@@ -335,13 +344,14 @@ impl Moderation {
         }
     }
 
-    /// Gives a participant the permissions and attributes of a role; `None` if it is not in the room.
+    /// Applies a role's permissions and attributes to a participant; `None` if it is not in the room.
     pub async fn set_role(
         &self,
         room: &NamespacedRoom,
         identity: &Identity,
         role: &RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
+        // The current permission is needed, since LiveKit replaces all of its fields.
         let Some(current) = self.participants.get_info(room, identity).await? else {
             return Ok(None);
         };
@@ -349,7 +359,7 @@ impl Moderation {
             .max_kbps
             .map(|kbps| kbps.to_string())
             .unwrap_or_default();
-        // LiveKit would let a client that may change its attributes change the one with its role.
+        // LiveKit would permit a client that may change its attributes to change its role's attribute, too.
         let grants = Grants {
             can_update_own_metadata: false,
             ..role.grants.clone()
@@ -361,7 +371,7 @@ impl Moderation {
                 current.permission.unwrap_or_default(),
                 &grants,
             )),
-            // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
+            // LiveKit removes an attribute whose value is empty, and keeps attributes that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),
                 (MAX_KBPS_ATTRIBUTE.to_owned(), max_kbps),
@@ -380,8 +390,8 @@ impl Moderation {
     }
 }
 
-/// Returns the outcome of an unmute that LiveKit's configuration forbids. LiveKit refuses it whatever the track's state
-/// is, but a track that is not muted needs no change.
+/// Returns the outcome of an unmute that LiveKit's configuration forbids. LiveKit refuses it regardless of the track's
+/// state, but a track that is not muted needs no change.
 fn outcome_of_forbidden_unmute(
     participant: Participant,
     track: &TrackSid,

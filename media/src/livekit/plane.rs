@@ -28,31 +28,31 @@ use super::subscriptions::SubscriptionEnforcer;
 use super::twirp::TwirpClient;
 use super::webhook::{WebhookOutcome, WebhookReceiver, WebhookSignature};
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    ReportSink, RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, ReportSink, RoleGrant, ServerData,
 };
 use crate::token::TokenSigner;
 
-/// How long LiveKit's lists may lack a participant that is connected. Less than the time between two reconciliations, so that
-/// two absences in a row end a session.
+/// Time for which LiveKit's lists may lack a connected participant. Less than the time between two reconciliations, so
+/// that two consecutive absences end a session.
 const ABSENCE_GRACE: Duration = Duration::from_secs(10);
 
-/// The settings of a LiveKit plane.
+/// Settings of a LiveKit plane.
 #[derive(Clone)]
 pub struct LivekitSettings {
-    /// Url of the API, with the scheme `http` or `https`, or the websocket url that clients use.
+    /// The API's URL with the scheme `http` or `https`, or the clients' WebSocket URL.
     pub url: String,
     /// Timeout of a call. Starting an egress has at least 30 seconds.
     pub timeout: Duration,
-    /// The directory of local recordings, as LiveKit's egress workers see it.
+    /// Directory of local recordings, as LiveKit's egress workers see it.
     pub recordings: PathBuf,
-    /// Without a valid lease, every call fails as if LiveKit did not answer.
+    /// Without a valid lease, every call fails as if LiveKit were unavailable.
     pub lease: LeaseCheck,
 }
 
 impl fmt::Debug for LivekitSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may contain a password.
+        // The URL may contain a password.
         f.debug_struct("LivekitSettings")
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
@@ -69,7 +69,7 @@ impl fmt::Debug for LivekitPlane {
     }
 }
 
-/// The parts of the plane, one for each group of calls. Each holds only what its calls need.
+/// The plane's parts, one for each group of calls, with only what these calls need.
 struct Services {
     rooms: Rooms,
     participants: Participants,
@@ -95,6 +95,7 @@ impl Services {
             recordings,
             lease,
         } = settings;
+        // One client for all parts: they share its connections and its limit on concurrent calls.
         let client = Arc::new(TwirpClient::new(
             &url,
             timeout,
@@ -103,6 +104,7 @@ impl Services {
             lease,
         ));
         let rooms = Rooms::new(Arc::clone(&client));
+        // Shared: the search finds ghosts, and every list of participants leaves them out.
         let ghosts = Arc::<GhostParticipants>::default();
         let participants =
             Participants::new(Arc::clone(&client), rooms.clone(), Arc::clone(&ghosts));
@@ -146,8 +148,8 @@ impl Services {
 }
 
 impl LivekitPlane {
-    /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the sink. Makes no
-    /// call yet.
+    /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the
+    /// sink. Makes no call yet.
     #[must_use]
     pub fn new(
         settings: LivekitSettings,
@@ -158,23 +160,23 @@ impl LivekitPlane {
         Self(Arc::new(Services::new(settings, signer, clock, sink)))
     }
 
-    /// Checks LiveKit's configuration: what does not work with it, and which of its settings to change. For that, the check
-    /// opens a room that belongs to no project, and deletes it again.
+    /// Checks LiveKit's configuration. Returns problems with the settings to change. The check opens a room that
+    /// belongs to no project, and deletes it again.
     ///
     /// # Errors
-    /// LiveKit does not answer, or refuses the credentials.
+    /// If LiveKit is unavailable, or rejects the credentials.
     pub async fn check_config(&self) -> Result<ConfigCheck, MediaError> {
         self.0.config.run().await
     }
 
-    /// Verifies the text of a webhook's `Authorization` header. `None` if it is not signed with this server's key; the body
-    /// need not be read then.
+    /// Verifies a webhook's `Authorization` header. `None` if it is not signed with this server's key; then the body
+    /// need not be read.
     #[must_use]
     pub fn verify_webhook(&self, authorization: &str) -> Option<WebhookSignature> {
         self.0.webhooks.verify(authorization)
     }
 
-    /// Handles a webhook with a verified signature; `body` are the bytes as received.
+    /// Handles a webhook with a verified signature; `body` contains the bytes as received.
     pub async fn handle_webhook(
         &self,
         signature: &WebhookSignature,
@@ -196,6 +198,7 @@ impl MediaPlane for LivekitPlane {
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
         let participants = self.0.participants.list_confirmed(room).await?;
+        // An empty list has no ghosts.
         if !participants.is_empty() {
             self.0.ghosts.spawn_if_due(room);
         }
@@ -203,6 +206,7 @@ impl MediaPlane for LivekitPlane {
     }
 
     fn outlives_server(&self) -> bool {
+        // LiveKit keeps its connections while this server restarts.
         true
     }
 
@@ -251,11 +255,13 @@ impl MediaPlane for LivekitPlane {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
         let changed = self.0.moderation.set_role(room, identity, &role).await?;
+        // The new role may receive other roles, and be received by others.
         self.0.subscriptions.spawn_apply(room);
         Ok(changed)
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
+        // Forgotten first, so that a task that is applying rules finds none and ends.
         self.0.subscriptions.forget(room);
         self.0.ghosts.forget(room);
         self.0.rooms.close(room).await
@@ -274,6 +280,7 @@ impl MediaPlane for LivekitPlane {
         plan: Arc<EgressPlan>,
         storage: Option<RecordingConfig>,
     ) -> Result<StartedEgress, MediaError> {
+        // LiveKit's worker uploads the file, so this server never sees it.
         Ok(self.0.egresses.start(&plan, storage.as_ref()).await?.into())
     }
 
@@ -316,11 +323,12 @@ impl MediaPlane for LivekitPlane {
         self.0.ingresses.delete(id).await
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
+        // Three calls, so the inventory is not of one moment.
         let rooms = self.0.rooms.list().await?;
         let egresses = self.0.egresses.list_running().await?;
         let ingresses = self.0.ingresses.list().await?;
-        Ok(Survey {
+        Ok(MediaInventory {
             rooms: rooms.occupied,
             empty_rooms: rooms.empty,
             egresses,
@@ -333,8 +341,9 @@ impl MediaPlane for LivekitPlane {
         room: &NamespacedRoom,
         mut rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        // LiveKit has no limit of what a participant receives.
+        // LiveKit cannot limit a participant's received bitrate.
         rules.retain(|_, subscribe| subscribe.to_roles.is_some());
+        // Set even if empty: tracks that earlier rules withheld must be subscribed again.
         self.0.subscriptions.set_rules(room, rules.into());
         self.0.subscriptions.spawn_apply(room);
         Ok(())

@@ -8,23 +8,23 @@ use livekit_protocol as proto;
 use super::twirp::{self, CallError, TwirpClient};
 use crate::port::MediaError;
 
-/// Seconds that LiveKit keeps a room without participants which was opened for an egress or an encoder. Conclave's own
+/// Seconds that LiveKit keeps a room without participants that was opened for an egress or an encoder. Conclave's own
 /// empty timeout ends such a room earlier; this limit is for a control plane that does not come back.
 const EMPTY_SECONDS: u32 = 24 * 60 * 60;
-/// A room name that no project can have, for calls that only test whether LiveKit answers.
+/// A room name that no project can have, for calls that only test whether LiveKit is available.
 pub(super) const HEALTH_CHECK_ROOM: &str = "conclave.health";
 
-/// Calls about rooms.
+/// Calls for rooms.
 #[derive(Debug, Clone)]
 pub(super) struct Rooms {
     client: Arc<TwirpClient>,
 }
 
-/// The rooms of projects that LiveKit lists. It may have others.
+/// LiveKit's rooms that belong to projects. It may have others.
 pub(super) struct ListedRooms {
     /// Rooms with participants.
     pub occupied: Vec<NamespacedRoom>,
-    /// Rooms without participants that are open.
+    /// Open rooms without participants.
     pub empty: Vec<NamespacedRoom>,
 }
 
@@ -33,8 +33,8 @@ impl Rooms {
         Self { client }
     }
 
-    /// Opens a room that may not be live, for `max_participants` at most. A live room is left alone: LiveKit would
-    /// overwrite the timeouts in its store, which the next node of the room would use.
+    /// Opens a room for at most `max_participants`, unless it is live: LiveKit would overwrite the timeouts in its
+    /// store, which the room's next node would use.
     pub async fn open(
         &self,
         room: &NamespacedRoom,
@@ -47,7 +47,7 @@ impl Rooms {
             name: room.to_string(),
             empty_timeout: EMPTY_SECONDS,
             departure_timeout: EMPTY_SECONDS,
-            // LiveKit reads 0 as no limit.
+            // For LiveKit, 0 means no limit.
             max_participants: max_participants.unwrap_or(0),
             ..Default::default()
         };
@@ -66,6 +66,7 @@ impl Rooms {
         Ok(self
             .find(room)
             .await?
+            // May be out of date: a node that dies leaves its last number.
             .is_some_and(|room| room.num_participants > 0))
     }
 
@@ -95,7 +96,7 @@ impl Rooms {
         Ok(deleted?)
     }
 
-    /// Deletes a room by its LiveKit name, without the retry of [`Rooms::close`].
+    /// Deletes a room by its LiveKit name, without the retry in [`Rooms::close`].
     pub async fn delete(&self, name: &str) -> Result<(), CallError> {
         match self
             .client
@@ -109,11 +110,11 @@ impl Rooms {
         }
     }
 
-    /// Returns the number of participants that the room's node has. Assigns a node to a room without one, and opens a
-    /// closed room for the time that LiveKit's own configuration says.
+    /// Returns the number of participants according to the room's node. Assigns a node to a room without one, and opens
+    /// a closed room for the time in LiveKit's own configuration.
     pub async fn count_participants(&self, room: &NamespacedRoom) -> Result<usize, CallError> {
-        // `CreateRoom` is the only call that the node itself answers without a change. A request without settings does
-        // not overwrite those in the store either.
+        // `CreateRoom` is the only call that the node itself handles without a change. A request without settings does
+        // not overwrite the room's settings in the store either.
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
             ..Default::default()
@@ -122,7 +123,7 @@ impl Rooms {
         Ok(usize::try_from(room.num_participants).unwrap_or(usize::MAX))
     }
 
-    /// Tests whether LiveKit answers and accepts the credentials.
+    /// Tests whether LiveKit is available and accepts the credentials.
     pub async fn check_health(&self) -> Result<(), CallError> {
         let request = proto::ListRoomsRequest {
             names: vec![HEALTH_CHECK_ROOM.into()],
@@ -131,7 +132,7 @@ impl Rooms {
         Ok(())
     }
 
-    /// Lists the rooms of all projects.
+    /// Lists all projects' rooms.
     pub async fn list(&self) -> Result<ListedRooms, CallError> {
         let rooms = self
             .client
@@ -143,6 +144,7 @@ impl Rooms {
         let names = |rooms: Vec<&proto::Room>| {
             rooms
                 .iter()
+                // Rooms whose names do not start with a project's id belong to other users of this LiveKit.
                 .filter_map(|room| room.name.parse::<NamespacedRoom>().ok())
                 .collect()
         };

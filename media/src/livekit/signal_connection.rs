@@ -1,5 +1,6 @@
-//! The websocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is complete, so
-//! this module sends and reads nothing after it: it makes the handshake by HTTP and keeps the connection.
+//! The WebSocket by which clients join a LiveKit room. LiveKit lists a participant as soon as the handshake is
+//! complete, so this module sends and reads nothing afterwards: it performs the handshake through HTTP and keeps the
+//! connection open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,26 @@ use sha1::{Digest, Sha1};
 
 use super::twirp::{describe_http, http_url};
 
-/// What a server hashes with the key of a handshake (RFC 6455, section 1.3).
+/// String that a server hashes with the handshake's key (RFC 6455, section 1.3).
 const ACCEPTED_WITH: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// An open signal connection. The participant leaves when it is dropped.
-pub(super) struct SignalConnection(#[expect(dead_code, reason = "held open, not used")] Slot);
+/// An open signal connection. Dropping it makes the participant leave.
+pub(super) struct SignalConnection(
+    #[expect(dead_code, reason = "held open, not used")] TransportSlot,
+);
 
-/// Why no signal connection could be opened.
+/// Reason why no signal connection could be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ConnectError {
-    /// The server answered the handshake with this HTTP status.
-    #[error("{0} came back for a websocket: check what is in front of LiveKit")]
+    /// The server responded to the handshake with this HTTP status.
+    #[error("the response to a WebSocket handshake was {0}: check the proxy in front of LiveKit")]
     Status(u16),
-    /// There was no answer to the handshake. Holds the description for the operator.
+    /// The handshake had no response. Holds the description for the operator.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Joins the room that `token` names, on the server at `url`.
+/// Joins the room in `token` on the server at `url`.
 pub(super) async fn connect(
     url: &str,
     token: Secret,
@@ -42,6 +45,7 @@ pub(super) async fn connect(
 ) -> Result<SignalConnection, ConnectError> {
     let signal_url = signal_url(url);
     let connected =
+        // The HTTP client blocks.
         tokio::task::spawn_blocking(move || connect_blocking(&signal_url, &token, timeout));
     connected
         .await
@@ -53,12 +57,15 @@ fn connect_blocking(
     token: &Secret,
     timeout: Duration,
 ) -> Result<SignalConnection, ConnectError> {
-    let slot = Slot::default();
-    let connector = DefaultConnector::default().chain(Keeper(Arc::clone(&slot)));
+    let slot = TransportSlot::default();
+    let connector = DefaultConnector::default().chain(RetainTransports(Arc::clone(&slot)));
+    // Covers the handshake only: the open connection is not read.
     let config = config().timeout_global(Some(timeout)).build();
+    // 16 random bytes in base64 (RFC 6455, section 4.1).
     let key = BASE64_STANDARD.encode(random_text(16, BASE62));
     let request = Agent::with_parts(config, connector, DefaultResolver::default())
         .get(signal_url)
+        // In a header, unlike browsers' `access_token` parameter, so that no access log contains the token.
         .header("Authorization", format!("Bearer {}", token.reveal()))
         .header("Connection", "Upgrade")
         .header("Upgrade", "websocket")
@@ -71,18 +78,20 @@ fn connect_blocking(
         .headers()
         .get("Sec-WebSocket-Accept")
         .map(HeaderValue::as_bytes);
+    // The hash proves that the server speaks WebSocket and did not merely echo the status (RFC 6455, section 4.1).
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS if accepted == Some(accept(&key).as_bytes()) => {
             Ok(SignalConnection(slot))
         }
         StatusCode::SWITCHING_PROTOCOLS => Err(ConnectError::Failed(
-            "what answers at media.url speaks no websocket".into(),
+            "the server at media.url does not speak WebSocket".into(),
         )),
+        // Includes 404, with which LiveKit refuses to create a room.
         status => Err(ConnectError::Status(status.as_u16())),
     }
 }
 
-/// Returns how a server answers this key.
+/// Returns a server's accept value for this key.
 fn accept(key: &str) -> String {
     BASE64_STANDARD.encode(
         Sha1::new()
@@ -92,49 +101,51 @@ fn accept(key: &str) -> String {
     )
 }
 
-/// Returns the url of the websocket on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
+/// Returns the WebSocket's URL on the server at `url`: `https://host/rtc` for `wss://host/`. Every version of LiveKit
 /// supports protocol 9.
 fn signal_url(url: &str) -> String {
     format!("{}/rtc?protocol=9&auto_subscribe=0", http_url(url))
 }
 
-/// Where a connection is put that its client drops: after a response that switches protocols, it is open and not used.
-type Slot = Arc<Mutex<Option<Box<dyn Transport>>>>;
+/// Receives a connection that its HTTP client drops: after a response that switches protocols, it is open and unused.
+type TransportSlot = Arc<Mutex<Option<Box<dyn Transport>>>>;
 
-/// Gives the connections of a client to a slot.
+/// Puts an HTTP client's connections into a slot.
 #[derive(Debug)]
-struct Keeper(Slot);
+struct RetainTransports(TransportSlot);
 
-impl Connector<Box<dyn Transport>> for Keeper {
-    type Out = Kept;
+impl Connector<Box<dyn Transport>> for RetainTransports {
+    type Out = RetainedTransport;
 
     fn connect(
         &self,
         _: &ConnectionDetails<'_>,
         opened: Option<Box<dyn Transport>>,
-    ) -> Result<Option<Kept>, Error> {
-        Ok(opened.map(|transport| Kept {
+    ) -> Result<Option<RetainedTransport>, Error> {
+        // Last in the chain of connectors, so it wraps the connection after TLS.
+        Ok(opened.map(|transport| RetainedTransport {
             transport,
             slot: Arc::clone(&self.0),
         }))
     }
 }
 
-/// A connection that goes to the slot when it is dropped.
+/// A connection that moves into the slot when it is dropped.
 #[derive(Debug)]
-struct Kept {
+struct RetainedTransport {
     transport: Box<dyn Transport>,
-    slot: Slot,
+    slot: TransportSlot,
 }
 
-impl Drop for Kept {
+impl Drop for RetainedTransport {
     fn drop(&mut self) {
+        // A closed transport takes its place, since `drop` cannot move a field out.
         let transport = std::mem::replace(&mut self.transport, Box::new(()));
         *self.slot.lock() = Some(transport);
     }
 }
 
-impl Transport for Kept {
+impl Transport for RetainedTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         self.transport.buffers()
     }
@@ -231,7 +242,7 @@ mod tests {
                          Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         let (connected, _) = answered(other_key);
         assert!(
-            matches!(connected, Err(ConnectError::Failed(text)) if text.contains("speaks no websocket"))
+            matches!(connected, Err(ConnectError::Failed(text)) if text.contains("does not speak WebSocket"))
         );
         let (connected, _) = answered("HTTP/1.1 404 Not Found\r\nContent-Length: 0");
         assert!(matches!(connected, Err(ConnectError::Status(404))));

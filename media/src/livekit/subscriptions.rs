@@ -1,9 +1,9 @@
 //! Subscription rules: which roles receive which (`role.subscribe.to_roles`).
 //!
-//! LiveKit has no such rule. It subscribes each participant to all tracks, and lets the server unsubscribe it. So the rules
-//! are kept here and applied again after each event that can change what a participant receives: a join, a publication, a
-//! change of role, and each round of reconciliation. Until the calls are made, a participant may receive a track that it
-//! should not; and a client that subscribes to one itself receives it until the next round.
+//! LiveKit has no such rules. It subscribes each participant to all tracks, and permits the server to unsubscribe it.
+//! So the rules are kept here and applied again after each event that can change a participant's subscriptions: a join,
+//! a publication, a role change, and each round of reconciliation. Until the calls are made, a participant may receive
+//! a forbidden track; and a client that subscribes to one by itself receives it until the next round.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::rules::SubscriptionRules;
 
 /// Tracks by publisher.
 type Tracks = BTreeMap<ParticipantSid, BTreeSet<TrackSid>>;
-/// The tracks that each receiver was unsubscribed from.
-type Withheld = BTreeMap<ParticipantSid, Tracks>;
+/// Tracks from which each receiver was unsubscribed.
+type WithheldTracks = BTreeMap<ParticipantSid, Tracks>;
 
 /// Applies subscription rules. Clones share the rules.
 #[derive(Debug, Clone)]
@@ -39,19 +39,19 @@ impl SubscriptionEnforcer {
         }
     }
 
-    /// Replaces the rules of a room, without applying them.
+    /// Replaces a room's rules, without applying them.
     pub fn set_rules(&self, room: &NamespacedRoom, rules: SubscriptionRules) {
         self.rules.set(room, rules);
     }
 
-    /// Removes the rules of a room.
+    /// Removes a room's rules.
     pub fn forget(&self, room: &NamespacedRoom) {
         self.rules.forget(room);
     }
 
-    /// Applies the rules of a room in a spawned task, if it has any. If a task applies them already, that task repeats.
+    /// Applies a room's rules in a spawned task, if it has any. If a task is already applying them, that task repeats.
     pub fn spawn_apply(&self, room: &NamespacedRoom) {
-        if !self.rules.begin(room) {
+        if !self.rules.start(room) {
             return;
         }
         let (enforcer, room) = (self.clone(), room.clone());
@@ -61,15 +61,17 @@ impl SubscriptionEnforcer {
                     .apply(&room)
                     .await
                     .inspect_err(|error| log_not_applied(&room, error));
-                if !enforcer.rules.end(&room, withheld.ok().flatten()) {
+                // A failed round is not repeated here: the next event or reconciliation starts another.
+                if !enforcer.rules.finish(&room, withheld.ok().flatten()) {
                     return;
                 }
             }
         });
     }
 
-    /// Applies the rules once. Returns what is withheld afterwards; `None` if the room has been forgotten.
-    async fn apply(&self, room: &NamespacedRoom) -> Result<Option<Withheld>, CallError> {
+    /// Applies the rules once. Returns the tracks withheld afterwards; `None` if the room has been forgotten.
+    async fn apply(&self, room: &NamespacedRoom) -> Result<Option<WithheldTracks>, CallError> {
+        // A copy, so that no lock is held during the calls.
         let Some((rules, before)) = self.rules.current(room) else {
             return Ok(None);
         };
@@ -82,12 +84,13 @@ impl SubscriptionEnforcer {
             unsubscribe,
         } in changes
         {
+            // Unsubscribes first: if LiveKit fails in between, no forbidden track remains.
             let applied = match self.update(room, &identity, unsubscribe, false).await {
                 Ok(()) => self.update(room, &identity, subscribe, true).await,
                 refused => refused,
             };
-            // A failure for one receiver must not stop the changes of the others. What was withheld from this receiver
-            // stays recorded, so that a later round subscribes it again.
+            // A failure for one receiver must not stop the others' changes. This receiver's withheld tracks stay
+            // recorded, so that a later round subscribes it again.
             if let Err(error) = applied {
                 log_not_applied(room, &error);
                 let recorded = withheld.entry(sid.clone()).or_default();
@@ -110,6 +113,7 @@ impl SubscriptionEnforcer {
         if tracks.is_empty() {
             return Ok(());
         }
+        // LiveKit groups tracks by publisher.
         let to_proto =
             |(sid, tracks): (ParticipantSid, BTreeSet<TrackSid>)| proto::ParticipantTracks {
                 participant_sid: sid.into(),
@@ -141,17 +145,17 @@ fn log_not_applied(room: &NamespacedRoom, error: &CallError) {
     log::warn!(room = room.as_str(); "subscription rules were not applied and will be applied again: {error}");
 }
 
-/// The rooms that have rules.
+/// The rooms with rules.
 #[derive(Debug, Default)]
 struct RuleTable(Mutex<HashMap<NamespacedRoom, RoomRules>>);
 
 #[derive(Debug, Default)]
 struct RoomRules {
     rules: SubscriptionRules,
-    withheld: Withheld,
-    /// A task applies the rules now.
+    withheld: WithheldTracks,
+    /// Whether a task is applying the rules.
     is_applying: bool,
-    /// The rules or the participants have changed since that task began.
+    /// Whether the rules or the participants have changed since that task started.
     is_outdated: bool,
 }
 
@@ -164,26 +168,27 @@ impl RuleTable {
         self.0.lock().remove(room);
     }
 
-    /// Returns whether the caller has to apply the rules: the room has some, and no task applies them.
-    fn begin(&self, room: &NamespacedRoom) -> bool {
+    /// Returns whether the caller must apply the rules: the room has some, and no task is applying them.
+    fn start(&self, room: &NamespacedRoom) -> bool {
         let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else {
             return false;
         };
+        // A running task repeats; otherwise the caller's run is up to date.
         entry.is_outdated = entry.is_applying;
         !std::mem::replace(&mut entry.is_applying, true)
     }
 
-    /// Returns the rules to apply, and what is withheld.
-    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, Withheld)> {
+    /// Returns the rules to apply, and the tracks that are withheld.
+    fn current(&self, room: &NamespacedRoom) -> Option<(SubscriptionRules, WithheldTracks)> {
         self.0
             .lock()
             .get(room)
             .map(|entry| (entry.rules.clone(), entry.withheld.clone()))
     }
 
-    /// Records what is withheld now. Returns whether the caller has to apply the rules once more.
-    fn end(&self, room: &NamespacedRoom, withheld: Option<Withheld>) -> bool {
+    /// Records the withheld tracks. Returns whether the caller must apply the rules once more.
+    fn finish(&self, room: &NamespacedRoom, withheld: Option<WithheldTracks>) -> bool {
         let mut rooms = self.0.lock();
         let Some(entry) = rooms.get_mut(room) else {
             return false;
@@ -196,6 +201,7 @@ impl RuleTable {
             entry.is_applying,
             entry.rules.is_empty() && entry.withheld.is_empty(),
         );
+        // Without rules, a room is only kept until everything that was withheld is subscribed again.
         if is_unused && !again {
             rooms.remove(room);
         }
@@ -203,7 +209,7 @@ impl RuleTable {
     }
 }
 
-/// The calls that one receiver needs.
+/// Calls for one receiver.
 #[derive(Debug, PartialEq, Eq)]
 struct SubscriptionChange {
     sid: ParticipantSid,
@@ -212,15 +218,17 @@ struct SubscriptionChange {
     unsubscribe: Tracks,
 }
 
-/// Returns the changes to ask of LiveKit, and what is withheld after them. Each round unsubscribes from all forbidden
-/// tracks, since a client may have subscribed in the meantime, but subscribes only to tracks that were withheld before.
+/// Returns the changes to request from LiveKit, and the tracks withheld after them. Each round unsubscribes from all
+/// forbidden tracks, since a client may have subscribed in the meantime, but subscribes only to tracks that were
+/// withheld before.
 fn plan_changes(
     rules: &SubscriptionRules,
     participants: &[Participant],
-    before: &Withheld,
-) -> (Vec<SubscriptionChange>, Withheld) {
-    let mut withheld = Withheld::new();
+    before: &WithheldTracks,
+) -> (Vec<SubscriptionChange>, WithheldTracks) {
+    let mut withheld = WithheldTracks::new();
     let mut changes = Vec::new();
+    // Egress workers record whatever their request names, regardless of roles.
     for receiver in participants
         .iter()
         .filter(|participant| participant.kind != ParticipantKind::Egress)
@@ -257,6 +265,7 @@ fn plan_change(
                 &publisher.sid,
                 tracks.filter(was_withheld).collect(),
             );
+        // A receiver of nobody may not subscribe at all, by its token, so it needs no calls.
         } else if !rules.receives_nobody(role.as_ref()) {
             insert_tracks(&mut unsubscribe, &publisher.sid, tracks.collect());
         }
@@ -284,7 +293,7 @@ mod tests {
     #[test]
     fn applying_is_repeated_while_something_changes() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
-        assert!(!table.begin(&room), "there are no rules");
+        assert!(!table.start(&room), "there are no rules");
         let nobody = RoleSubscribe {
             to_roles: Some(Vec::new()),
             max_kbps: None,
@@ -293,22 +302,23 @@ mod tests {
             &room,
             BTreeMap::from([("guest".parse().unwrap(), nobody)]).into(),
         );
-        assert!(table.begin(&room));
+        assert!(table.start(&room));
         assert!(
-            !table.begin(&room),
+            !table.start(&room),
             "the first caller applies them and is told to repeat"
         );
-        assert!(table.end(&room, None));
-        assert!(!table.end(&room, None));
-        assert!(table.begin(&room));
+        // The second `start` has marked the first run as outdated.
+        assert!(table.finish(&room, None));
+        assert!(!table.finish(&room, None));
+        assert!(table.start(&room));
     }
 
     #[test]
     fn a_room_whose_rules_were_removed_is_forgotten() {
         let (table, room) = (RuleTable::default(), "prj_0123456789ab.r".parse().unwrap());
         table.set(&room, SubscriptionRules::default());
-        assert!(table.begin(&room));
-        assert!(!table.end(&room, Some(Withheld::new())));
-        assert!(!table.begin(&room));
+        assert!(table.start(&room));
+        assert!(!table.finish(&room, Some(WithheldTracks::new())));
+        assert!(!table.start(&room));
     }
 }

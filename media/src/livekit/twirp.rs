@@ -1,10 +1,11 @@
-//! The client of LiveKit's server API: protobuf over HTTP POST, as Twirp specifies it.
+//! Client of LiveKit's server API: protobuf over HTTP POST, as specified by Twirp.
 //!
-//! A function for each call that Conclave makes, such as [`create_room`], returns a [`Call`] with its path, grant and timeout.
-//! [`TwirpClient::call`] makes it. Its [`CallError`] displays as advice for the operator, and tells apart what LiveKit means by
-//! one and the same code: [`describe_http`] describes errors of the network, also for the websocket of the configuration check.
+//! Each call that Conclave makes has a function, such as [`create_room`], which returns a [`Call`] with its path, grant
+//! and timeout. [`TwirpClient::call`] makes it. Its [`CallError`] displays as advice for the operator, and
+//! distinguishes cases for which LiveKit uses the same code. [`describe_http`] describes network errors, also for the
+//! configuration check's WebSocket.
 //!
-//! A call blocks its thread, so it runs on tokio's blocking pool. [`MAX_CONCURRENT_CALLS`] limits how many run at once.
+//! A call blocks its thread, so it runs on tokio's blocking pool. [`MAX_CONCURRENT_CALLS`] limits their number.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,22 +26,23 @@ use crate::port::MediaError;
 use crate::redact::redact_urls;
 use crate::token::TokenSigner;
 
-/// Calls that may run at once. Moderation is rare and LiveKit is near, so more than these mean an outage that has not been
-/// detected yet.
+/// Maximum number of concurrent calls. Moderation is rare and LiveKit is near, so more than these mean an outage that
+/// has not been detected yet.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// Least timeout of a call with [`CallTimeout::Extended`].
+/// Minimum timeout for a call with [`CallTimeout::Extended`].
 const EXTENDED_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a response body. The largest response lists all participants of a room, with their metadata.
+/// Maximum size of a response body, in bytes. The largest response lists all participants in a room, with their
+/// metadata.
 const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
-/// How long an idle connection is kept. Shorter than the idle timeout of common proxies, so that no connection is used
-/// after the proxy has closed it.
+/// Time that an idle connection is kept. Shorter than common proxies' idle timeouts, so that no connection is used
+/// after a proxy has closed it.
 const MAX_IDLE: Duration = Duration::from_secs(10);
 const PROTOBUF: &str = "application/protobuf";
 
-/// A client of one LiveKit server.
+/// Client of one LiveKit server.
 pub(super) struct TwirpClient {
     client: Client,
-    /// The url to which the path of a call is appended.
+    /// URL to which a call's path is appended.
     base_url: String,
     timeout: Duration,
     signer: Arc<TokenSigner>,
@@ -51,13 +53,13 @@ pub(super) struct TwirpClient {
 
 impl fmt::Debug for TwirpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The url may contain a password.
+        // The URL may contain a password.
         f.write_str("TwirpClient")
     }
 }
 
 impl TwirpClient {
-    /// Creates a client of the server at `url`, which may be the websocket url that participants use.
+    /// Creates a client for the server at `url`, which may be the participants' WebSocket URL.
     pub fn new(
         url: &str,
         timeout: Duration,
@@ -69,6 +71,7 @@ impl TwirpClient {
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         Self {
             client: Client::new(config, MAX_RESPONSE_BYTES),
+            // The path of a call, such as `RoomService/CreateRoom`, completes the package name.
             base_url: format!("{}/twirp/livekit.", http_url(url)),
             timeout,
             signer,
@@ -84,6 +87,7 @@ impl TwirpClient {
             CallTimeout::Configured => self.timeout,
             CallTimeout::Extended => self.timeout.max(EXTENDED_TIMEOUT),
         };
+        // Signed for each call: a token grants this call only, and is valid for minutes.
         let token = api_token(&self.signer, &call.grant, self.clock.now());
         let token = token.map_err(|error| CallError::Unavailable(error.to_string()))?;
         let request = Request::post(format!("{}{}", self.base_url, call.path))
@@ -94,7 +98,7 @@ impl TwirpClient {
         let request = request.map_err(|error| unavailable(&error.into(), timeout))?;
         let body = self.post(request, timeout).await?;
         R::decode(body.as_slice()).map_err(|_| {
-            CallError::Unavailable("LiveKit's answer does not read: check its version".into())
+            CallError::Unavailable("LiveKit's response is unreadable: check its version".into())
         })
     }
 
@@ -103,19 +107,21 @@ impl TwirpClient {
         request: Request<Vec<u8>>,
         timeout: Duration,
     ) -> Result<Vec<u8>, CallError> {
+        // The wait has its own timeout, so a caller waits at most twice as long.
         let permit = tokio::time::timeout(timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(CallError::Unavailable(format!(
-                "{MAX_CONCURRENT_CALLS} calls to LiveKit are under way and none ends"
+                "{MAX_CONCURRENT_CALLS} calls to LiveKit are in progress, and none completes"
             )));
         };
         let (client, lease) = (self.client.clone(), self.lease.clone());
         let response = tokio::task::spawn_blocking(move || {
+            // Held by the blocking task, which continues even if the caller gives up.
             let _permit = permit;
-            // Right before the call: another server may be the active one, and what it does must not be undone.
+            // Checked right before the call: another server may be active by now, and its changes must not be undone.
             if !lease.is_valid() {
                 return Err(CallError::Unavailable(
-                    "LiveKit is not called: the lease of this server is not confirmed".into(),
+                    "LiveKit was not called: this server's lease is not confirmed".into(),
                 ));
             }
             send(&client, request, timeout)
@@ -126,7 +132,7 @@ impl TwirpClient {
     }
 }
 
-/// Sends a request and returns the body of its response.
+/// Sends a request and returns the response's body.
 fn send(
     client: &Client,
     request: Request<Vec<u8>>,
@@ -135,6 +141,7 @@ fn send(
     let response = client
         .send_within(timeout, request)
         .map_err(|error| unavailable(&error, timeout))?;
+    // A web server at the wrong URL may respond with 200 and a page.
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_protobuf =
         content_type.is_some_and(|value| value.as_bytes().starts_with(PROTOBUF.as_bytes()));
@@ -142,7 +149,7 @@ fn send(
     match parts.status.as_u16() {
         200 if is_protobuf => Ok(body),
         200 => Err(CallError::Unavailable(
-            "what answers at media.url is not LiveKit's API".into(),
+            "the server at media.url is not LiveKit's API".into(),
         )),
         status => Err(CallError::from_response(status, &body)),
     }
@@ -152,7 +159,7 @@ fn unavailable(error: &Error, timeout: Duration) -> CallError {
     CallError::Unavailable(describe_http(error, timeout))
 }
 
-/// Which timeout applies to a call.
+/// Selects a call's timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallTimeout {
     /// The setting `media.timeout`.
@@ -161,21 +168,20 @@ pub(super) enum CallTimeout {
     Extended,
 }
 
-/// An API call whose response is an `R`.
+/// An API call with the response type `R`.
 pub(super) struct Call<R> {
     /// Service and method, as in `RoomService/CreateRoom`.
     pub path: &'static str,
-    /// The grant of the call's access token.
+    /// Grant of the call's access token.
     pub grant: ApiGrant,
     /// The request, encoded as protobuf.
     pub body: Vec<u8>,
-    /// Which timeout applies.
     pub timeout: CallTimeout,
     response: PhantomData<fn() -> R>,
 }
 
-/// Declares calls: for each, its name, its request, its response and its method. Those of one group have the service, the grant and
-/// the timeout in common.
+/// Declares a group of calls with a common service, grant and timeout: each with its name, request, response and
+/// method.
 macro_rules! calls {
     ($service:literal, $grant:expr, $timeout:ident:
      $($name:ident($request:ident) -> $response:ident = $method:literal;)+) => {$(
@@ -229,33 +235,33 @@ calls! { "Ingress", |_| ApiGrant::ingress_admin(), Configured:
     delete_ingress(DeleteIngressRequest) -> IngressInfo = "DeleteIngress";
 }
 
-/// Characters of a text from LiveKit that are passed on.
+/// Maximum number of characters quoted from LiveKit's texts.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// Why a call to LiveKit failed. Displays as the text for the operator.
+/// Reason why a call to LiveKit failed. Displays as the operator's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
-    /// LiveKit answered with a Twirp error.
+    /// LiveKit responded with a Twirp error.
     #[error("{}", .0.advice())]
     Refused(TwirpError),
-    /// There was no answer, or the answer is not from LiveKit's API.
+    /// There was no response, or not from LiveKit's API.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// The body of a Twirp error response.
+/// Body of a Twirp error response.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct TwirpError {
-    /// A Twirp error code, such as `not_found`.
+    /// Twirp error code, such as `not_found`.
     code: String,
     #[serde(default)]
     msg: String,
 }
 
 impl CallError {
-    /// Reads the response of a call that did not succeed.
+    /// Reads an unsuccessful call's response.
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        // A Twirp error is a JSON object with a code. A proxy may answer with any body, including other JSON.
+        // A Twirp error is a JSON object with a code. A proxy may respond with any body, including other JSON.
         if let Ok(error) = serde_json::from_slice::<TwirpError>(body) {
             return Self::Refused(error);
         }
@@ -266,10 +272,10 @@ impl CallError {
                 "the server answered 413: a proxy in front of LiveKit limits the size of requests"
                     .to_owned()
             }
-            // The body is left out: an error page of a proxy adds nothing to its status.
+            // Without the body: a proxy's error page adds nothing to its status.
             _ => {
                 format!(
-                    "the server answered {status} and no LiveKit error: check media.url and what is in front of it"
+                    "the server answered {status} without a LiveKit error: check media.url and the proxy in front of it"
                 )
             }
         })
@@ -285,18 +291,19 @@ impl CallError {
         self.has_code("failed_precondition")
     }
 
-    /// Returns whether no LiveKit node answered for the room or participant: it does not exist, or its node is stuck.
+    /// Returns whether no LiveKit node responded for the room or participant: it does not exist, or its node is stuck.
     pub fn is_no_response(&self) -> bool {
         self.has_code("unavailable")
     }
 
-    /// Returns whether LiveKit asked another process, such as an egress worker, which did not answer in time.
+    /// Returns whether another process that LiveKit contacted, such as an egress worker, did not respond in time.
     pub fn is_deadline_exceeded(&self) -> bool {
         self.has_code("deadline_exceeded")
     }
 
     /// Returns whether the room is assigned to a node that no longer exists.
     pub fn is_node_missing(&self) -> bool {
+        // LiveKit has no code for this, only a text.
         matches!(self, Self::Refused(error) if error.msg.contains("could not find object"))
     }
 
@@ -316,14 +323,15 @@ impl From<CallError> for MediaError {
             CallError::Refused(refused) if refused.concerns_request() => {
                 Self::Refused(error.to_string())
             }
+            // Server and credential problems affect every call, so they count as an outage.
             _ => Self::Unavailable(error.to_string()),
         }
     }
 }
 
 impl TwirpError {
-    /// Returns whether LiveKit is healthy and refuses this request, as opposed to a fault of the server or of the
-    /// credentials, with which every call fails.
+    /// Returns whether LiveKit is healthy and refuses this request, as opposed to a server or credential problem that
+    /// affects every call.
     fn concerns_request(&self) -> bool {
         let server_faults = [
             "internal",
@@ -338,18 +346,19 @@ impl TwirpError {
     }
 
     fn is_redis_missing(&self) -> bool {
+        // "egress not connected (redis required)", and the same for ingress.
         self.msg.contains("not connected")
     }
 
     fn advice(&self) -> String {
-        // Some versions of LiveKit put this prefix before an error of another component, others do not.
+        // Some versions of LiveKit put this prefix before another component's error, others do not.
         let message = sanitized(self.msg.trim_start_matches("twirp error unknown: "));
         match (self.code.as_str(), message.as_str()) {
             ("unauthenticated" | "permission_denied", _) => {
                 format!("LiveKit refused the credentials ({message}): check media.api_key and media.api_secret")
             }
             ("failed_precondition", message) if message.contains("remote unmute") => {
-                "LiveKit does not let a server unmute: set room.enable_remote_unmute to true in its configuration"
+                "LiveKit does not permit a server to unmute: set room.enable_remote_unmute to true in its configuration"
                     .into()
             }
             (_, message) if message.contains("not connected") => {
@@ -363,8 +372,8 @@ impl TwirpError {
     }
 }
 
-/// Returns a list as empty if it could not be read because LiveKit runs without Redis: it has neither egresses nor
-/// ingress endpoints then.
+/// Returns an empty list if LiveKit could not read it because it runs without Redis: then it has neither egresses nor
+/// ingress endpoints.
 pub(super) fn empty_without_redis<R: Default>(
     listed: Result<R, CallError>,
 ) -> Result<R, CallError> {
@@ -374,7 +383,7 @@ pub(super) fn empty_without_redis<R: Default>(
     }
 }
 
-/// Shortens a text from LiveKit and removes control characters and the paths of urls, which may hold stream keys.
+/// Truncates a text from LiveKit, and removes control characters and the paths of URLs, which may contain stream keys.
 pub(super) fn sanitized(text: &str) -> String {
     let short: String = text
         .chars()
@@ -384,7 +393,7 @@ pub(super) fn sanitized(text: &str) -> String {
     redact_urls(&short)
 }
 
-/// Returns where the server at `url` is called: `http://host:7880` for `ws://host:7880/`.
+/// Returns the HTTP URL of the server at `url`: `http://host:7880` for `ws://host:7880/`.
 pub(super) fn http_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let scheme = match scheme {
@@ -395,23 +404,26 @@ pub(super) fn http_url(url: &str) -> String {
     format!("{scheme}://{}", rest.trim_end_matches('/'))
 }
 
-/// Describes why an HTTP request to LiveKit failed.
+/// Describes a failed HTTP request to LiveKit.
 pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
+    // Each text names the setting to check: the operator sees only this line.
     let words = match RequestFailure::from(error) {
         RequestFailure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
         RequestFailure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
         RequestFailure::UnknownIssuer => {
-            "LiveKit's certificate is of an issuer that is not trusted: name its authority in SSL_CERT_FILE"
+            "LiveKit's certificate has an untrusted issuer: name its authority in SSL_CERT_FILE"
         }
-        RequestFailure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
+        RequestFailure::NameNotResolved => {
+            "LiveKit's host name cannot be resolved: check media.url"
+        }
         RequestFailure::Refused => {
             "LiveKit refuses connections: is it running, and is media.url right?"
         }
         RequestFailure::Unreachable => "LiveKit's address is not reachable: check media.url",
-        RequestFailure::Closed => "the connection to LiveKit was closed before an answer",
+        RequestFailure::Closed => "the connection to LiveKit was closed before a response",
         RequestFailure::ConnectionFailed => "the connection to LiveKit failed",
-        RequestFailure::NotHttp => "what answers at media.url does not speak HTTP as LiveKit does",
-        RequestFailure::LargeBody => "LiveKit's answer is too large",
+        RequestFailure::NotHttp => "the server at media.url does not speak HTTP",
+        RequestFailure::LargeBody => "LiveKit's response is too large",
         RequestFailure::AddressBlocked | RequestFailure::LargeHead | RequestFailure::NotSent => {
             "the call to LiveKit could not be made: check media.url"
         }

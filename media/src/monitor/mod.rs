@@ -1,8 +1,8 @@
-//! Monitoring of any media plane: metrics, a circuit breaker, and the detection of outages and recoveries.
+//! Monitoring of any media plane: metrics, a circuit breaker, and detection of outages and recoveries.
 //!
-//! Calls pass through unchanged, unless a circuit breaker rejects them because the plane keeps failing. A call that
-//! fails starts a health check (both in [`outages`]). While the plane is unreachable the check is repeated, so that the recovery
-//! is detected without any call. Reconciliation then finds what was missed during the outage.
+//! Calls pass through unchanged, unless the circuit breaker rejects them because the plane keeps failing. A failed call
+//! triggers a health check (both in [`outages`]). While the plane is unavailable, the check is repeated, so that a
+//! recovery is detected without any call. Reconciliation then makes up for events missed during the outage.
 
 mod outages;
 
@@ -28,28 +28,28 @@ use tokio::sync::Notify;
 use self::outages::CircuitBreaker;
 pub use self::outages::CircuitSettings;
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, RoleGrant, ServerData,
 };
 
 /// A media plane with metrics, a circuit breaker and outage detection. Cheap to clone; clones share their state.
 #[derive(Clone)]
-pub struct MonitoredPlane(Arc<Inner>);
+pub struct MonitoredPlane(Arc<MonitorState>);
 
-struct Inner {
+struct MonitorState {
     plane: Arc<dyn MediaPlane>,
     clock: Clock,
     metrics: MediaMetrics,
-    /// `None` for a plane in this process, whose calls fail without a delay.
+    /// `None` for a plane in this process, whose calls fail without delay.
     breaker: Option<CircuitBreaker>,
-    /// The result of the last health check.
+    /// Result of the last health check.
     is_unreachable: AtomicBool,
     /// Requests a health check.
     health_check: Notify,
 }
 
 impl MonitoredPlane {
-    /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without a delay.
+    /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without delay.
     pub fn new(
         plane: Arc<dyn MediaPlane>,
         clock: Clock,
@@ -58,7 +58,7 @@ impl MonitoredPlane {
     ) -> Self {
         let breaker = circuit.map(CircuitBreaker::new);
         let (is_unreachable, health_check) = (AtomicBool::new(false), Notify::new());
-        Self(Arc::new(Inner {
+        Self(Arc::new(MonitorState {
             plane,
             clock,
             metrics,
@@ -75,13 +75,16 @@ impl MonitoredPlane {
         call: impl Future<Output = Result<T, MediaError>> + Send,
     ) -> Result<T, MediaError> {
         let breaker = self.0.breaker.as_ref();
+        // Rejected before the call, so the plane's recovery is not delayed by callers that would only time out.
         if let Some(Err(retry_after)) = breaker.map(|breaker| breaker.check(self.0.clock.now())) {
+            // Counted apart from the plane's own failures, since no call was made.
             self.0.metrics.record_rejected(name);
             return Err(MediaError::CircuitOpen { retry_after });
         }
         let result = self.0.measure(name, call).await;
         match (breaker, CallOutcome::from(&result)) {
             (None, _) => {}
+            // A refusal proves that the plane works: only missing replies count as failures.
             (Some(breaker), CallOutcome::Answered | CallOutcome::Refused) => {
                 breaker.record_success();
             }
@@ -91,17 +94,20 @@ impl MonitoredPlane {
     }
 }
 
-impl Inner {
-    /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last one.
+impl MonitorState {
+    /// Makes a call and records its outcome and duration. Requests a health check if the outcome contradicts the last
+    /// one.
     async fn measure<T>(
         &self,
         name: &'static str,
         call: impl Future<Output = Result<T, MediaError>> + Send,
     ) -> Result<T, MediaError> {
+        // Not the plane's clock: a duration must not depend on adjustments of the time of day.
         let started = Instant::now();
         let result = call.await;
         self.metrics
             .record_call(name, CallOutcome::from(&result), started.elapsed());
+        // Also after a refusal: whether it is an outage is for the health check to decide.
         if result.is_err() != self.is_unreachable.load(Ordering::Relaxed) {
             self.health_check.notify_one();
         }
@@ -116,7 +122,7 @@ impl MediaPlane for MonitoredPlane {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        // Passes the circuit breaker, since health checks find out when to close it.
+        // Bypasses the circuit breaker, since health checks decide when it closes.
         self.0.measure("health", self.0.plane.health()).await
     }
 
@@ -267,11 +273,12 @@ impl MediaPlane for MonitoredPlane {
             .await
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
-        self.call("survey", self.0.plane.survey()).await
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
+        self.call("survey", self.0.plane.inventory()).await
     }
 
     async fn inspect_egress(&self, id: &EgressId) -> Option<serde_json::Value> {
+        // Inspection is not measured: it returns no error that could show an outage.
         self.0.plane.inspect_egress(id).await
     }
 
@@ -292,26 +299,26 @@ impl MediaPlane for MonitoredPlane {
     }
 }
 
-/// Upper bounds of the buckets, in seconds. The highest is the longest timeout, that of starting an egress.
+/// Bucket bounds in seconds. The highest equals the longest timeout, for starting an egress.
 const BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 5., 10., 30.,
 ];
 
-/// The number of calls by method and outcome, and their duration by method.
+/// Number of calls by method and outcome, and their duration by method.
 #[derive(Clone)]
 pub struct MediaMetrics {
     calls: IntCounterVec,
     seconds: HistogramVec,
 }
 
-/// The outcome of a call. Each outcome is a value of the `outcome` label.
+/// Outcome of a call; each is a value of the `outcome` label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
-    /// The plane did what was requested.
+    /// The plane carried out the call.
     Answered,
-    /// The plane answered with an error.
+    /// The plane replied with an error.
     Refused,
-    /// The plane did not answer.
+    /// The plane did not reply.
     Failed,
 }
 
@@ -342,10 +349,10 @@ impl<T> From<&Result<T, MediaError>> for CallOutcome {
 }
 
 impl MediaMetrics {
-    /// Creates the metrics and registers them.
+    /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let calls = Opts::new(
             "conclave_media_calls_total",
@@ -364,7 +371,7 @@ impl MediaMetrics {
         Ok(metrics)
     }
 
-    /// Records a call that was made, and its duration.
+    /// Records a completed call and its duration.
     pub(crate) fn record_call(&self, call: &str, outcome: CallOutcome, duration: Duration) {
         self.calls.with_label_values(&[call, outcome.label()]).inc();
         self.seconds
@@ -433,6 +440,7 @@ mod tests {
         }
 
         async fn advance(&self, seconds: u64) {
+            // In steps, since the watch sets its next timer only when it has run.
             for _ in 0..seconds {
                 self.clock.advance(Duration::from_secs(1));
                 tokio::task::yield_now().await;
@@ -449,6 +457,7 @@ mod tests {
                 assert!(test.call().await.is_err() && test.monitored.health().await.is_err());
                 test.advance(OUTAGE.as_secs() - 1).await;
                 assert!(test.recoveries.try_recv().is_err());
+                // With a circuit breaker, a recovery is found only after its open time.
                 test.advance(CIRCUIT.open.as_secs() + 1).await;
                 assert_eq!(test.recoveries.recv().await, Some(()));
                 assert!(test.call().await.is_ok());

@@ -1,17 +1,17 @@
-//! Outages of a plane: while it does not answer, calls are rejected, and its recovery is reported.
+//! Outages of a plane: while it is unavailable, calls are rejected, and its recovery is reported.
 //!
-//! The circuit breaker rejects calls at once for a while after several failures in a row, so that callers do not wait for a
-//! timeout each.
+//! After several consecutive failures, the circuit breaker rejects calls for a while, so that not every caller waits
+//! for a timeout.
 //!
 //! ```text
-//! closed ── failures in a row ──▶ open ── time is over ──▶ half-open: one call is allowed
-//!    ▲                              ▲                            │
-//!    │                              └───────── it fails ─────────┤
-//!    └──────────────────────────────────────── it succeeds ──────┘
+//! closed ── consecutive failures ──▶ open ── time is over ──▶ half-open: one call is allowed
+//!    ▲                                ▲                            │
+//!    │                                └───────── it fails ─────────┤
+//!    └────────────────────────────────────────── it succeeds ──────┘
 //! ```
 //!
-//! The health watch checks the health of a plane after a failed call, and of one that is called over a network at intervals, and
-//! reports its recovery. An outage in which nothing is called may lose reports too.
+//! The health watch checks a plane's health after a failed call, and at intervals if the plane is called through a
+//! network, and reports its recovery. Reports can also be lost in an outage during which no call is made.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,26 +20,25 @@ use std::time::Duration;
 use conclave_model::Timestamp;
 use parking_lot::Mutex;
 
-use super::{Inner, MonitoredPlane};
+use super::{MonitorState, MonitoredPlane};
 
-/// The settings of a circuit breaker.
+/// Settings of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitSettings {
-    /// Number of failures in a row that open it.
+    /// Consecutive failures that open it.
     pub failures: u32,
-    /// How long it stays open before one call is allowed.
+    /// Time for which it stays open before one call is allowed.
     pub open: Duration,
 }
 
-/// A circuit breaker. Thread-safe.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     settings: CircuitSettings,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum CircuitState {
     Closed {
         failures: u32,
     },
@@ -53,95 +52,100 @@ impl CircuitBreaker {
     pub fn new(settings: CircuitSettings) -> Self {
         Self {
             settings,
-            state: Mutex::new(State::Closed { failures: 0 }),
+            state: Mutex::new(CircuitState::Closed { failures: 0 }),
         }
     }
 
-    /// Returns whether a call may be made, or else how long calls are still rejected. Once the open time is over, one call is
-    /// allowed, and the open time begins again for all others.
+    /// Returns whether a call may be made, or the time for which calls are still rejected. Once the open time is over,
+    /// one call is allowed, and the open time starts again for all others.
     pub fn check(&self, now: Timestamp) -> Result<(), Duration> {
         let mut state = self.state.lock();
         match *state {
-            State::Open { until } if self.is_open(until, now) => Err(until.since(now)),
-            State::Open { .. } => {
+            CircuitState::Open { until } if self.is_open(until, now) => Err(until.since(now)),
+            CircuitState::Open { .. } => {
                 *state = self.open_from(now);
                 Ok(())
             }
-            State::Closed { .. } => Ok(()),
+            CircuitState::Closed { .. } => Ok(()),
         }
     }
 
-    /// Records a call that was answered: the breaker closes.
+    /// Records a call with a reply: the breaker closes.
     pub fn record_success(&self) {
-        *self.state.lock() = State::Closed { failures: 0 };
+        *self.state.lock() = CircuitState::Closed { failures: 0 };
     }
 
-    /// Records a call that was not answered.
+    /// Records a call without a reply.
     pub fn record_failure(&self, now: Timestamp) {
         let mut state = self.state.lock();
         *state = match *state {
-            State::Closed { failures } if failures + 1 < self.settings.failures => State::Closed {
-                failures: failures + 1,
-            },
-            State::Closed { .. } => {
+            CircuitState::Closed { failures } if failures + 1 < self.settings.failures => {
+                CircuitState::Closed {
+                    failures: failures + 1,
+                }
+            }
+            CircuitState::Closed { .. } => {
                 let CircuitSettings { failures, open } = self.settings;
                 log::warn!(
-                    "the media plane did not answer {failures} calls in a row; calls are rejected for {open:?}"
+                    "the media plane did not reply to {failures} consecutive calls; calls are rejected for {open:?}"
                 );
                 self.open_from(now)
             }
-            State::Open { .. } => self.open_from(now),
+            // The one call in the half-open state has failed, or a call that started before the breaker opened.
+            CircuitState::Open { .. } => self.open_from(now),
         };
     }
 
-    /// Records a health check that succeeded; returns whether the breaker is closed. The success closes the breaker only once
-    /// the open time is over: a plane may answer health checks and no other call.
+    /// Records a successful health check; returns whether the breaker is closed. The success closes it only once the
+    /// open time is over: a plane may reply to health checks and to no other call.
     pub fn record_health_success(&self, now: Timestamp) -> bool {
         let mut state = self.state.lock();
-        if matches!(*state, State::Open { until } if !self.is_open(until, now)) {
-            *state = State::Closed { failures: 0 };
+        if matches!(*state, CircuitState::Open { until } if !self.is_open(until, now)) {
+            *state = CircuitState::Closed { failures: 0 };
         }
-        matches!(*state, State::Closed { .. })
+        matches!(*state, CircuitState::Closed { .. })
     }
 
-    /// Returns until when calls are rejected; `None` if the breaker is closed.
+    /// Returns when the breaker becomes half-open; `None` if it is closed.
     pub fn open_until(&self) -> Option<Timestamp> {
         match *self.state.lock() {
-            State::Open { until } => Some(until),
-            State::Closed { .. } => None,
+            CircuitState::Open { until } => Some(until),
+            CircuitState::Closed { .. } => None,
         }
     }
 
-    /// Whether the open time is not over. One that ends later than it lasts was set by a clock that has been set back since.
+    /// Returns whether the open time is not over.
     fn is_open(&self, until: Timestamp, now: Timestamp) -> bool {
+        // An end further away than the open time lasts was computed before the clock was set back.
         now < until && until <= now.after(self.settings.open)
     }
 
-    fn open_from(&self, now: Timestamp) -> State {
-        State::Open {
+    fn open_from(&self, now: Timestamp) -> CircuitState {
+        CircuitState::Open {
             until: now.after(self.settings.open),
         }
     }
 }
 
-/// Interval between two checks of a plane that is called over a network.
+/// Interval between health checks of a plane that is called through a network.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Delay before the second health check of an outage. Doubled after each further check.
+/// Delay before the second health check in an outage. Doubled after each further check.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Longest delay between two health checks of an outage.
+/// Maximum delay between two health checks in an outage.
 const MAX_DELAY: Duration = Duration::from_secs(5);
-/// How long after a recovery a failed call is not reported as another one. A plane may refuse single calls without an
-/// outage.
+/// Time after a recovery in which a failed call is not reported as another one. A plane may refuse single calls without
+/// an outage.
 const QUIET_PERIOD: Duration = Duration::from_secs(30);
 
 impl MonitoredPlane {
-    /// Calls `on_recovery` each time the plane answers again after an outage, until the current runtime ends.
+    /// Calls `on_recovery` each time the plane is available again after an outage, until the current runtime ends.
     pub fn spawn_health_watch(&self, on_recovery: impl Fn() + Send + Sync + 'static) {
         let inner = Arc::clone(&self.0);
         tokio::spawn(async move {
             let mut recovered_at = None;
             loop {
                 let has_failed = inner.wait_for_check().await;
+                // A plane that only runs its periodic check and is healthy has nothing to report.
                 if !has_failed && inner.plane.health().await.is_ok() {
                     continue;
                 }
@@ -152,7 +156,8 @@ impl MonitoredPlane {
                 {
                     continue;
                 }
-                // Also if the failure was over at the time of the check: reports may have been lost in between.
+                // Also reported if the failure was over by the time of the check: reports may have been lost in
+                // between.
                 recovered_at = Some(inner.clock.now());
                 on_recovery();
             }
@@ -160,10 +165,10 @@ impl MonitoredPlane {
     }
 }
 
-impl Inner {
-    /// Waits until the health has to be checked. Returns whether a call has failed.
+impl MonitorState {
+    /// Waits until a health check is due. Returns whether a call has failed.
     async fn wait_for_check(&self) -> bool {
-        // A plane in this process has no circuit breaker, and no outage without a failed call.
+        // A plane in this process has no circuit breaker, and cannot be unavailable without a failed call.
         if self.breaker.is_none() {
             self.health_check.notified().await;
             return true;
@@ -181,6 +186,7 @@ impl Inner {
             .store(health.is_err(), Ordering::Relaxed);
         let now = self.clock.now();
         match (&health, &self.breaker) {
+            // Counts as a failed call, so that the breaker also opens if nothing else calls the plane.
             (Err(error), breaker) => {
                 log::warn!(media = self.plane.kind(); "{error}");
                 breaker
@@ -196,10 +202,12 @@ impl Inner {
     async fn wait_for_recovery(&self) {
         let mut delay = FIRST_DELAY;
         loop {
+            // While the breaker is open, a successful check would change nothing, so the next one waits for its end.
             let next = self.clock.now().after(delay);
             let open_until = self.breaker.as_ref().and_then(CircuitBreaker::open_until);
             tokio::select! {
                 () = self.clock.sleep_until(open_until.unwrap_or(next)) => {}
+                // A call's outcome contradicts the last check, which is then repeated at once.
                 () = self.health_check.notified() => {}
             }
             if self.has_recovered().await {
@@ -229,6 +237,7 @@ mod tests {
     #[test]
     fn it_opens_after_failures_in_a_row_and_allows_one_call_when_its_time_is_over() {
         let breaker = CircuitBreaker::new(SETTINGS);
+        // Two failures, then a success: never three in a row.
         for _ in 0..2 {
             breaker.record_failure(at(0));
             breaker.record_failure(at(0));
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone, Copy)]
-    enum Step {
+    enum BreakerStep {
         Success,
         Failure,
         HealthSuccess,
@@ -269,32 +278,34 @@ mod tests {
         let breaker = CircuitBreaker::new(SETTINGS);
         (0..SETTINGS.failures).for_each(|_| breaker.record_failure(at(90_000)));
         assert!(breaker.check(at(90_001)).is_err());
+        // 25 hours back: the open time's end is now further away than it lasts.
         assert_eq!(breaker.check(at(1)), Ok(()));
         assert!(breaker.check(at(2)).is_err());
         assert!(breaker.record_health_success(at(7)));
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = BreakerStep> {
         prop_oneof![
-            1 => Just(Step::Success),
-            3 => Just(Step::Failure),
-            1 => Just(Step::HealthSuccess),
-            1 => (0..4_i64).prop_map(Step::Wait),
+            1 => Just(BreakerStep::Success),
+            3 => Just(BreakerStep::Failure),
+            1 => Just(BreakerStep::HealthSuccess),
+            1 => (0..4_i64).prop_map(BreakerStep::Wait),
         ]
     }
 
     proptest! {
-        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at a time.
+        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at
+        /// a time.
         #[test]
         fn it_never_rejects_calls_too_early_or_for_too_long(steps in prop::collection::vec(step(), 0..60)) {
             let breaker = CircuitBreaker::new(SETTINGS);
             let (mut now, mut in_a_row, mut last_failure) = (0, 0, 0);
             for step in steps {
                 match step {
-                    Step::Success => { breaker.record_success(); in_a_row = 0; }
-                    Step::Failure => { breaker.record_failure(at(now)); in_a_row += 1; last_failure = now; }
-                    Step::HealthSuccess => { if breaker.record_health_success(at(now)) && in_a_row >= SETTINGS.failures { in_a_row = 0; } }
-                    Step::Wait(seconds) => now += seconds,
+                    BreakerStep::Success => { breaker.record_success(); in_a_row = 0; }
+                    BreakerStep::Failure => { breaker.record_failure(at(now)); in_a_row += 1; last_failure = now; }
+                    BreakerStep::HealthSuccess => { if breaker.record_health_success(at(now)) && in_a_row >= SETTINGS.failures { in_a_row = 0; } }
+                    BreakerStep::Wait(seconds) => now += seconds,
                 }
                 match breaker.check(at(now)) {
                     Ok(()) if in_a_row >= SETTINGS.failures => {

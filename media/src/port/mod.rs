@@ -1,4 +1,4 @@
-//! The port: the calls that the control plane makes to a media plane, and the reports that a media plane sends.
+//! The port: the control plane's calls to a media plane, and a media plane's reports.
 
 mod report;
 
@@ -18,47 +18,47 @@ use conclave_model::{
 };
 
 use crate::token::Grants;
-pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
+pub use report::{MediaEvent, Report, ReportError, ReportInlet, ReportReply, ReportSink};
 
-/// A media plane. Calls can be repeated wherever an operation of the API can be. They never change a record: what they cause is
-/// reported, like everything else.
+/// A media plane. A call can be repeated wherever the API operation can be. Calls never change a record: their effects
+/// are reported, like all other events.
 #[async_trait]
 pub trait MediaPlane: Send + Sync + 'static {
     /// Returns the plane's name in the configuration.
     fn kind(&self) -> &'static str;
 
-    /// Checks whether the plane answers.
+    /// Checks whether the plane is available.
     async fn health(&self) -> Result<(), MediaError>;
 
-    /// Returns the participants connected to a room, including hidden ones. A room that is not live has none.
+    /// Returns a room's connected participants, including hidden ones; empty if the room is not live.
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError>;
 
-    /// Returns whether participants stay connected when this server crashes: the plane is in another process.
+    /// Returns whether participants stay connected when this server crashes, because the plane is another process.
     fn outlives_server(&self) -> bool {
         false
     }
 
-    /// Returns how long a participant may still be connected after a list that lacks it: only if a list at least this much
-    /// later lacks it too, it has left. Zero for a plane whose lists are exact.
+    /// Returns how long a connected participant may be missing from the plane's lists. It has left only if a second
+    /// list, at least this much later, lacks it too. Zero for a plane whose lists are exact.
     fn absence_grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Returns a participant; `None` if no participant with that identity is connected.
+    /// Returns a participant; `None` if no participant with this identity is connected.
     async fn participant(
         &self,
         room: &NamespacedRoom,
         identity: &Identity,
     ) -> Result<Option<Participant>, MediaError>;
 
-    /// Disconnects the participant with this sid; returns whether it was connected.
+    /// Disconnects the participant with this sid. Returns whether it was connected.
     async fn remove_participant(
         &self,
         room: &NamespacedRoom,
         sid: &ParticipantSid,
     ) -> Result<bool, MediaError>;
 
-    /// Mutes or unmutes a participant's track. Succeeds if the track is in that state already.
+    /// Mutes or unmutes a participant's track. Succeeds if the track already has that state.
     async fn mute_track(
         &self,
         room: &NamespacedRoom,
@@ -67,13 +67,13 @@ pub trait MediaPlane: Send + Sync + 'static {
         muted: bool,
     ) -> Result<MuteOutcome, MediaError>;
 
-    /// Sends a data message from the server. Recipients that are not connected are skipped.
+    /// Sends a data message from the server. Skips recipients that are not connected.
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData)
     -> Result<(), MediaError>;
 
-    /// Replaces a participant's grants, and the attributes for role and bitrate limit, by those of a role. The client
-    /// receives a refreshed token, tracks that the role forbids are unpublished and reported, and the subscription rules of
-    /// the new role apply. Returns the participant afterwards; `None` if no participant with that identity is connected.
+    /// Replaces a participant's grants, and its attributes for role and bitrate limit, by a role's. The client receives
+    /// a refreshed token, tracks that the role forbids are unpublished and reported, and the new role's subscription
+    /// rules apply. Returns the participant's new state; `None` if no participant with this identity is connected.
     async fn set_role(
         &self,
         room: &NamespacedRoom,
@@ -81,8 +81,8 @@ pub trait MediaPlane: Send + Sync + 'static {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError>;
 
-    /// Gives a participant that is joining a role in place of its token's, before it can do anything by the token's if the plane
-    /// asks about joins. Returns the participant afterwards; `None` if it is gone.
+    /// Replaces a joining participant's role from its token. On a plane that asks about joins, this happens before the
+    /// participant can use its token's role. Returns the participant's new state; `None` if it is gone.
     async fn set_role_of_join(
         &self,
         room: &NamespacedRoom,
@@ -95,27 +95,27 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Closes a room and disconnects its participants. Succeeds if the room is not live.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
-    /// Returns whether clients may change the name, metadata and attributes of their participants, if their roles permit. Not on a plane
-    /// that would let them change the attribute with their role, too.
+    /// Returns whether clients may change their participants' name, metadata and attributes, if their roles permit it.
+    /// False for a plane that would also permit changing the attribute that holds the role.
     fn permits_own_metadata(&self) -> bool {
         true
     }
 
-    /// Returns whether the plane writes recordings to their destinations itself, for which it needs the credentials.
+    /// Returns whether the plane uploads recordings to their destinations itself, and so needs the credentials.
     fn uploads_recordings(&self) -> bool {
         false
     }
 
-    /// Starts a recording or a broadcast. Its later states are reported. `storage` is that of a recording with a destination, for a
-    /// plane that uploads recordings.
+    /// Starts a recording or broadcast. Its later states are reported. `storage` belongs to the recording's
+    /// destination, for a plane that uploads recordings.
     async fn start_egress(
         &self,
         plan: Arc<EgressPlan>,
         storage: Option<RecordingConfig>,
     ) -> Result<StartedEgress, MediaError>;
 
-    /// Returns the running egresses that a start by this plan at `since` may have started, also if its answer was lost. None on a
-    /// plane whose answers cannot be lost.
+    /// Returns the running egresses that a start by this plan at `since` may have started, in case its reply was lost.
+    /// Empty on a plane whose replies cannot be lost.
     async fn egresses_started_by(
         &self,
         _plan: &EgressPlan,
@@ -124,49 +124,47 @@ pub trait MediaPlane: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Returns the state of an egress; `None` if the plane does not know it, or no longer knows it.
+    /// Returns an egress's state; `None` if the plane does not know it, or no longer does.
     async fn egress(
         &self,
         room: &NamespacedRoom,
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError>;
 
-    /// Tells an egress to finish, without effect if it has ended. Returns its state; `None` if the plane does not know it.
+    /// Stops an egress, without effect if it has ended. Returns its state; `None` if the plane does not know it.
     async fn stop_egress(
         &self,
         room: &NamespacedRoom,
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError>;
 
-    /// Creates an ingress endpoint.
     async fn create_ingress(
         &self,
         request: IngressRequest,
     ) -> Result<IngressCredentials, MediaError>;
 
-    /// Returns the state of an ingress endpoint; `None` if the plane does not know it and cannot restore it.
+    /// Returns an ingress endpoint's state; `None` if the plane does not know it and cannot restore it.
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError>;
 
     /// Deletes an ingress endpoint and disconnects its encoder. Succeeds if there is none.
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError>;
 
-    /// Returns what is live in the rooms of all projects, for reconciliation with the records.
-    async fn survey(&self) -> Result<Survey, MediaError>;
+    /// Returns an inventory of all projects' rooms, for reconciliation with the records.
+    async fn inventory(&self) -> Result<MediaInventory, MediaError>;
 
-    /// Returns the state of the transports and tracks of a room's participants, for inspection; `None` if the plane shows
-    /// none. It does not return before the plane answers, so callers limit the time.
+    /// Returns the state of a room's transports and tracks, for inspection; `None` if the plane does not offer it.
+    /// Waits for the plane without a limit, so callers need a timeout.
     async fn inspect_room(&self, _room: &NamespacedRoom) -> Option<serde_json::Value> {
         None
     }
 
-    /// Returns what an egress has done so far, for inspection; `None` if the plane does not show it.
+    /// Returns an egress's progress, for inspection; `None` if the plane does not offer it.
     async fn inspect_egress(&self, _id: &EgressId) -> Option<serde_json::Value> {
         None
     }
 
-    /// Sets what each role of a room receives (`role.subscribe`). A role that is not in the map receives
-    /// all. Replaces the previous rules. The plane keeps the rules of a room before its first join, and removes them when the
-    /// room is closed.
+    /// Replaces a room's subscription rules (`role.subscribe`). A role that is not in the map receives everyone. The
+    /// plane keeps the rules before the room's first join, and removes them when the room is closed.
     async fn set_subscription_rules(
         &self,
         room: &NamespacedRoom,
@@ -174,27 +172,27 @@ pub trait MediaPlane: Send + Sync + 'static {
     ) -> Result<(), MediaError>;
 }
 
-/// The outcome of muting or unmuting a track.
+/// Outcome of muting or unmuting a track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MuteOutcome {
-    /// The track has the requested state. Holds the track afterwards.
+    /// The track has the requested state.
     Done(Track),
-    /// No participant with that identity is connected to the room.
+    /// No participant with this identity is connected to the room.
     NoSuchParticipant,
-    /// The participant publishes no track with that sid.
+    /// The participant publishes no track with this sid.
     NoSuchTrack,
 }
 
 /// A data message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerData {
-    /// The bytes of the message, passed on unread.
+    /// The message, which the plane does not interpret.
     pub data: Vec<u8>,
-    /// The topic, by which clients tell messages apart.
+    /// The topic, which clients use to distinguish messages.
     pub topic: Option<String>,
-    /// Whether the delivery is reliable.
+    /// Whether delivery is reliable.
     pub kind: DataKind,
-    /// The recipients; empty means all participants.
+    /// Recipients; empty for all participants.
     pub to: Vec<Identity>,
 }
 
@@ -203,9 +201,9 @@ pub struct ServerData {
 pub struct RoleGrant {
     /// The role's name.
     pub role: RoleName,
-    /// What a participant with the role may do.
+    /// Permissions of a participant with the role.
     pub grants: Grants,
-    /// Limit of everything a participant publishes together, in kilobits per second; `None` means no limit.
+    /// Limit for a participant's total published bitrate, in kbit/s; `None` for no limit.
     pub max_kbps: Option<u32>,
 }
 
@@ -217,14 +215,15 @@ impl From<&Role> for RoleGrant {
             max_kbps: role
                 .publish
                 .max_kbps
+                // A limit beyond 32 bits is no limit in practice.
                 .and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }
 }
 
-/// What is live in the rooms of all projects, or of one, at one moment.
+/// Inventory of live objects in all projects' rooms, or in one project's, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct MediaInventory {
     /// Rooms with participants.
     pub rooms: Vec<NamespacedRoom>,
     /// Live rooms without participants.
@@ -235,11 +234,13 @@ pub struct Survey {
     pub ingresses: Vec<(NamespacedRoom, IngressState)>,
 }
 
-impl Survey {
-    /// Shares a survey out to the projects of its rooms.
+impl MediaInventory {
+    /// Divides the inventory by project.
     pub fn by_project(self) -> BTreeMap<ProjectId, Self> {
+        // One inventory of the plane serves all projects, so that reconciliation costs it one call.
         let mut shares = BTreeMap::<ProjectId, Self>::new();
         for room in self.rooms {
+            // A room's name starts with its project's id.
             shares.entry(room.split().0).or_default().rooms.push(room);
         }
         for room in self.empty_rooms {
@@ -267,41 +268,39 @@ impl Survey {
     }
 }
 
-/// Why a call to the media plane failed. The texts are for the operator of the server.
+/// Reason why a call to the media plane failed. The texts are for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// The plane did not answer. The call can be repeated.
+    /// The plane did not reply. The call can be repeated.
     #[error("the media plane is unavailable: {0}")]
     Unavailable(String),
-    /// The plane answered with an error. The call can be repeated once the cause that the text names is removed.
+    /// The plane replied with an error. The call can be repeated once the cause named in the text is removed.
     #[error("the media plane refused: {0}")]
     Refused(String),
-    /// The track that is to be recorded is not published.
+    /// The track to record is not published.
     #[error("the room has no such track")]
     NoSuchTrack,
-    /// All tracks that are to be recorded are encrypted end to end.
-    #[error(
-        "the server cannot decrypt what is encrypted end to end, so there is nothing to record"
-    )]
+    /// All tracks to record are encrypted end to end.
+    #[error("all of the tracks are encrypted end to end, which the server cannot decrypt")]
     Encrypted {
-        /// The field of the request that names the tracks.
+        /// The request's field that selects the tracks.
         field: &'static str,
     },
-    /// No file can have the path that a recording was asked for. The text is for the client.
+    /// No file can have the requested path. The text is for the client.
     #[error("{0}")]
     InvalidFilepath(String),
-    /// The plane runs as many recordings and broadcasts as it can.
+    /// The plane runs its maximum number of recordings and broadcasts.
     #[error(
-        "as many recordings and broadcasts run as this server can encode; retry after {retry_after:?}"
+        "this server runs its maximum number of recordings and broadcasts; retry after {retry_after:?}"
     )]
     Busy {
-        /// When it is worth another try.
+        /// Time after which a retry makes sense.
         retry_after: Duration,
     },
-    /// The circuit breaker rejected the call, because earlier calls were not answered.
-    #[error("the media plane does not answer, and will be asked again in {retry_after:?}")]
+    /// The circuit breaker rejected the call, because earlier calls had no reply.
+    #[error("the media plane is unavailable; calls are rejected for {retry_after:?}")]
     CircuitOpen {
-        /// How long calls are still rejected.
+        /// Time for which calls are still rejected.
         retry_after: Duration,
     },
 }
@@ -311,45 +310,46 @@ pub enum MediaError {
 pub struct IngressRequest {
     /// The room that the encoder publishes into.
     pub room: NamespacedRoom,
-    /// The room's effective maximum of participants, used if the media plane opens it; `None` means no limit.
+    /// The room's effective maximum number of participants, used if the media plane opens it; `None` for no limit.
     pub max_participants: Option<u32>,
-    /// The protocol of the encoder.
+    /// The encoder's protocol.
     pub input_type: InputType,
-    /// The identity that the encoder joins as.
+    /// The encoder's participant identity.
     pub identity: Identity,
-    /// The display name that the encoder joins with.
+    /// The encoder's display name.
     pub name: Option<String>,
-    /// The websocket URL by which the client reaches the embedded plane, if that depends on the client: encoders connect to its host.
+    /// The WebSocket URL at which the client reaches the embedded plane, if that depends on the client. Encoders
+    /// connect to its host.
     pub public_url: Option<String>,
-    /// Whether the stream is transcoded; `None` means the media plane's default for the input type.
+    /// Whether the stream is transcoded; `None` for the media plane's default for the input type.
     pub enable_transcoding: Option<bool>,
 }
 
-/// What an encoder needs to publish to a new ingress endpoint.
+/// Id, URL and stream key of a new ingress endpoint.
 #[derive(Debug, Clone)]
 pub struct IngressCredentials {
     /// The endpoint's id.
     pub ingress_id: IngressId,
-    /// The publish url, without the stream key, which is appended as the last path segment.
+    /// Publish URL without the stream key, which is appended as the last path segment.
     pub url: String,
     /// The stream key. It is shown once, and only its hash is stored.
     pub stream_key: Secret,
 }
 
-/// An ingress endpoint as recorded in the database. The embedded plane restores an endpoint from it after a restart.
+/// An ingress endpoint as recorded in the database. The embedded plane restores endpoints from it after a restart.
 #[derive(Debug, Clone)]
 pub struct KnownIngress {
     /// The endpoint's id.
     pub ingress_id: IngressId,
     /// The room that the encoder publishes into.
     pub room: NamespacedRoom,
-    /// The identity that the encoder joins as.
+    /// The encoder's participant identity.
     pub identity: Identity,
-    /// The display name that the encoder joins with.
+    /// The encoder's display name.
     pub name: Option<String>,
-    /// The protocol of the encoder.
+    /// The encoder's protocol.
     pub input_type: InputType,
-    /// The hash of the stream key.
+    /// Hash of the stream key.
     pub key_hash: StreamKeyHash,
 }
 

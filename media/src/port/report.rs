@@ -1,4 +1,4 @@
-//! Reports: what a media plane tells the control plane.
+//! Reports from a media plane to the control plane.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,41 +9,41 @@ use conclave_model::participant::Participant;
 use conclave_model::{Identity, NamespacedRoom, Timestamp};
 use tokio::sync::oneshot;
 
-/// An event on the media plane.
+/// A report of an event on the media plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The room of the event.
+    /// The event's room.
     pub room: NamespacedRoom,
-    /// When the event occurred, by the media plane's clock.
+    /// Time of the event, by the media plane's clock.
     pub at: Timestamp,
-    /// The event itself.
+    /// The event.
     pub event: MediaEvent,
 }
 
 /// An event in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaEvent {
-    /// A participant wants to connect: a question, which leaves no record. It is answered as the report of its join would
-    /// be, and refused if nothing can be written now.
+    /// A participant requests a join. This is a question, which leaves no record. The reply is the same as for the
+    /// join's report. Refused if nothing can be written at the moment.
     JoinRequested {
-        /// The participant that is joining.
+        /// The joining participant.
         participant: Box<Participant>,
-        /// Whether a seat of its role is kept for it, for 60 seconds at most. Its report of
-        /// [`ParticipantJoined`](Self::ParticipantJoined) takes the seat, and that of
-        /// [`JoinAborted`](Self::JoinAborted) releases it.
+        /// Whether a seat in its role is reserved for it, for at most 60 seconds.
+        /// [`ParticipantJoined`](Self::ParticipantJoined) takes the seat, [`JoinAborted`](Self::JoinAborted) releases
+        /// it.
         reserves_seat: bool,
     },
-    /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown and
-    /// may be another server's.
+    /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown
+    /// and may be another server's.
     ParticipantJoined(Box<Participant>),
     /// A participant connected whose identity the API does not allow, so that it can have no session. The report is
     /// refused, and the media plane disconnects the participant, unless the room is unknown.
     InvalidIdentity,
-    /// A participant that had joined disconnected.
+    /// A joined participant disconnected.
     ParticipantLeft {
         /// The participant that left.
         participant: ParticipantRef,
-        /// Whether it left or was removed on purpose, or its connection was lost.
+        /// Whether it left or was removed on purpose, or lost its connection.
         departure: Departure,
     },
     /// A join failed before it was complete.
@@ -65,28 +65,28 @@ pub enum MediaEvent {
         /// The track at the time of the event.
         track: TrackSummary,
     },
-    /// A track was muted or unmuted. There is no event for this; the state is part of the track's next event.
+    /// A track was muted or unmuted. Causes no event for receivers; the state is part of the track's next event.
     TrackMuted {
         /// The participant that publishes the track.
         participant: ParticipantRef,
-        /// The track afterwards.
+        /// The track's new state.
         track: TrackSummary,
     },
     /// A participant's bitrate exceeded its limit, or fell back below it.
     PublishLimit {
-        /// The participant that publishes the track.
+        /// The participant.
         participant: ParticipantRef,
-        /// The bitrate, the limit, and which of the two is higher.
+        /// The bitrate, the limit, and whether the limit is exceeded.
         limit: PublishLimit,
     },
-    /// The state of a recording or broadcast changed. The same state may be reported twice, and late.
+    /// A recording's or broadcast's state changed. The same state may be reported twice, and late.
     Egress(EgressState),
-    /// The state of an ingress endpoint changed. The same state may be reported twice, and late.
+    /// An ingress endpoint's state changed. The same state may be reported twice, and late.
     Ingress(IngressState),
 }
 
 impl MediaEvent {
-    /// Returns the identity of the participant that the event is about.
+    /// Returns the identity of the participant that the event concerns.
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::JoinRequested { participant, .. } | Self::ParticipantJoined(participant) => {
@@ -103,58 +103,58 @@ impl MediaEvent {
     }
 }
 
-/// Why the control plane did not accept a report.
+/// Reason why the control plane did not accept a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
-    /// The room has no record. Another server may own it that uses the same media plane.
-    #[error("the room is in no record")]
+    /// The room has no record. It may belong to another server that uses the same media plane.
+    #[error("the room has no record")]
     UnknownRoom,
-    /// The participant's role has its maximum of participants in this room.
+    /// The participant's role has its maximum number of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
     /// The room's template no longer has the participant's role.
-    #[error("the room has no such role any more")]
+    #[error("the room no longer has this role")]
     RoleRemoved,
     /// The participant's identity does not match the API's pattern.
     #[error("the API does not allow the identity")]
     InvalidIdentity,
-    /// The report could not be recorded. The media plane has to repeat it, if it can.
+    /// The report could not be recorded. The media plane must repeat it, if it can.
     #[error("the report could not be written")]
     Unavailable,
 }
 
-/// Resolves once what the report causes is durable.
-pub type ReportAnswer = oneshot::Receiver<Result<(), ReportError>>;
+/// Resolves once the report's effects are durable.
+pub type ReportReply = oneshot::Receiver<Result<(), ReportError>>;
 
-/// Receives the reports of a media plane.
+/// Receiver of a media plane's reports.
 pub trait ReportSink: Send + Sync + 'static {
-    /// Accepts a report without waiting. Reports of one room are handled in the order of these calls. A plane therefore
-    /// calls this while it holds the lock that orders its events, and awaits the answer after it has released the lock.
-    fn report(&self, report: Report) -> ReportAnswer;
+    /// Accepts a report without blocking. Reports for one room are handled in the order of these calls. So a plane
+    /// calls this while it holds the lock that orders its events, and awaits the reply after it has released the lock.
+    fn report(&self, report: Report) -> ReportReply;
 }
 
-/// Takes the reports for a control plane that is started after the media plane, and that keeps the media plane: the other way round it is
-/// not kept. Clones share it.
+/// Accepts reports for a control plane that starts after the media plane. The control plane owns the media plane; this
+/// holds only a weak reference in the other direction. Clones share it.
 #[derive(Clone, Default)]
 pub struct ReportInlet(Arc<OnceLock<Weak<dyn ReportSink>>>);
 
 impl ReportInlet {
-    /// Connects the control plane. Before that, and once it is dropped, reports count as refused, so that no participant can join.
-    /// Only the first call has an effect.
+    /// Connects the control plane. Before that, and once it is dropped, reports count as refused, so that no
+    /// participant can join. Only the first call has an effect.
     pub fn connect(&self, sink: Weak<dyn ReportSink>) {
-        // There is one control plane.
+        // Ignored: there is only one control plane.
         let _ = self.0.set(sink);
     }
 }
 
 impl ReportSink for ReportInlet {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         match self.0.get().and_then(Weak::upgrade) {
             Some(sink) => sink.report(report),
-            // The sender is dropped, which counts as `ReportError::Unavailable`.
+            // Dropping the sender counts as `ReportError::Unavailable`.
             None => oneshot::channel().1,
         }
     }

@@ -1,8 +1,8 @@
-//! The claims of a token: [`Claims`] of a verified one with its [`Grants`], and their form in the JWT ([`Payload`]), with LiveKit's
+//! A token's claims: verified [`Claims`] with their [`Grants`], and their form in the JWT ([`Payload`]), with LiveKit's
 //! field names.
 //!
-//! An absent grant does not mean false: without `canPublish` everything may be published, and `canPublishData` defaults to
-//! `canPublish`.
+//! An absent grant does not mean false: without `canPublish`, everything may be published, and `canPublishData`
+//! defaults to `canPublish`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{TokenError, from_seconds};
 
-/// The claims of a verified token.
+/// Claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
     /// The room that it allows to join.
@@ -32,24 +32,24 @@ pub struct Claims {
     pub metadata: String,
     /// The participant's attributes, including `svc.role` and `svc.publish.max_kbps`.
     pub attributes: BTreeMap<String, String>,
-    /// The kind of the participant.
+    /// The participant's kind.
     pub kind: ParticipantKind,
-    /// What the participant may do.
+    /// The participant's permissions.
     pub grants: Grants,
     /// Settings for the room, used if this join opens it.
     pub room_config: Option<RoomConfig>,
-    /// When the token expires, a whole second.
+    /// Expiry, in whole seconds.
     pub expires_at: Timestamp,
 }
 
 /// Settings of a room that a join opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomConfig {
-    /// How long the media plane keeps the room before the first join.
+    /// Time that the media plane keeps the room before the first join, in seconds.
     pub empty_timeout_seconds: u32,
-    /// How long the media plane keeps the room after the last leave.
+    /// Time that the media plane keeps the room after the last leave, in seconds.
     pub departure_timeout_seconds: u32,
-    /// The maximum of participants; `None` means no limit.
+    /// Maximum number of participants; `None` for no limit.
     pub max_participants: Option<u32>,
 }
 
@@ -61,27 +61,27 @@ impl Claims {
             .and_then(|role| role.parse().ok())
     }
 
-    /// Returns the last role change of the identity in the room that the token was minted after, if there was one.
+    /// Returns the identity's last role change in the room before the token was minted, if there was one.
     pub fn role_change(&self) -> Option<RoleChangeId> {
         self.attributes
             .get(ROLE_CHANGE_ATTRIBUTE)
             .and_then(|id| id.parse().ok())
     }
 
-    /// Returns the exchange of a room code that the token comes from; `None` for a token from a backend, or from a code that is locked
-    /// to an identity.
+    /// Returns the room code exchange that issued the token; `None` for a token from a backend, or from a code that is
+    /// locked to an identity.
     pub fn exchange(&self) -> Option<&str> {
         self.attributes.get(EXCHANGE_ATTRIBUTE).map(String::as_str)
     }
 
-    /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.
+    /// Returns the limit for the total published bitrate, in kbit/s; `None` for no limit.
     pub fn max_kbps(&self) -> Option<u32> {
         self.attributes
             .get(MAX_KBPS_ATTRIBUTE)
             .and_then(|kbps| kbps.parse().ok())
     }
 
-    /// Returns the maximum of participants of a room that this join opens; `None` means no limit.
+    /// Returns the maximum number of participants in a room that this join opens; `None` for no limit.
     pub fn max_participants(&self) -> Option<u32> {
         self.room_config.and_then(|config| config.max_participants)
     }
@@ -92,10 +92,13 @@ impl TryFrom<Payload<'_>> for Claims {
 
     fn try_from(payload: Payload<'_>) -> Result<Self, TokenError> {
         if !payload.video.room_join {
+            // A token for the server API, for example, has no `roomJoin`.
             return Err(TokenError::NoRoom);
         }
         Ok(Self {
             room: payload.video.room.parse().map_err(|_| TokenError::NoRoom)?,
+            // Identities from a LiveKit backend's own tokens may not fit the API's pattern; such tokens open no room
+            // here.
             identity: payload.sub.parse().map_err(|_| TokenError::NoRoom)?,
             grants: Grants::from(&payload.video),
             name: payload.name.into_owned(),
@@ -106,6 +109,7 @@ impl TryFrom<Payload<'_>> for Claims {
                 .map(|(k, v)| (k.into_owned(), v.into_owned()))
                 .collect(),
             kind: payload.kind.map_or(ParticipantKind::Standard, |kind| {
+                // LiveKit's agents and SIP service name their kind in the token.
                 ParticipantKind::from(&*kind)
             }),
             room_config: payload.room_config.map(|Object(config)| config.into()),
@@ -119,6 +123,7 @@ impl From<RoomConfigClaim> for RoomConfig {
         Self {
             empty_timeout_seconds: config.empty_timeout,
             departure_timeout_seconds: config.departure_timeout,
+            // In LiveKit, 0 means no limit.
             max_participants: config.max_participants.filter(|cap| *cap > 0),
         }
     }
@@ -134,7 +139,8 @@ impl From<RoomConfig> for RoomConfigClaim {
     }
 }
 
-/// What a participant may do in its room. The default allows everything but to change its own metadata, and is not hidden.
+/// A participant's permissions in its room. The default allows everything except changing its own metadata, and does
+/// not hide it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
     /// Allows publishing audio and video.
@@ -143,9 +149,9 @@ pub struct Grants {
     pub can_subscribe: bool,
     /// Allows publishing data.
     pub can_publish_data: bool,
-    /// The sources that may be published; empty means all. Without effect if `can_publish` is false.
+    /// Sources that may be published; empty for all. Without effect if `can_publish` is false.
     pub sources: Vec<TrackSource>,
-    /// The codecs with which video may be published; `None` for all.
+    /// Codecs with which video may be published; `None` for all.
     pub video_codecs: Option<Vec<PublishCodec>>,
     /// Hides the participant from the others.
     pub hidden: bool,
@@ -168,11 +174,13 @@ impl Default for Grants {
 }
 
 impl Grants {
-    /// Creates the grants of a role. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
-    /// The media plane enforces the other lists (see [`crate::MediaPlane::set_subscription_rules`]).
+    /// Returns a role's grants. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
+    /// The media plane enforces other lists (see [`crate::MediaPlane::set_subscription_rules`]).
     pub fn from_role(role: &Role) -> Self {
         Self {
+            // True if any source is allowed; `sources` has the details.
             can_publish: role.publish.allows_media(),
+            // An empty list: LiveKit has no other way to express that a role receives nobody.
             can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
             can_publish_data: role.publish.allows_data(),
             sources: role.publish.sources(),
@@ -183,20 +191,20 @@ impl Grants {
     }
 }
 
-/// The length of a name, in characters of which each has 62 values.
-const CHARACTERS: usize = 16;
+/// Length of an exchange id, in characters with 62 values each.
+const EXCHANGE_ID_LENGTH: usize = 16;
 
-/// The random name of one exchange of a room code. A participant that joins again with the same token has the same one. It is no
-/// secret: all participants of the room see it.
+/// Random id of a room code exchange. A participant that joins again with the same token has the same id. It is not
+/// secret: all participants in the room see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExchangeId(Box<str>);
 
 impl ExchangeId {
-    /// Returns a new random name.
+    /// Creates a new random id.
     #[allow(clippy::new_without_default, reason = "a random name is no default")]
     #[must_use]
     pub fn new() -> Self {
-        Self(random_text(CHARACTERS, BASE62).into())
+        Self(random_text(EXCHANGE_ID_LENGTH, BASE62).into())
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -204,7 +212,7 @@ impl ExchangeId {
     }
 }
 
-/// The payload of a token. Borrows its texts when it is signed.
+/// A token's payload. Borrows its texts for signing.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Payload<'a> {
@@ -243,7 +251,7 @@ pub(super) struct VideoGrant<'a> {
     pub can_publish_data: Option<bool>,
     #[serde(skip_serializing_if = "<[TrackSource]>::is_empty")]
     pub can_publish_sources: Cow<'a, [TrackSource]>,
-    /// Not known to LiveKit's server, which ignores it.
+    /// LiveKit's server does not know it and ignores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_publish_codecs: Option<Cow<'a, [PublishCodec]>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -272,6 +280,7 @@ impl<'a> VideoGrant<'a> {
 
 impl From<&VideoGrant<'_>> for Grants {
     fn from(grant: &VideoGrant<'_>) -> Self {
+        // LiveKit's defaults for absent grants.
         let can_publish = grant.can_publish.unwrap_or(true);
         Self {
             can_publish,
@@ -288,7 +297,7 @@ impl From<&VideoGrant<'_>> for Grants {
     }
 }
 
-/// The settings of a room that the join opens, in LiveKit's `roomConfig`.
+/// Settings of the room that the join opens, in LiveKit's `roomConfig`.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RoomConfigClaim {

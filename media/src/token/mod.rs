@@ -1,9 +1,9 @@
-//! Room tokens: HS256 JWTs that any LiveKit client can carry and a LiveKit server accepts.
+//! Room tokens: HS256 JWTs that every LiveKit client can carry and a LiveKit server accepts.
 //!
-//! A [`TokenSigner`] holds the media plane's API key and secret, and is the only place that signs or verifies a token. The
-//! control plane mints tokens from a [`TokenRequest`]; the media plane verifies them into [`Claims`]. The caller passes the
-//! time, and the checks of the JWT library that read the system clock are switched off, so that tests can move the clock. No
-//! error of this module contains any part of a token.
+//! A [`TokenSigner`] has the media plane's API key and secret, and is the only code that signs or verifies a token. The
+//! control plane mints tokens from a [`TokenRequest`]; the media plane verifies them into [`Claims`]. The caller passes
+//! the time: the JWT library's checks, which read the system clock, are switched off, so that tests can move the clock.
+//! No error in this module contains any part of a token.
 
 mod claims;
 
@@ -29,14 +29,14 @@ use sha2::Sha256;
 pub use claims::{Claims, ExchangeId, Grants, RoomConfig};
 use claims::{Payload, RoomConfigClaim, VideoGrant};
 
-/// Seconds that the media plane keeps an empty room after its `empty_timeout`, so that the control plane's timer ends the
-/// room first.
+/// Seconds that the media plane keeps an empty room beyond its `empty_timeout`, so that the control plane's timer ends
+/// the room first.
 const ROOM_GRACE_SECONDS: u32 = 30;
 
-/// How long before its `nbf` a token is accepted.
+/// Time before its `nbf` from which a token is accepted.
 const NOT_BEFORE_LEEWAY: Duration = Duration::from_secs(60);
 
-/// The contents of a token to be minted.
+/// Contents of a token to be minted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
     /// The room that it allows to join.
@@ -47,23 +47,23 @@ pub struct TokenRequest {
     pub name: String,
     /// The participant's metadata; empty if there is none.
     pub metadata: String,
-    /// The participant's attributes besides those of the server.
+    /// The participant's attributes, except the server's own.
     pub attributes: BTreeMap<String, String>,
     /// The role to join with.
     pub role: Option<RoleName>,
-    /// The last role change of the identity in the room, which this token is newer than.
+    /// The identity's last role change in the room, which this token includes.
     pub role_change: Option<RoleChangeId>,
-    /// The exchange of a room code that it comes from, if the code is not locked to an identity.
+    /// The room code exchange that issues it, if the code is not locked to an identity.
     pub exchange: Option<ExchangeId>,
-    /// Limit of everything published together, in kilobits per second; `None` means no limit.
+    /// Limit for the total published bitrate, in kbit/s; `None` for no limit.
     pub max_kbps: Option<u32>,
-    /// What the participant may do.
+    /// The participant's permissions.
     pub grants: Grants,
     /// Lifetime, rounded down to whole seconds.
     pub ttl: Duration,
     /// The room's `empty_timeout`.
     pub empty_timeout_seconds: u32,
-    /// The room's effective maximum of participants; `None` or 0 means no limit.
+    /// The room's effective maximum number of participants; `None` or 0 for no limit.
     pub max_participants: Option<u32>,
 }
 
@@ -72,23 +72,23 @@ pub struct TokenRequest {
 pub struct SignedToken {
     /// The signed JWT, which clients send to the media plane.
     pub token: Secret,
-    /// Its `exp`, a whole second.
+    /// Its `exp`, in whole seconds.
     pub expires_at: Timestamp,
 }
 
-/// Why a token was refused or could not be signed.
+/// Reason why a token was refused or could not be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is not a JWT, or its header or claims cannot be read.
+    /// Not a JWT, or with an unreadable header or claims.
     #[error("the token is malformed")]
     Malformed,
-    /// It is signed with another algorithm than HS256.
+    /// Signed with an algorithm other than HS256.
     #[error("the token is signed with an algorithm that is not accepted")]
     Algorithm,
-    /// It is signed with another secret.
+    /// Signed with another secret.
     #[error("the token's signature does not match")]
     Signature,
-    /// Its `iss` is not this server's API key.
+    /// `iss` is not this server's API key.
     #[error("the token is issued under another key")]
     Issuer,
     /// `exp` has passed.
@@ -97,27 +97,27 @@ pub enum TokenError {
     /// `nbf` has not been reached.
     #[error("the token is not valid yet")]
     NotYetValid,
-    /// It does not grant a valid identity to join a valid room.
+    /// Does not grant a valid identity to join a valid room.
     #[error("the token opens no room")]
     NoRoom,
-    /// Its claims could not be written.
+    /// The claims could not be serialized.
     #[error("the token could not be signed")]
     Unsignable,
 }
 
-/// The first part of every token, before it is base64.
+/// Every token's header, before base64 encoding.
 const HEADER: &str = r#"{"typ":"JWT","alg":"HS256"}"#;
-/// What the claims of most tokens fit into, in bytes.
-const MOST_CLAIMS: usize = 640;
-/// The length of a signature, in characters.
-const SIGNATURE: usize = 43;
+/// Initial buffer capacity for claims, in bytes. Most tokens need less.
+const CLAIMS_CAPACITY: usize = 640;
+/// Length of a signature, in characters.
+const SIGNATURE_LENGTH: usize = 43;
 
 /// Signs and verifies room tokens with one API key and secret.
 pub struct TokenSigner {
     api_key: Box<str>,
-    /// What is signed of every token before its claims.
+    /// Encoded header with its dot, the signed prefix of every token.
     header: Box<str>,
-    /// Has read the secret: to prepare it takes as long as to sign a small token.
+    /// Prepared with the secret, which takes as long as signing a small token.
     mac: Hmac<Sha256>,
     decoding: DecodingKey,
     validation: Validation,
@@ -132,7 +132,7 @@ impl fmt::Debug for TokenSigner {
 }
 
 impl TokenSigner {
-    /// Creates a signer for the media plane's API key and secret.
+    /// Creates a signer with the media plane's API key and secret.
     #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
     pub fn new(api_key: impl Into<Box<str>>, secret: &Secret) -> Self {
         let secret = secret.reveal().as_bytes();
@@ -148,8 +148,9 @@ impl TokenSigner {
     /// Signs a token that is valid from `now` on.
     ///
     /// # Errors
-    /// [`TokenError::Unsignable`] if its claims are no JSON, which no request is known to cause.
+    /// [`TokenError::Unsignable`] if its claims cannot be serialized, which no request is known to cause.
     pub fn mint(&self, request: &TokenRequest, now: Timestamp) -> Result<SignedToken, TokenError> {
+        // JWT times are whole seconds. Rounding down never extends a token's life.
         let expires_at = floor_to_second(now).after(whole_seconds(request.ttl));
         let max_kbps = request.max_kbps.map(|kbps| kbps.to_string());
         let role = request
@@ -169,12 +170,13 @@ impl TokenSigner {
             .attributes
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        // Those of the server last, so that no other replaces them.
+        // The server's attributes come last, so that no others replace them.
         let attributes = own
             .chain(role)
             .chain(max_kbps)
             .chain(role_change)
             .chain(exchange);
+        // Without the extra time, LiveKit and the control plane would race to end the empty room.
         let timeout = request
             .empty_timeout_seconds
             .saturating_add(ROOM_GRACE_SECONDS);
@@ -198,7 +200,7 @@ impl TokenSigner {
         self.sign(&payload, expires_at)
     }
 
-    /// Signs the claims of a verified token again, valid until `expires_at` (rounded down to a whole second). Connected
+    /// Signs a verified token's claims again, valid until `expires_at` (rounded down to a whole second). Connected
     /// participants receive such refreshed tokens.
     ///
     /// # Errors
@@ -219,21 +221,24 @@ impl TokenSigner {
                 .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
                 .collect(),
             video: VideoGrant::new(&claims.room, &claims.grants),
+            // Kept, since a client that joins again with this token may open the room anew.
             room_config: claims.room_config.map(|config| Object(config.into())),
             ..self.base_payload(&claims.identity, claims.kind, now, expires_at)
         };
         self.sign(&payload, expires_at)
     }
 
-    /// Verifies a token: it is signed with this secret and HS256, issued under this key, valid at `now`, and allows to join a room. It
-    /// is valid up to a minute before its `nbf`, because another server may have signed it, or the clock may have been set back; `exp`
-    /// has no such leeway.
+    /// Verifies a token: signed with this secret and HS256, issued under this key, valid at `now`, and granting a join.
+    /// It is valid from a minute before its `nbf`, because another server may have signed it, or the clock may have
+    /// been set back; `exp` has no such leeway.
     ///
     /// # Errors
     /// All variants of [`TokenError`] except [`TokenError::Unsignable`].
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
+        // Verifies the signature first, so that no claim of an unsigned token is used.
         let payload: Payload<'static> = self.decode(token)?;
         if *payload.iss != *self.api_key {
+            // Another key with the same secret is not this server's.
             return Err(TokenError::Issuer);
         }
         if now >= from_seconds(payload.exp) {
@@ -248,7 +253,7 @@ impl TokenSigner {
         Claims::try_from(payload)
     }
 
-    /// Returns the claims about issuer, subject and validity.
+    /// Returns the claims for issuer, subject and validity.
     fn base_payload<'a>(
         &'a self,
         identity: &'a Identity,
@@ -261,6 +266,7 @@ impl TokenSigner {
             sub: identity.as_str().into(),
             nbf: Some(now.millis() / 1_000),
             exp: expires_at.millis() / 1_000,
+            // Makes two tokens of the same second differ.
             jti: random_text(16, BASE62).into(),
             kind: (kind != ParticipantKind::Standard).then(|| kind.as_str().into()),
             ..Payload::default()
@@ -278,26 +284,28 @@ impl TokenSigner {
         })
     }
 
-    /// The API key, which is the `iss` of all tokens.
+    /// Returns the API key, which is the `iss` of all tokens.
     pub(crate) fn api_key(&self) -> &str {
         &self.api_key
     }
 
     /// Signs a payload without adding claims.
     pub(crate) fn encode(&self, payload: &impl Serialize) -> Result<Secret, TokenError> {
-        let mut claims = Vec::with_capacity(MOST_CLAIMS);
+        let mut claims = Vec::with_capacity(CLAIMS_CAPACITY);
         serde_json::to_writer(&mut claims, payload).map_err(|_| TokenError::Unsignable)?;
+        // The exact length, so that the token is written without a second allocation.
         let length = base64::encoded_len(claims.len(), false).ok_or(TokenError::Unsignable)?;
-        let mut token = String::with_capacity(self.header.len() + length + 1 + SIGNATURE);
+        let mut token = String::with_capacity(self.header.len() + length + 1 + SIGNATURE_LENGTH);
         token.push_str(&self.header);
         URL_SAFE_NO_PAD.encode_string(&claims, &mut token);
+        // A clone of the prepared MAC costs less than preparing the secret again.
         let signature = self.mac.clone().chain_update(&token).finalize();
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature.into_bytes(), &mut token);
         Ok(Secret::new(token))
     }
 
-    /// Verifies the signature of a token and reads its payload. The caller has to check issuer and validity.
+    /// Verifies a token's signature and reads its payload. The caller must check issuer and validity.
     pub(crate) fn decode<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenError> {
         jsonwebtoken::decode(token, &self.decoding, &self.validation)
             .map(
@@ -310,22 +318,26 @@ impl TokenSigner {
     }
 }
 
-/// Returns a validation of algorithm and signature only. [`TokenSigner::verify`] checks everything that needs the time.
+/// Returns a validation of algorithm and signature only. [`TokenSigner::verify`] checks everything that depends on the
+/// time.
 fn signature_only() -> Validation {
     let mut validation = Validation::new(Algorithm::HS256);
+    // The library would require `exp`. The payload's deserialization requires it anyway.
     validation.required_spec_claims.clear();
     validation.validate_exp = false;
     validation.validate_nbf = false;
+    // LiveKit's tokens have no audience.
     validation.validate_aud = false;
     validation
 }
 
-/// The library's error itself is dropped, since it may quote the token.
+/// Drops the library's error itself, since it may quote the token.
 impl From<&ErrorKind> for TokenError {
     fn from(kind: &ErrorKind) -> Self {
         match kind {
             ErrorKind::InvalidSignature => Self::Signature,
             ErrorKind::InvalidAlgorithm => Self::Algorithm,
+            // Header and claims are not distinguished: the client can do nothing about either.
             _ => Self::Malformed,
         }
     }

@@ -349,19 +349,23 @@ async fn a_survey_returns_the_live_rooms_and_is_shared_out_to_their_projects() {
         proto::DisconnectReason::ClientInitiated,
     );
     let project = room().split().0;
-    let mut shares = test.plane.survey().await.unwrap().by_project();
-    let survey = shares.remove(&project).unwrap();
+    let mut shares = test.plane.inventory().await.unwrap().by_project();
+    let inventory = shares.remove(&project).unwrap();
     assert_eq!(
-        (survey.rooms, survey.egresses.len(), survey.ingresses.len()),
+        (
+            inventory.rooms,
+            inventory.egresses.len(),
+            inventory.ingresses.len()
+        ),
         (vec![room()], 0, 0)
     );
     assert_eq!(
-        survey.empty_rooms,
+        inventory.empty_rooms,
         ["prj_0123456789ab.left".parse().unwrap()]
     );
-    let (other, survey) = shares.pop_first().unwrap();
+    let (other, inventory) = shares.pop_first().unwrap();
     assert_eq!(
-        (other.as_str(), survey.rooms),
+        (other.as_str(), inventory.rooms),
         (
             "prj_ffffffffffff",
             vec!["prj_ffffffffffff.other".parse().unwrap()]
@@ -372,16 +376,16 @@ async fn a_survey_returns_the_live_rooms_and_is_shared_out_to_their_projects() {
         redis: false,
         ..Settings::default()
     });
-    let survey = test
+    let inventory = test
         .plane
-        .survey()
+        .inventory()
         .await
         .unwrap()
         .by_project()
         .remove(&project)
         .unwrap();
     assert_eq!(
-        survey.rooms,
+        inventory.rooms,
         [room()],
         "LiveKit has rooms without Redis too"
     );

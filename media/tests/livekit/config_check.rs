@@ -1,4 +1,4 @@
-//! The check of LiveKit's configuration.
+//! Check of LiveKit's configuration.
 
 use std::time::Duration;
 

@@ -311,13 +311,13 @@ async fn an_egress_whose_worker_died_has_failed_and_one_whose_worker_is_slow_has
         assert!(died.status == EgressStatus::Failed && died.ended_at == Some(clock.now()));
         assert!(died.error.unwrap().contains("the egress worker died"));
     }
-    // The worker is not in the room, but answers.
+    // The worker is not in the room, but responds.
     test.double.fail(
         "UpdateStream",
         Fault::Twirp(400, "invalid_argument", "pipeline is not streaming"),
     );
     assert_eq!(read().await.status, EgressStatus::Active);
-    // LiveKit does not answer.
+    // LiveKit is unavailable.
     test.double.fail("UpdateStream", Fault::ProxyPage(502));
     assert!(test.plane.egress(&room(), &id).await.is_err());
 }
@@ -359,7 +359,7 @@ async fn a_survey_contains_the_egresses_that_have_not_ended() {
         proto::EgressStatus::EgressComplete,
         "",
     );
-    let mut shares = test.plane.survey().await.unwrap().by_project();
+    let mut shares = test.plane.inventory().await.unwrap().by_project();
     assert_eq!(
         shares.remove(&room().split().0).unwrap().egresses,
         [(room(), first)]

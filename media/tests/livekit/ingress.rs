@@ -70,8 +70,8 @@ async fn an_endpoint_is_created_read_and_deleted() {
             .set_ingress_status(created.ingress_id.as_str(), reported, "");
         assert_eq!(status().await, Some(converted));
     }
-    let survey = test.plane.survey().await.unwrap();
-    assert_eq!(survey.ingresses.len(), 1);
+    let inventory = test.plane.inventory().await.unwrap();
+    assert_eq!(inventory.ingresses.len(), 1);
     test.plane
         .delete_ingress(&created.ingress_id)
         .await

@@ -1,4 +1,4 @@
-//! The LiveKit plane against a double of LiveKit: its calls, the peculiarities of LiveKit's API, and failures.
+//! The LiveKit plane against a fake LiveKit: its calls, peculiarities of LiveKit's API, and failures.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
 use conclave_media::{
-    MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink,
+    MediaError, MediaEvent, Report, ReportError, ReportInlet, ReportReply, ReportSink,
 };
 use conclave_model::{Clock, Identity, LeaseCheck, NamespacedRoom, Secret};
 use livekit_double::Double;
@@ -40,7 +40,7 @@ fn alice() -> Identity {
     "alice".parse().unwrap()
 }
 
-/// A plane, the double that it calls, and the reports that it sent.
+/// A plane, the fake LiveKit that it calls, and the reports that it sent.
 struct TestPlane {
     double: Double,
     plane: LivekitPlane,
@@ -80,7 +80,7 @@ impl TestPlane {
     }
 }
 
-/// Creates a plane whose reports nothing takes.
+/// Creates a plane whose reports are not received.
 fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
     plane_at(
         url,
@@ -112,7 +112,7 @@ fn settings(url: &str, timeout: Duration) -> LivekitSettings {
     }
 }
 
-/// Accepts all reports, or answers with the errors that were set.
+/// Accepts all reports, or replies with the errors that were set.
 #[derive(Default)]
 struct RecordingSink {
     reports: Mutex<Vec<Report>>,
@@ -137,7 +137,7 @@ impl RecordingSink {
 }
 
 impl ReportSink for RecordingSink {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         let (sender, answer) = oneshot::channel();
         let error = self.errors.lock().unwrap().pop_front();
         self.reports.lock().unwrap().push(report);
@@ -159,7 +159,7 @@ fn message(error: MediaError) -> String {
     }
 }
 
-/// Waits until a condition holds that a spawned task establishes.
+/// Waits for a condition that a spawned task establishes.
 async fn eventually(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {

@@ -37,7 +37,7 @@ async fn the_error_names_the_fault() {
         (Fault::Answer(200, "text/html", "<html>"), "media.url"),
         (
             Fault::Answer(200, "application/protobuf", "\u{1}\u{1}nonsense"),
-            "does not read",
+            "unreadable",
         ),
         (Fault::Answer(500, "application/json", "[1]"), "500"),
         (Fault::Answer(302, "text/html", ""), "302"),
@@ -47,7 +47,7 @@ async fn the_error_names_the_fault() {
         ),
         (Fault::Twirp(404, "bad_route", "no handler"), "version"),
         (Fault::Slow(Duration::from_secs(2)), "300ms"),
-        (Fault::Dropped, "closed before an answer"),
+        (Fault::Dropped, "closed before a response"),
     ] {
         let error = error_of(fault.clone()).await;
         assert!(error.contains(expected), "{fault:?}: {error}");

@@ -1,4 +1,4 @@
-//! Property tests: no webhook makes the receiver panic, or asks LiveKit to repeat it.
+//! Property tests: no webhook makes the receiver panic, or request a repetition.
 
 use conclave_media::livekit::WebhookOutcome;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Webhooks: which are accepted, and what each event reports.
+//! Webhooks: acceptance, and the reports for each event.
 
 use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
 use conclave_media::{MediaEvent, MediaPlane, ReportError};
@@ -37,7 +37,7 @@ async fn deliver_all(test: &TestPlane) -> Vec<WebhookOutcome> {
     outcomes
 }
 
-/// Signs an event and delivers it. Returns the outcome and what was reported.
+/// Signs an event and delivers it. Returns the outcome and the reports.
 pub(super) async fn deliver_event(
     test: &TestPlane,
     event: Value,
@@ -464,7 +464,7 @@ async fn egresses_and_ingresses_are_reported_although_fields_are_missing() {
                        "status": "EGRESS_FAILED", "endedAt": "1700000001000000000", "errorCode": 412}});
     let (_, events) = deliver_event(&test, ended).await;
     assert!(matches!(&events[..], [MediaEvent::Egress(state)]
-        if state.status == EgressStatus::Failed && state.error.as_deref() == Some("LiveKit gave error code 412")));
+        if state.status == EgressStatus::Failed && state.error.as_deref() == Some("LiveKit reported error code 412")));
     let ingress = json!({"event": "ingress_ended", "ingressInfo": {"ingressId": "IN_1", "roomName": ROOM,
                          "reusable": true, "state": {"status": "ENDPOINT_COMPLETE", "error": null}}});
     let (_, events) = deliver_event(&test, ingress).await;

@@ -158,8 +158,8 @@ fn connect_request(
     };
     let read = ConnectRequest::new(mode, request.query_string(), header(AUTHORIZATION))
         .map_err(Refusal::from)?;
-    let read = read.by_user_agent(header(USER_AGENT));
-    Ok(read.from_address(state.checks.limits.client_address(request)))
+    let read = read.with_user_agent(header(USER_AGENT));
+    Ok(read.with_address(state.checks.limits.client_address(request)))
 }
 
 /// Lets pages of any origin read a response.

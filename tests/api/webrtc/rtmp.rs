@@ -446,7 +446,7 @@ fn a_stream_that_receivers_cannot_play_is_an_error_of_the_endpoint_until_the_nex
         .unwrap()
         .to_owned();
     assert!(
-        error.contains("B pictures") && error.contains("ffmpeg is not installed"),
+        error.contains("B-frames") && error.contains("ffmpeg is not installed"),
         "{error}"
     );
     call.rtmp_encoders[0] = RtmpEncoder::publish(&call.app, &ingress);
@@ -473,7 +473,7 @@ fn a_stream_of_sound_alone_is_an_error_without_ffmpeg() {
         .unwrap()
         .to_owned();
     assert!(
-        error.contains("only sound") && error.contains("ffmpeg is not installed"),
+        error.contains("only audio") && error.contains("ffmpeg is not installed"),
         "{error}"
     );
 }

@@ -398,7 +398,7 @@ fn an_encoder_for_which_there_is_no_transcoder_left_ends_with_a_reason_and_the_n
     });
     let error = error(call, &second);
     assert!(
-        error.contains("as much is transcoded as this server allows"),
+        error.contains("the transcoding limit is reached"),
         "{error}"
     );
     assert!(call.has_participant("studio"));

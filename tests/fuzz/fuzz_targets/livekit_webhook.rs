@@ -15,7 +15,7 @@ use conclave_fuzz::jwt::{KEY, SECRET, sign_hs256};
 use conclave_fuzz::{json, seeds};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings, WebhookOutcome};
 use conclave_media::token::TokenSigner;
-use conclave_media::{Report, ReportAnswer, ReportError, ReportSink};
+use conclave_media::{Report, ReportReply, ReportError, ReportSink};
 use conclave_model::{Clock, LeaseCheck, Secret, Timestamp};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
@@ -55,7 +55,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 struct Sink(Mutex<Vec<Report>>);
 
 impl ReportSink for Sink {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         let (sender, answer) = tokio::sync::oneshot::channel();
         let _ = sender.send(Err(ReportError::UnknownRoom));
         self.0.lock().unwrap().push(report);

@@ -14,7 +14,7 @@ use conclave_egress::fuzzing::{PublisherClock, TrackReader};
 use conclave_fuzz::rtmp_client::{self, Stage};
 use conclave_fuzz::{records, seeds};
 use conclave_media::embedded::encoders::rtmp::{
-    Action, AvcParameters, FileReader, MediaStream, Medium, RtmpEvent, Timeline, VideoTag,
+    AvcParameters, FileReader, MediaAction, MediaStream, Medium, RtmpEvent, Timeline, VideoTag,
     file_header, file_tag, packets, read_video, units,
 };
 use conclave_sfu::{Codec, RecordedPacket, SourcePacket};
@@ -118,10 +118,10 @@ fn carry(events: &[RtmpEvent]) {
     }
 }
 
-fn check_action(action: &Action) {
+fn check_action(action: &MediaAction) {
     match action {
-        Action::Send(packets) => assert!(packets.last().is_none_or(|packet| packet.is_last)),
-        Action::Transcode(medium, time, body) => {
+        MediaAction::Send(packets) => assert!(packets.last().is_none_or(|packet| packet.is_last)),
+        MediaAction::Transcode(medium, time, body) => {
             let milliseconds = u32::try_from(time.time.as_millis()).unwrap_or(u32::MAX);
             let file = [
                 file_header(*medium),

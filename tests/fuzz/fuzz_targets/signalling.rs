@@ -14,7 +14,7 @@ use conclave_fuzz::{records, seeds};
 use conclave_media::embedded::rtc::ConnectionMode;
 use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, SignalConnection, SignalFrame};
 use conclave_media::token::{Grants, TokenRequest, TokenSigner};
-use conclave_media::{Report, ReportAnswer, ReportSink};
+use conclave_media::{Report, ReportReply, ReportSink};
 use conclave_model::{Clock, Secret, Timestamp};
 use libfuzzer_sys::fuzz_target;
 use livekit_protocol as proto;
@@ -42,7 +42,7 @@ fuzz_target!(init: write_seeds(), |data: &[u8]| RUNTIME.block_on(run(data)));
 struct Admit;
 
 impl ReportSink for Admit {
-    fn report(&self, _: Report) -> ReportAnswer {
+    fn report(&self, _: Report) -> ReportReply {
         let (sender, answer) = tokio::sync::oneshot::channel();
         let _ = sender.send(Ok(()));
         answer

@@ -1,4 +1,4 @@
-//! The egresses that run with ffmpeg.
+//! Egresses that run with ffmpeg.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,22 +19,22 @@ use tokio::sync::Notify;
 use crate::embedded::effect::JobEffect;
 use crate::embedded::room::Room;
 
-/// The egresses that run.
+/// Egresses that are running.
 pub(in crate::embedded) struct Jobs {
     engine: Arc<EgressService>,
-    state: Mutex<State>,
+    state: Mutex<JobsState>,
     /// Notified when an egress has ended.
     ended: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    running: HashMap<EgressId, Job>,
-    /// Whether the server stops, so that no egress is started any more.
+struct JobsState {
+    running: HashMap<EgressId, RunningJob>,
+    /// Whether the server is stopping, so that no egress may start.
     is_closed: bool,
 }
 
-struct Job {
+struct RunningJob {
     room: NamespacedRoom,
     handle: EgressHandle,
 }
@@ -48,21 +48,21 @@ impl Jobs {
         }
     }
 
-    /// Returns what starts egresses.
+    /// Returns the egress engine.
     pub const fn engine(&self) -> &Arc<EgressService> {
         &self.engine
     }
 
-    /// Returns the ffmpeg that records and broadcasts, or why there is none.
+    /// Returns the ffmpeg that records and broadcasts, or the reason why it is unusable.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
         let engine = Arc::clone(&self.engine);
-        // The only error is a panic.
+        // Detecting ffmpeg runs it, for up to 20 s. The task can only fail by a panic.
         tokio::task::spawn_blocking(move || engine.ffmpeg())
             .await
             .ok()
     }
 
-    /// Starts no egress any more. Returns those that run, and how long they have for their files.
+    /// Refuses new egresses. Returns the running ones, and the time limit for completing their files.
     pub fn close(&self) -> (Vec<(EgressId, NamespacedRoom)>, Duration) {
         let timeout = self.engine.start_shutdown();
         let mut state = self.state.lock();
@@ -77,23 +77,25 @@ impl Jobs {
         )
     }
 
-    /// Returns whether no egress is started any more.
+    /// Returns whether new egresses are refused.
     pub fn is_closed(&self) -> bool {
         self.state.lock().is_closed
     }
 
-    /// Returns once no egress runs.
+    /// Waits until no egress is running.
     pub async fn all_ended(&self) {
         loop {
+            // Created before the check, so that an egress that ends in between is not missed.
             let ended = self.ended.notified();
             if self.state.lock().running.is_empty() {
                 return;
             }
+            // Any egress may have ended: the list is checked again.
             ended.await;
         }
     }
 
-    /// Starts an egress, which waits until the participants are known. Refuses it if the server stops.
+    /// Starts an egress, whose thread waits for its inputs. Fails if the server is stopping.
     pub fn start(
         &self,
         id: &EgressId,
@@ -101,53 +103,58 @@ impl Jobs {
         prepared: PreparedEgress,
         host: Arc<dyn EgressHost>,
     ) -> io::Result<()> {
+        // Locked during the start, so that `close` either prevents it or lists the egress.
         let mut state = self.state.lock();
         if state.is_closed {
             return Err(io::Error::other("the server stops"));
         }
         let handle = prepared.start(id.clone(), host)?;
-        state.running.insert(id.clone(), Job { room, handle });
+        state
+            .running
+            .insert(id.clone(), RunningJob { room, handle });
         Ok(())
     }
 
-    /// Ends an egress that has no thread any more, or that is unknown.
+    /// Removes an egress that no longer has a thread. Has no effect if it is unknown.
     pub fn remove(&self, id: &EgressId) {
         self.state.lock().running.remove(id);
+        // Also for an unknown egress: `all_ended` checks the list itself.
         self.ended.notify_waiters();
     }
 
-    /// Lets an egress of a room know of something.
+    /// Applies a room's effect to an egress.
     pub fn carry_out(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
         match effect {
-            JobEffect::Attend {
-                attendees,
+            JobEffect::SetInputs {
+                inputs,
                 is_room_empty,
-            } => self.attend(egress, attendees, is_room_empty),
+            } => self.set_inputs(egress, inputs, is_room_empty),
             JobEffect::Stop => self.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = self.attach(egress, (&peer, &track), TrackSettings::default());
                 attached
                     .into_iter()
+                    // None if the egress has ended in the meantime.
                     .for_each(|command| room.send_command(command));
             }
         }
     }
 
-    /// Lets an egress know who attends.
-    fn attend(&self, id: &EgressId, attendees: Vec<InputParticipant>, is_room_empty: bool) {
+    /// Sends an egress its inputs.
+    fn set_inputs(&self, id: &EgressId, inputs: Vec<InputParticipant>, is_room_empty: bool) {
         if let Some(job) = self.state.lock().running.get(id) {
-            job.handle.set_inputs(attendees, is_room_empty);
+            job.handle.set_inputs(inputs, is_room_empty);
         }
     }
 
-    /// Lets an egress end.
+    /// Stops an egress.
     fn stop(&self, id: &EgressId) {
         if let Some(job) = self.state.lock().running.get(id) {
             job.handle.stop();
         }
     }
 
-    /// Returns the command by which an egress gets a track, or another layer of it.
+    /// Returns the command that attaches a track, or another layer of it, to an egress.
     pub fn attach(
         &self,
         id: &EgressId,
@@ -156,6 +163,7 @@ impl Jobs {
     ) -> Option<Command> {
         let state = self.state.lock();
         let job = state.running.get(id)?;
+        // Attaching again replaces the recorder, and so its settings.
         let recorder = NewRecorder {
             egress: id.clone(),
             settings,
@@ -170,7 +178,7 @@ impl Jobs {
         )
     }
 
-    /// Returns what an egress has done so far; `None` if it does not run.
+    /// Returns an egress's progress for inspection; `None` if it is not running.
     pub fn inspect(&self, id: &EgressId) -> Option<Value> {
         let progress = JobProgress::read(self.state.lock().running.get(id)?.handle.progress());
         let targets = progress.targets.iter().map(|state| match state {
@@ -179,6 +187,7 @@ impl Jobs {
             TargetState::Waiting => "waiting",
         });
         Some(json!({
+            // Names are part of the API of `/debug/actors`, and independent of the fields'.
             "media_ms": u64::try_from(progress.media.as_millis()).unwrap_or(u64::MAX),
             "bytes": progress.bytes,
             "frames": progress.frames,
@@ -194,15 +203,16 @@ impl Jobs {
         }))
     }
 
-    /// Returns the egresses that run, and what they have done so far.
+    /// Returns the running egresses and their progress.
     pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
-        let read =
-            |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
+        let read = |(id, job): (&EgressId, &RunningJob)| {
+            (id.clone(), JobProgress::read(job.handle.progress()))
+        };
         self.state.lock().running.iter().map(read).collect()
     }
 }
 
-/// What an egress has done so far.
+/// An egress's progress.
 pub(in crate::embedded) struct JobProgress {
     /// Media that was written or sent.
     pub media: Duration,
@@ -213,7 +223,7 @@ pub(in crate::embedded) struct JobProgress {
     dropped_packets: u64,
     pub buffered_bytes: u64,
     late_millis: u64,
-    /// Media for each second that it has run.
+    /// Seconds of media per second of running time.
     pub speed: f64,
     targets: Vec<TargetState>,
     left_out: LeftOutTracks,
@@ -221,6 +231,7 @@ pub(in crate::embedded) struct JobProgress {
 
 impl JobProgress {
     fn read(progress: &EgressProgress) -> Self {
+        // Independent counters, read for display only: no order between them is needed.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let media = Duration::from_millis(read(&progress.media_millis));
         Self {
@@ -232,13 +243,14 @@ impl JobProgress {
             dropped_packets: read(&progress.dropped_packets),
             buffered_bytes: read(&progress.buffered_bytes),
             late_millis: read(&progress.late_millis),
+            // 1 ms: avoids a division by zero just after the start.
             speed: media.as_secs_f64() / progress.runs_for().as_secs_f64().max(0.001),
             targets: progress.targets(),
             left_out: progress.left_out(),
         }
     }
 
-    /// Returns the number of receivers of a broadcast that are connected.
+    /// Returns the number of a broadcast's connected destinations.
     pub fn connected_targets(&self) -> usize {
         self.targets
             .iter()

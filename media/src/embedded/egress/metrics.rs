@@ -1,4 +1,4 @@
-//! Metrics of the recordings and broadcasts that run with ffmpeg.
+//! Metrics of recordings and broadcasts that run with ffmpeg.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
 use super::jobs::{JobProgress, Jobs};
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
-/// A number of a running egress.
+/// Value of a running egress.
 struct EgressMetric {
     name: &'static str,
     help: &'static str,
@@ -56,7 +56,7 @@ const METRICS: &[EgressMetric] = &[
     },
 ];
 
-/// A number of all egresses since the server was started: one that runs for a few seconds is in it, however rarely metrics are read.
+/// Total of all egresses since the server's start. Includes egresses that ran only between two scrapes.
 struct TotalMetric {
     name: &'static str,
     help: &'static str,
@@ -76,21 +76,25 @@ const TOTALS: &[TotalMetric] = &[
     },
 ];
 
-/// Shows the egresses that run when the metrics are read.
+/// Collects the running egresses' values at each scrape.
 struct EgressCollector {
-    plane: Weak<Inner>,
+    plane: Weak<PlaneCore>,
     /// One for each of [`METRICS`].
     gauges: Vec<GaugeVec>,
     /// One for each of [`TOTALS`].
     counters: Vec<IntCounter>,
 }
 
-/// Registers the metrics of the egresses of a plane.
+/// Registers a plane's egress metrics.
 ///
 /// # Errors
-/// They are registered already.
-pub(in crate::embedded) fn register(plane: Weak<Inner>, registry: &Registry) -> Result<(), Error> {
+/// If they are already registered.
+pub(in crate::embedded) fn register(
+    plane: Weak<PlaneCore>,
+    registry: &Registry,
+) -> Result<(), Error> {
     let gauge =
+        // By id: an operator must see which recording cannot keep up.
         |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
     let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
     let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
@@ -112,13 +116,15 @@ impl Collector for EgressCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
+        // Weak: the registry lives as long as the process, and must not keep a stopped plane.
         let plane = self.plane.upgrade();
         let jobs = plane.as_ref().and_then(|plane| plane.jobs.as_ref());
         let running = jobs.map(Jobs::running).unwrap_or_default();
         let mut families = Vec::new();
         for (metric, gauge) in METRICS.iter().zip(&self.gauges) {
-            // Those that have ended are not shown any more.
+            // Removes the egresses that have ended.
             gauge.reset();
+            // One reading for all metrics, so that an egress's values belong together.
             for (id, progress) in &running {
                 gauge
                     .with_label_values(&[id.as_str()])
@@ -130,6 +136,7 @@ impl Collector for EgressCollector {
             let total = jobs.map_or(0, |jobs| {
                 (metric.value)(jobs.engine().totals()).load(Ordering::Relaxed)
             });
+            // The engine counts; the Prometheus counter, which can only be incremented, catches up.
             counter.inc_by(total.saturating_sub(counter.get()));
             families.extend(counter.collect());
         }

@@ -1,18 +1,20 @@
 //! Recordings and broadcasts on the embedded plane.
 //!
-//! - [`Egress`](state::Egress): one of them, and the statuses that it goes through. One of a room that only the sandbox has filled is
-//!   simulated: a status that time and the sandbox change, so that an integration can test each course that an egress can take. All
-//!   others are jobs, which ffmpeg carries out in threads of `conclave-egress`.
-//! - [`RoomEgresses`]: those of one room, as a part of the room's machine. It follows who publishes what
-//!   ([`Attendance`](attendance::Attendance)), and tells the jobs by effects.
-//! - [`Jobs`](jobs::Jobs): the jobs that run on this server.
-//! - [`start`](self::start): how an egress is started, what a job does with its room, and how all jobs end when the server stops.
-//! - [`metrics`](self::metrics): what the jobs have written and sent.
+//! - [`Egress`](state::Egress): an egress and its status. If the room has only sandbox participants, it is simulated:
+//!   timers and the sandbox change its status, so that an integration can test each course that an egress can take. All
+//!   others are jobs, which run ffmpeg in threads of `conclave-egress`.
+//! - [`RoomEgresses`]: a room's egresses, as a part of the room state. It tracks the published tracks
+//!   ([`EgressInputs`](inputs::EgressInputs)), and updates the jobs by effects.
+//! - [`Jobs`](jobs::Jobs): the server's running jobs.
+//! - [`start`](self::start): start of an egress, events from jobs to their rooms, and the end of all jobs when the
+//!   server stops.
+//! - [`metrics`](self::metrics): progress of the jobs.
 //!
-//! An egress starts with its file, which may be refused, and then its thread, which waits until the machine lets it know who
-//! attends. It ends with an event of its thread, also if the control plane stopped it: its file is final by then.
+//! The start of an egress first creates its file, which may be refused, and then its thread, which waits until the room
+//! state sends its inputs. It ends with an event from its thread, even if the control plane stopped it: only then is
+//! its file final.
 
-pub(super) mod attendance;
+pub(super) mod inputs;
 pub(super) mod jobs;
 pub(super) mod metrics;
 mod room_egresses;

@@ -1,4 +1,4 @@
-//! The state of a recording or broadcast, and those that ended last.
+//! An egress's state, and the egresses that ended recently.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
-use super::attendance::Attendance;
+use super::inputs::EgressInputs;
 
-/// How long an egress takes to become active, and to complete after a stop request.
+/// Time that a simulated egress takes to become active, and to complete after it is stopped.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
-/// Number of ended egresses that are kept; the one that ended first is dropped first.
+/// Maximum number of ended egresses that are kept. The oldest is dropped first.
 const ENDED_CAPACITY: usize = 1_000;
 
 /// A recording or broadcast.
@@ -18,9 +18,9 @@ const ENDED_CAPACITY: usize = 1_000;
 pub(in crate::embedded) struct Egress {
     room: NamespacedRoom,
     state: EgressState,
-    /// What it contains; `None` if it is simulated.
-    job: Option<Attendance>,
-    /// The next transition by time, and at which monotonic reading it is due. Only a simulated one has any.
+    /// Its inputs; `None` if it is simulated.
+    job: Option<EgressInputs>,
+    /// Next timed transition, and the monotonic reading at which it is due. Only for simulated egresses.
     next: Option<(Duration, EgressStatus)>,
 }
 
@@ -47,13 +47,14 @@ impl Egress {
         }
     }
 
-    /// Creates an egress that ffmpeg carries out.
+    /// Creates an egress that runs with ffmpeg.
     pub fn with_job(
         egress_id: EgressId,
         room: NamespacedRoom,
-        job: Attendance,
+        job: EgressInputs,
         now: Timestamp,
     ) -> Self {
+        // Its thread's events change its status, so no timer does; the reading does not matter.
         Self {
             job: Some(job),
             next: None,
@@ -61,7 +62,6 @@ impl Egress {
         }
     }
 
-    /// Returns the name of its room.
     pub const fn room(&self) -> &NamespacedRoom {
         &self.room
     }
@@ -71,29 +71,30 @@ impl Egress {
         &self.state
     }
 
-    /// Returns whether ffmpeg carries it out.
+    /// Returns whether it runs with ffmpeg.
     pub const fn has_job(&self) -> bool {
         self.job.is_some()
     }
 
-    /// Returns what it contains; `None` if it is simulated.
-    pub const fn attendance(&mut self) -> Option<&mut Attendance> {
+    /// Returns its inputs; `None` if it is simulated.
+    pub const fn inputs(&mut self) -> Option<&mut EgressInputs> {
         self.job.as_mut()
     }
 
-    /// Returns the reading at which the next transition by time is due.
+    /// Returns the reading at which the next timed transition is due.
     pub fn deadline(&self) -> Option<Duration> {
         self.next.map(|(at, _)| at)
     }
 
-    /// Returns the status after the next transition, if that is due.
+    /// Returns the status after the next timed transition, if that is due.
     pub fn due_transition(&self, reading: Duration) -> Option<EgressStatus> {
         self.next
+            // A timer may have been replaced by a later one since it was set.
             .filter(|(at, _)| *at <= reading)
             .map(|(_, status)| status)
     }
 
-    /// Changes the status; returns whether the change is allowed.
+    /// Changes the status. Returns false if the transition is not allowed.
     pub fn advance(
         &mut self,
         status: EgressStatus,
@@ -101,20 +102,23 @@ impl Egress {
         now: Timestamp,
         reading: Duration,
     ) -> bool {
+        // A final status stays, whatever arrives afterwards.
         if !self.state.status.may_become(status) {
             return false;
         }
         self.state.status = status;
         self.state.error = error;
+        // Ending is not the end: the file is still being completed.
         self.state.ended_at = status.is_final().then_some(now);
         let completes_by_time = status == EgressStatus::Ending && self.job.is_none();
         self.next = completes_by_time.then(|| (reading + TRANSITION_TIME, EgressStatus::Complete));
         true
     }
 
-    /// Returns the final status if the room is closed now: an egress that had started is complete.
+    /// Returns the final status if the room closes now: complete if it had started recording.
     pub fn status_without_room(&self) -> EgressStatus {
         if self.state.status == EgressStatus::Starting {
+            // It has recorded nothing.
             EgressStatus::Aborted
         } else {
             EgressStatus::Complete
@@ -122,11 +126,11 @@ impl Egress {
     }
 }
 
-/// The egresses that ended last.
+/// Egresses that ended recently.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct EndedEgresses {
     egresses: HashMap<EgressId, Egress>,
-    /// Their ids, in the order in which they ended.
+    /// Ids in the order in which the egresses ended.
     order: VecDeque<EgressId>,
 }
 
@@ -135,7 +139,7 @@ impl EndedEgresses {
         self.egresses.get(id)
     }
 
-    /// Adds an egress that has ended, and drops the one that ended first at capacity. Returns the id of that.
+    /// Adds an ended egress. If there are too many, drops the oldest and returns its id.
     pub fn push(&mut self, egress: Egress) -> Option<EgressId> {
         let id = egress.state.egress_id.clone();
         self.order.push_back(id.clone());

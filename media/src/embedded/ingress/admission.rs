@@ -1,8 +1,7 @@
-//! Admission of encoders, by RTMP and WHIP alike.
-//!
-//! A stream key may be tried at [a rate](super::stream_keys::StreamKeyRates), by each address and from all of them. An endpoint has one encoder. If that
-//! one has been silent for [`SILENT`], it may have lost its network and come back by another one: so it gives way. Then the control
-//! plane is asked, as at the join of any client.
+//! Admission of encoders, for RTMP and WHIP alike. Attempts with a stream key have [rate
+//! limits](super::stream_keys::StreamKeyRates), per address and per key. An endpoint has one encoder. If that encoder
+//! has been silent for [`SILENT`], it may have lost its network and be reconnecting through another, so it is
+//! disconnected in favour of the new one. Then the control plane decides, as for any client's join.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,37 +14,39 @@ use tokio::time::timeout;
 
 use super::refusal::EncoderRefusal;
 use super::stream_keys::SILENT;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 
-/// How long a media worker may take to say what it knows of an encoder.
+/// Time limit for a media worker's reply about an encoder.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Checks that an encoder at an address may connect with a stream key, before its request is read.
+/// Checks that an encoder may connect with a stream key from an address, before its request is read.
 ///
 /// # Errors
 /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
 pub(in crate::embedded) async fn check_stream_key(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
     address: Option<ClientAddress>,
 ) -> Result<(), EncoderRefusal> {
+    // Counted before the look-up: the response must not reveal at an unlimited rate which keys exist.
     let rates = &plane.stream_key_rates;
     let counted = address.map_or(Ok(()), |address| rates.check(address, key));
     counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let room = plane.common.room_of_key(key)?;
     match plane
-        .call(&room, |machine, _| {
-            machine.vacant_endpoint(key, input).map(|_| ())
+        .call(&room, |room_state, _| {
+            room_state.vacant_endpoint(key, input).map(|_| ())
         })
         .0
     {
-        Err(MachineError::EncoderConnected)
+        // Only checked here. `request_encoder` disconnects the silent one, once the new encoder's request is valid.
+        Err(RoomStateError::EncoderConnected)
             if silent_encoder(plane, key, input).await.is_some() =>
         {
             Ok(())
@@ -54,17 +55,18 @@ pub(in crate::embedded) async fn check_stream_key(
     }
 }
 
-/// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
+/// Returns the encoder with a stream key and its room, if it has been silent for [`SILENT`].
 async fn silent_encoder(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
 ) -> Option<(Arc<Room>, ParticipantSid)> {
     let name = plane.common.room_of_key(key).ok()?;
-    let (room, connected, _) =
-        plane.enter(&name, |machine, _| machine.connected_encoder(key, input));
+    let (room, connected, _) = plane.enter(&name, |room_state, _| {
+        room_state.connected_encoder(key, input)
+    });
     let (sid, activity) = connected?;
-    // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
+    // With WHIP, packets arrive at a media worker. Before the first packet, the encoder's request counts.
     let by_packets = if input == InputType::Whip {
         media_silence(&room, &sid).await
     } else {
@@ -74,32 +76,35 @@ async fn silent_encoder(
     is_silent.then_some((room, sid))
 }
 
-/// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
-/// silent gives way.
+/// Requests an encoder's join, after disconnecting a silent encoder from the endpoint. Returns the room with the
+/// reserved seat, and the join.
 pub(in crate::embedded) async fn request_encoder(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     input: InputType,
 ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
     let name = plane.common.room_of_key(key)?;
     if let Some((room, silent)) = silent_encoder(plane, key, input).await {
-        log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
-        plane.call_in(&room, |machine, now| machine.give_way(&silent, now));
+        log::info!(participant = silent.as_str(); "silent encoder disconnected in favour of another");
+        plane.call_in(&room, |room_state, now| {
+            room_state.replace_silent_encoder(&silent, now)
+        });
     }
-    let ask = |machine: &mut Machine, now| machine.request_encoder(key, input, now);
+    let ask = |room_state: &mut RoomState, now| room_state.request_encoder(key, input, now);
     phases::request(plane, &name, ask, |join: &EncoderJoin| &join.sid).await
 }
 
-/// Returns how long nothing of a participant has arrived at its media worker; `None` if nothing ever has.
+/// Returns the time since a media worker received anything from a participant; `None` if it never has.
 async fn media_silence(room: &Room, sid: &ParticipantSid) -> Option<Duration> {
     let (sender, answer) = oneshot::channel();
-    // The receiver is gone if the time for the answer is over.
+    // Fails if the timeout has passed, and nobody needs the reply.
     let reply = Reply::new(move |peers| drop(sender.send(peers)));
     room.send_command(Command::Snapshot {
         peers: vec![sid.clone()],
         reply,
     });
     let peers: Vec<PeerSnapshot> = timeout(SNAPSHOT_TIMEOUT, answer).await.ok()?.ok()?;
+    // The most recent one counts: a participant may have several transports.
     peers
         .first()?
         .transports

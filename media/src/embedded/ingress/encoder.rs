@@ -1,4 +1,5 @@
-//! Participant of an encoder without a WebRTC connection of its own: its packets come from RTMP or from a transcoder.
+//! The participant of an encoder without a WebRTC connection of its own: its packets come from RTMP or from a
+//! transcoder.
 
 use std::sync::Arc;
 
@@ -13,17 +14,17 @@ use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::ClientNotice;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 
-/// Participant of an encoder without a WebRTC connection of its own.
+/// The participant of an encoder without a WebRTC connection of its own.
 #[derive(Debug)]
 pub struct EncoderPublisher {
     join: EncoderJoin,
-    /// Whether a media worker knows it.
+    /// Whether it was added to a media worker.
     has_peer: bool,
     audio: Option<TrackSid>,
     video: Option<TrackSid>,
@@ -31,7 +32,7 @@ pub struct EncoderPublisher {
 }
 
 impl EncoderPublisher {
-    /// Creates the participant of an encoder that has been admitted.
+    /// Creates an admitted encoder's participant.
     pub const fn new(join: EncoderJoin) -> Self {
         Self {
             join,
@@ -42,22 +43,20 @@ impl EncoderPublisher {
         }
     }
 
-    /// Returns the sid of its join.
     pub const fn sid(&self) -> &ParticipantSid {
         &self.join.sid
     }
 
-    /// Returns whether its video is transcoded, also if receivers could play it.
+    /// Returns whether all video is transcoded, even if receivers could play it.
     pub const fn is_transcoded(&self) -> bool {
         self.join.is_transcoded
     }
 
-    /// Records that the encoder is heard of.
-    pub fn note_heard(&self) {
-        self.join.activity.note();
+    /// Records that the encoder has sent data.
+    pub fn record_data(&self) {
+        self.join.activity.record_data();
     }
 
-    /// Returns whether it was disconnected.
     pub const fn is_over(&self) -> bool {
         self.is_over
     }
@@ -69,11 +68,11 @@ impl EncoderPublisher {
         }
     }
 
-    /// Publishes a track. The participant joins first, if it has not.
-    fn publish(&mut self, machine: &mut Machine, codec: Codec) {
-        self.join(machine);
-        // It fails if the encoder was disconnected; the notice is on its way.
-        let Ok(info) = machine.announce_track(&self.join.sid, &announcement(codec)) else {
+    /// Publishes a track. Joins first, if necessary.
+    fn publish(&mut self, room_state: &mut RoomState, codec: Codec) {
+        self.join(room_state);
+        // Fails if the encoder was disconnected. The notice is on its way then.
+        let Ok(info) = room_state.announce_track(&self.join.sid, &announcement(codec)) else {
             return;
         };
         let track = info.sid.parse().ok();
@@ -84,11 +83,12 @@ impl EncoderPublisher {
     }
 
     /// Adds the participant to a media worker, which starts its join.
-    pub fn join(&mut self, machine: &mut Machine) {
+    pub fn join(&mut self, room_state: &mut RoomState) {
         if self.has_peer {
             return;
         }
-        let Some(permissions) = machine.peer_permissions(&self.join.sid) else {
+        // Disconnected already. The notice is on its way.
+        let Some(permissions) = room_state.peer_permissions(&self.join.sid) else {
             return;
         };
         let peer = NewPeer {
@@ -100,14 +100,14 @@ impl EncoderPublisher {
             allows_pause: false,
             permissions,
         };
-        machine.add_peer(peer);
+        room_state.add_peer(peer);
         self.has_peer = true;
     }
 
-    /// Forwards packets to a room, and publishes their track first if it is new.
+    /// Forwards packets to a room, and first publishes their track if it is new.
     pub fn forward_in(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         codec: Codec,
         packets: Vec<SourcePacket>,
@@ -116,20 +116,27 @@ impl EncoderPublisher {
             return;
         }
         let medium = codec.medium();
+        // By its first packet: an RTMP stream does not announce which media it contains.
         if self.track(medium).is_none() {
-            inner.call_in(room, |machine, _| self.publish(machine, codec));
+            inner.call_in(room, |room_state, _| self.publish(room_state, codec));
         }
         if let Some(track) = self.track(medium).cloned() {
+            // Without the room's lock, since packets are frequent.
             let packets = PeerCommand::Packets { track, packets };
             room.send_command(packets.for_peer(self.join.sid.clone()));
         }
     }
 
-    /// Handles an event of the media worker. Returns whether the join was reported by it, so that the answer to the report has to
-    /// be awaited.
-    pub fn handle_media(&self, machine: &mut Machine, event: PeerEvent, now: Timestamp) -> bool {
+    /// Handles a media worker's event. Returns whether it caused a report of the join, whose answer the caller must
+    /// await.
+    pub fn handle_media(
+        &self,
+        room_state: &mut RoomState,
+        event: PeerEvent,
+        now: Timestamp,
+    ) -> bool {
         match event {
-            PeerEvent::Connected => return machine.connected(&self.join.sid, now),
+            PeerEvent::Connected => return room_state.connected(&self.join.sid, now),
             PeerEvent::TrackPublished {
                 track,
                 mid,
@@ -137,30 +144,30 @@ impl EncoderPublisher {
                 layers,
             } => {
                 let section = MediaSection { mid, codec, layers };
-                machine.track_negotiated(&self.join.sid, &track, section, now);
+                room_state.track_negotiated(&self.join.sid, &track, section, now);
             }
-            PeerEvent::Failed(_) => self.end(machine, Departure::Lost, now),
-            // The rest is about connections, and about what a participant receives.
+            PeerEvent::Failed(_) => self.end(room_state, Departure::Lost, now),
+            // The others concern connections, or media that a participant receives.
             _ => {}
         }
         false
     }
 
-    /// Handles a notice of the machine. An encoder is not notified of anything but its end.
+    /// Handles a notice. An encoder receives none except for its end.
     pub fn handle_notice(&mut self, notice: &ClientNotice) {
         self.is_over |= matches!(notice, ClientNotice::Disconnected(_));
     }
 
-    /// Ends the encoder's stay: it has left if it ended its stream.
-    pub fn end(&self, machine: &mut Machine, departure: Departure, now: Timestamp) {
-        // It has been disconnected already if this fails.
-        let _ = machine.leave(&self.join.sid, departure, now);
+    /// Ends the encoder's join, with [`Departure::Left`] if the encoder ended its stream.
+    pub fn end(&self, room_state: &mut RoomState, departure: Departure, now: Timestamp) {
+        // Fails if it has been disconnected already.
+        let _ = room_state.leave(&self.join.sid, departure, now);
     }
 }
 
-/// Returns the announcement of a track, as a client would make it.
+/// Returns the announcement of a track, as a client would send it.
 fn announcement(codec: Codec) -> AddTrackRequest {
-    // An encoder sends a programme rather than speech.
+    // Encoders usually send music or a programme, which discontinuous transmission would cut.
     let programme = vec![
         AudioTrackFeature::TfStereo.into(),
         AudioTrackFeature::TfNoDtx.into(),

@@ -1,5 +1,5 @@
-//! Ingress endpoints on the embedded plane. An encoder that connects to an endpoint joins its room as an ordinary participant.
-//! Only the hash of a stream key is kept.
+//! Ingress endpoints on the embedded plane. An encoder that connects to an endpoint joins its room as an ordinary
+//! participant. Only a stream key's hash is stored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,22 +11,21 @@ use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestam
 use url::{Position, Url};
 
 use super::stream_keys::EncoderActivity;
-use crate::embedded::common::{Common, Owned};
-use crate::embedded::error::MachineError;
+use crate::embedded::common::{Common, RoomObject};
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
 
-/// Characters of a stream key, which give it 190 bits.
+/// Stream key length: 32 Base62 characters have 190 bits.
 const KEY_LENGTH: usize = 32;
 
-/// How the ids of endpoints begin.
+/// Prefix for endpoint ids.
 const PREFIX: &str = "IN_";
-/// How the ids of endpoints begin whose video is transcoded in any case. The id is all that the records keep of it. No other id has a second
-/// underscore.
+/// Prefix for endpoints whose video is always transcoded. The setting is part of the id, since the control plane records
+/// nothing else about an endpoint. No other id has a second underscore.
 const TRANSCODED_PREFIX: &str = "IN_T_";
 
-/// Returns how the id of a new endpoint begins.
 fn id_prefix(request: &IngressRequest) -> &'static str {
     if request.enable_transcoding == Some(true) {
         TRANSCODED_PREFIX
@@ -40,31 +39,31 @@ fn id_prefix(request: &IngressRequest) -> &'static str {
 pub(in crate::embedded) struct IngressEndpoint {
     known: KnownIngress,
     status: IngressStatus,
-    /// Why the stream of the present or the last encoder cannot be published.
+    /// Why the current or last encoder's stream cannot be published.
     error: Option<String>,
-    /// The participant of the encoder that is connected or joining.
+    /// The connected or joining encoder's participant.
     encoder: Option<ParticipantSid>,
-    /// When that encoder was last heard of; `None` for one of the sandbox.
+    /// Time of that encoder's last data; `None` for a sandbox encoder.
     activity: Option<EncoderActivity>,
 }
 
 impl IngressEndpoint {
-    /// Returns its id.
     pub const fn id(&self) -> &IngressId {
         &self.known.ingress_id
     }
 
-    /// Returns whether the video of its encoders is transcoded, also if receivers could play it.
+    /// Returns whether all video is transcoded, even if receivers could play it.
     pub fn is_transcoded(&self) -> bool {
         self.id().as_str().starts_with(TRANSCODED_PREFIX)
     }
 
-    /// Returns the participant of the encoder that is connected or joining.
+    /// Returns the connected or joining encoder's participant.
     pub const fn encoder(&self) -> Option<&ParticipantSid> {
         self.encoder.as_ref()
     }
 
     pub fn state(&self) -> IngressState {
+        // While the encoder is connected, the error may be recorded, but the stream has not ended yet.
         let error = self
             .error
             .clone()
@@ -76,7 +75,7 @@ impl IngressEndpoint {
         }
     }
 
-    /// Returns the claims that an encoder joins with. It has no token, so they expire at once.
+    /// Returns an encoder's claims for its join. There is no token, so they expire at once.
     pub fn claims(&self, now: Timestamp) -> Claims {
         let known = self.known.clone();
         Claims {
@@ -87,6 +86,7 @@ impl IngressEndpoint {
             attributes: BTreeMap::new(),
             kind: ParticipantKind::Ingress,
             grants: Grants {
+                // An encoder receives no media.
                 can_subscribe: false,
                 ..Grants::default()
             },
@@ -96,7 +96,7 @@ impl IngressEndpoint {
     }
 }
 
-/// The endpoints of a room.
+/// A room's endpoints.
 #[derive(Debug)]
 pub(in crate::embedded) struct IngressEndpoints {
     room: NamespacedRoom,
@@ -105,7 +105,7 @@ pub(in crate::embedded) struct IngressEndpoints {
 }
 
 impl IngressEndpoints {
-    /// Creates it without endpoints.
+    /// Creates an empty list.
     pub fn new(room: NamespacedRoom, common: Arc<Common>) -> Self {
         Self {
             room,
@@ -129,17 +129,20 @@ impl IngressEndpoints {
             identity: request.identity,
             name: request.name,
             input_type: request.input_type,
+            // The key itself is in the response and nowhere else.
             key_hash: StreamKeyHash::from_key(key.reveal()),
         });
         (ingress_id, key)
     }
 
-    /// Returns the state of an endpoint. Restores one that a restart of the process has lost, without an encoder.
+    /// Returns an endpoint's state. Restores an endpoint that was lost when the process restarted, without an
+    /// encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> IngressState {
-        let id = Owned::Endpoint(known.ingress_id.clone());
+        // Again for a known endpoint, which costs nothing: the first entry counts.
+        let id = RoomObject::Endpoint(known.ingress_id.clone());
         self.common.insert(id, &self.room);
         self.common
-            .insert(Owned::StreamKey(known.key_hash), &self.room);
+            .insert(RoomObject::StreamKey(known.key_hash), &self.room);
         self.endpoints
             .entry(known.ingress_id.clone())
             .or_insert_with(|| IngressEndpoint {
@@ -152,12 +155,12 @@ impl IngressEndpoints {
             .state()
     }
 
-    /// Removes an endpoint.
     pub fn remove(&mut self, id: &IngressId) {
+        // The caller has disconnected the encoder.
         if let Some(removed) = self.endpoints.remove(id) {
-            self.common.remove(&Owned::Endpoint(id.clone()));
+            self.common.remove(&RoomObject::Endpoint(id.clone()));
             self.common
-                .remove(&Owned::StreamKey(removed.known.key_hash));
+                .remove(&RoomObject::StreamKey(removed.known.key_hash));
         }
     }
 
@@ -166,29 +169,32 @@ impl IngressEndpoints {
     }
 
     /// Returns the endpoint with this stream key.
-    pub fn get_by_key(&self, key: &StreamKeyHash) -> Result<&IngressEndpoint, MachineError> {
+    pub fn get_by_key(&self, key: &StreamKeyHash) -> Result<&IngressEndpoint, RoomStateError> {
+        // A search is fast enough: a room has few endpoints, and attempts have rate limits.
         self.iter()
             .find(|endpoint| endpoint.known.key_hash == *key)
-            .ok_or(MachineError::NoSuchIngress)
+            .ok_or(RoomStateError::NoSuchIngress)
     }
 
-    /// Returns the endpoint with this stream key, if an encoder that speaks this protocol may connect to it.
+    /// Returns the endpoint with this stream key, if an encoder may connect to it with this protocol.
     pub fn get_vacant(
         &self,
         key: &StreamKeyHash,
         input: InputType,
-    ) -> Result<&IngressEndpoint, MachineError> {
+    ) -> Result<&IngressEndpoint, RoomStateError> {
         let endpoint = self.get_by_key(key)?;
+        // Like an unknown key: an endpoint exists for its own protocol only.
         if endpoint.known.input_type != input {
-            Err(MachineError::NoSuchIngress)
+            Err(RoomStateError::NoSuchIngress)
         } else if endpoint.encoder.is_some() {
-            Err(MachineError::EncoderConnected)
+            Err(RoomStateError::EncoderConnected)
         } else {
             Ok(endpoint)
         }
     }
 
-    /// Returns the encoder of an endpoint that speaks this protocol, and when it was last heard of. `None` without one that sends packets.
+    /// Returns an endpoint's connected encoder and the time of its last data. `None` without an encoder, or for the
+    /// sandbox's.
     pub fn connected_encoder(
         &self,
         key: &StreamKeyHash,
@@ -201,7 +207,7 @@ impl IngressEndpoints {
         endpoint.encoder.clone().zip(endpoint.activity.clone())
     }
 
-    /// Records the encoder that is joining by an endpoint.
+    /// Records an endpoint's joining encoder.
     pub fn attach(
         &mut self,
         id: &IngressId,
@@ -209,16 +215,17 @@ impl IngressEndpoints {
         activity: Option<EncoderActivity>,
     ) {
         if let Some(endpoint) = self.endpoints.get_mut(id) {
+            // The status changes later, with the admission: until then, the control plane may refuse the join.
             (endpoint.encoder, endpoint.activity) = (Some(sid), activity);
         }
     }
 
-    /// Returns whether the participant is the encoder of an endpoint.
+    /// Returns whether the participant is an endpoint's encoder.
     pub fn is_encoder(&self, sid: &ParticipantSid) -> bool {
         self.by_encoder(sid).is_some()
     }
 
-    /// Returns whether the media of an encoder connects, so that it does not publish yet.
+    /// Returns whether an encoder's media is still connecting, so that it does not publish yet.
     pub fn is_buffering(&self, sid: &ParticipantSid) -> bool {
         self.by_encoder(sid)
             .is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering)
@@ -235,7 +242,7 @@ impl IngressEndpoints {
             .find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
-    /// Records that an encoder is connected, or publishes. Returns the state of its endpoint.
+    /// Sets an endpoint's status and returns the endpoint's state.
     pub fn set_status(
         &mut self,
         sid: &ParticipantSid,
@@ -243,22 +250,24 @@ impl IngressEndpoints {
     ) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.status = status;
+        // A new stream starts without the last one's error.
         endpoint.error = None;
         Some(endpoint.state())
     }
 
-    /// Records why the stream of an encoder cannot be published. The endpoint has that error once the encoder has left.
+    /// Records why an encoder's stream cannot be published. The endpoint shows the error once the encoder has left.
     pub fn set_error(&mut self, sid: &ParticipantSid, error: String) {
         if let Some(endpoint) = self.by_encoder_mut(sid) {
             endpoint.error = Some(error);
         }
     }
 
-    /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder whose connection was
+    /// Records an encoder's leave. Returns the endpoint's state, if the participant was an encoder whose connection was
     /// reported.
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.encoder = None;
+        // A join that was refused before it was reported must not cause an event.
         let was_reported = matches!(
             endpoint.status,
             IngressStatus::Buffering | IngressStatus::Publishing
@@ -271,7 +280,7 @@ impl IngressEndpoints {
         was_reported.then(|| endpoint.state())
     }
 
-    /// Returns the states of the endpoints, with the name of the room.
+    /// Returns the endpoints' states, with the name of the room.
     pub fn states(&self) -> impl Iterator<Item = (NamespacedRoom, IngressState)> {
         self.iter()
             .map(|endpoint| (self.room.clone(), endpoint.state()))
@@ -282,12 +291,12 @@ impl IngressEndpoints {
     }
 }
 
-/// Where RTMP encoders connect, on the host of the public url.
+/// Address for RTMP encoders, on the public URL's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtmpAddress {
-    /// The TCP port.
+    /// TCP port.
     pub port: u16,
-    /// Whether they have to speak TLS.
+    /// Whether encoders must use TLS.
     pub is_secure: bool,
 }
 
@@ -300,7 +309,7 @@ impl Default for RtmpAddress {
     }
 }
 
-/// The publish urls of encoders, without the stream key.
+/// Publish URLs for encoders, without the stream key.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::embedded) struct PublishUrls {
     rtmp: String,
@@ -309,15 +318,17 @@ pub(in crate::embedded) struct PublishUrls {
 }
 
 impl PublishUrls {
-    /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port.
+    /// Derives the URLs from the clients' WebSocket URL: RTMP on the same host, WHIP on the same host and port.
     pub fn new(public_url: &str, address: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
+        // TLS for WHIP follows the public URL, since both use the API's listener. RTMPS has its own setting.
         let (host, authority, is_secure) =
             public
                 .as_ref()
                 .map_or(("localhost", "localhost", false), |url| {
                     let authority = &url[Position::BeforeHost..Position::AfterPort];
                     (
+                        // With the port, unlike the host for RTMP, which has its own port.
                         url.host_str().unwrap_or("localhost"),
                         authority,
                         matches!(url.scheme(), "wss" | "https"),
@@ -325,6 +336,7 @@ impl PublishUrls {
                 });
         let scheme = if is_secure { "https" } else { "http" };
         let rtmp_scheme = if address.is_secure { "rtmps" } else { "rtmp" };
+        // `live` is the application that the RTMP session requires.
         let rtmp = format!("{rtmp_scheme}://{host}:{}/live", address.port);
         Self {
             rtmp,
@@ -333,12 +345,11 @@ impl PublishUrls {
         }
     }
 
-    /// Returns the same on the host of another websocket url.
-    pub fn on(&self, public_url: &str) -> Self {
+    /// Returns the URLs for another public WebSocket URL.
+    pub fn with_public_url(&self, public_url: &str) -> Self {
         Self::new(public_url, self.rtmp_address)
     }
 
-    /// Returns the publish url of an input type.
     pub fn get(&self, input: InputType) -> String {
         match input {
             InputType::Rtmp => self.rtmp.clone(),
@@ -350,7 +361,7 @@ impl PublishUrls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::room;
+    use crate::embedded::room_state::tests::room;
 
     #[test]
     fn an_endpoint_has_one_encoder_and_then_the_error_of_its_stream() {
@@ -373,12 +384,12 @@ mod tests {
         };
         assert_eq!(vacant(&endpoints, InputType::Rtmp), Ok(id.clone()));
         let other_input = vacant(&endpoints, InputType::Whip);
-        assert_eq!(other_input, Err(MachineError::NoSuchIngress));
+        assert_eq!(other_input, Err(RoomStateError::NoSuchIngress));
 
         let encoder: ParticipantSid = "PA_1".parse().unwrap();
         endpoints.attach(&id, encoder.clone(), None);
         let second = vacant(&endpoints, InputType::Rtmp);
-        assert_eq!(second, Err(MachineError::EncoderConnected));
+        assert_eq!(second, Err(RoomStateError::EncoderConnected));
         assert_eq!(endpoints.detach(&encoder), None, "it was not reported");
 
         endpoints.attach(&id, encoder.clone(), None);
@@ -433,7 +444,7 @@ mod tests {
             },
         );
         assert_eq!(urls.get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
-        let elsewhere = urls.on("wss://meet.example.org");
+        let elsewhere = urls.with_public_url("wss://meet.example.org");
         let shown = [InputType::Rtmp, InputType::Whip].map(|input| elsewhere.get(input));
         assert_eq!(
             shown,

@@ -1,20 +1,20 @@
-//! Why an encoder may not connect.
+//! Reasons for refusing an encoder.
 
 use std::time::Duration;
 
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::port::ReportError;
 
-/// Why an encoder may not connect. The text is for the encoder; it contains nothing of its stream key.
+/// Reason for refusing an encoder. The text is sent to the encoder; it contains nothing from its stream key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EncoderRefusal {
-    /// No ingress endpoint of this protocol has the stream key, or it was deleted.
+    /// No ingress endpoint for this protocol has the stream key, or it was deleted.
     #[error("no ingress endpoint has this stream key")]
     UnknownKey,
-    /// Too many stream keys came from this address, or this one came too often.
+    /// Too many stream keys from this address, or too many attempts with this key.
     #[error("too many stream keys were tried")]
     TooManyTries {
-        /// When it is worth another try.
+        /// Time until the next attempt may succeed.
         retry_after: Duration,
     },
     /// Another encoder is connected to the endpoint.
@@ -23,31 +23,31 @@ pub enum EncoderRefusal {
     /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
-    /// The room has its maximum of participants.
+    /// The room has its maximum number of participants.
     #[error("the room is full")]
     RoomFull,
     /// The stream cannot be published.
     #[error("{0}")]
     BadStream(&'static str),
-    /// The join could not be written, or no media worker answered. The encoder may try again.
-    #[error("the server cannot take encoders now")]
+    /// The control plane is unavailable, or no media worker replied. The encoder may retry.
+    #[error("the server cannot accept encoders now")]
     Unavailable,
 }
 
-impl From<MachineError> for EncoderRefusal {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for EncoderRefusal {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::RoomFull => Self::RoomFull,
-            MachineError::EncoderConnected => Self::AlreadyConnected,
-            MachineError::Stopping => Self::Unavailable,
-            // The endpoint was deleted while the control plane was asked.
-            MachineError::NoSuchIngress
-            | MachineError::NoSuchParticipant
-            | MachineError::NoSuchTrack
-            | MachineError::Forbidden(_)
-            | MachineError::TooManyTracks
-            // An encoder has no token.
-            | MachineError::IdentityTaken => Self::UnknownKey,
+            RoomStateError::RoomFull => Self::RoomFull,
+            RoomStateError::EncoderConnected => Self::AlreadyConnected,
+            RoomStateError::Stopping => Self::Unavailable,
+            // The endpoint was deleted during the request to the control plane.
+            RoomStateError::NoSuchIngress
+            | RoomStateError::NoSuchParticipant
+            | RoomStateError::NoSuchTrack
+            | RoomStateError::Forbidden(_)
+            | RoomStateError::TooManyTracks
+            // Impossible: only tokens from room codes have this conflict, and an encoder has no token.
+            | RoomStateError::IdentityTaken => Self::UnknownKey,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The use of stream keys: how often they may be tried, and when the encoder of one was last heard of.
+//! Use of stream keys: rate limits for attempts, and the time of an encoder's last data.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,25 +7,25 @@ use conclave_model::ingress::StreamKeyHash;
 use conclave_model::{ClientAddress, Clock, Rate, RateLimits};
 use parking_lot::Mutex;
 
-/// For how long an encoder is silent that gives way to another one. Encoders send several packets a second, also without a picture.
+/// Silence after which an encoder is replaced by another. Encoders send several packets per second, even without video.
 pub const SILENT: Duration = Duration::from_secs(2);
 
-/// When an encoder was last heard of, in real time. Clones share it.
+/// Time of an encoder's last data, in real time. Shared by clones.
 #[derive(Debug, Clone)]
 pub struct EncoderActivity(Arc<Mutex<Instant>>);
 
 impl EncoderActivity {
-    /// The encoder is heard of now.
+    /// Starts now, with the encoder's connection.
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
     }
 
-    /// Records that the encoder is heard of now.
-    pub fn note(&self) {
+    /// Records data from the encoder.
+    pub fn record_data(&self) {
         *self.0.lock() = Instant::now();
     }
 
-    /// Returns how long it has been silent.
+    /// Returns the time since the last data.
     pub fn silent_for(&self) -> Duration {
         self.0.lock().elapsed()
     }
@@ -33,31 +33,31 @@ impl EncoderActivity {
 
 impl PartialEq for EncoderActivity {
     fn eq(&self, other: &Self) -> bool {
+        // By identity: the time changes between two comparisons of one encoder.
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Eq for EncoderActivity {}
 
-/// Tries from one address: all encoders of a studio may come back at once.
+/// Attempts from one address: all of a studio's encoders may reconnect at once.
 const ADDRESS: Rate = Rate {
     per_second: 2,
     burst: 64,
 };
-/// Tries of one key: an encoder that lost its connection tries it again.
+/// Attempts with one key: an encoder that lost its connection retries.
 const KEY: Rate = Rate {
     per_second: 1,
     burst: 10,
 };
 
-/// The rates of a server.
+/// A server's rate limits for stream keys.
 pub struct StreamKeyRates {
     addresses: RateLimits<ClientAddress>,
     keys: RateLimits<[u8; 32]>,
 }
 
 impl StreamKeyRates {
-    /// Nothing has been tried.
     pub fn new(clock: &Clock) -> Self {
         Self {
             addresses: RateLimits::new(clock, ADDRESS),
@@ -65,15 +65,16 @@ impl StreamKeyRates {
         }
     }
 
-    /// Counts a try of a key, which need not exist.
+    /// Counts an attempt with a key, which need not exist.
     ///
     /// # Errors
-    /// How long to wait. The key must not be looked up.
+    /// The time to wait. The key must not be looked up.
     pub fn check(
         &self,
         address: ClientAddress,
         StreamKeyHash(key): &StreamKeyHash,
     ) -> Result<(), Duration> {
+        // The address first, so that one address cannot use up the attempts of many keys.
         self.addresses.check(&address)?;
         self.keys.check(key)
     }

@@ -1,4 +1,4 @@
-//! The media plane's side of a join: from the request of a client or an encoder until all others in the room see the participant.
+//! The media plane's side of a join: from a client's or encoder's request until all others in the room see the participant.
 //!
 //! ```text
 //!  client, encoder           media plane                      control plane (room actor)     media worker
@@ -7,7 +7,7 @@
 //!       │                         │── JoinRequested ─────────────────────▶│ is the role full,     │
 //!       │                         │                                       │ has the room ended?   │
 //!       │                         │◀── subscription rules, accepted ──────│ reserves a seat, too  │
-//!       │◀── answer, session ─────│ admit: a member; a minute to connect  │                       │
+//!       │◀── response ────────────│ admit: a member; a minute to connect  │                       │
 //!       │                         │                                       │                       │
 //!       │═══ ICE, DTLS, SRTP ════════════════════════════════════════════════════════════════════▶│
 //!       │                         │◀── Connected ─────────────────────────────────────────────────│
@@ -20,31 +20,33 @@
 //!
 //! # Parts
 //!
-//! - [`phases::request`] and [`phases::conclude`]: the two phases, as tasks that wait for the control plane without holding the room's
-//!   lock.
-//! - [`Joins`]: the changes that each phase makes to the room, under its lock. The machine adds the consequences for others, such as
-//!   the end of a participant that is replaced.
-//! - [`CONNECT_TIMEOUT`]: the deadline for the client's media, kept by the machine.
+//! - [`phases::request`] and [`phases::conclude`]: the two phases, as tasks that await the control plane without the room's lock.
+//! - [`Joins`]: each phase's changes to the room state, under the room's lock. Its caller, the room state, adds the consequences for
+//!   others, such as the leave of a replaced participant.
+//! - [`CONNECT_TIMEOUT`]: the deadline for the client's media, kept with the room's other deadlines.
 //!
 //! # Why there are two phases
 //!
-//! Two things are decided at two times. A client has to learn by an HTTP status that it may not join, so the control plane is asked
-//! before the WebSocket is opened; nothing is written yet. Only when its media has connected does a session start, which is billed and
-//! reported by webhooks, and which may be refused again, because the room may have ended. So a client that never connects leaves no
-//! record, and no event mentions a participant that nobody could hear.
+//! A client learns from an HTTP status whether it may join, so the control plane decides before the WebSocket is opened. Nothing is
+//! written at that point. The session, which is billed and reported by webhooks, starts only when the client's media has connected.
+//! The control plane may still reject that second report, since the room may have ended meanwhile. So a client that never connects
+//! leaves no record, and no event mentions a participant that nobody could hear.
 //!
-//! Until the second phase is over, the machine counts the participant and does not show it. A sandbox participant has no media that
-//! would have to connect: its join is reported at once ([`Joins::begin`]), and the control plane decides only then.
+//! Until the second phase is over, the participant occupies a seat and is invisible. A sandbox participant has no media to connect: its
+//! join is reported at once ([`Joins::start`]), so that the control plane decides once.
 //!
 //! # Failures
 //!
-//! - The control plane refuses the request or is unavailable: [`super::machine::Machine::cancel_request`] releases the seat, without a
+//! - *The control plane refuses the request or is unavailable.* [`super::room_state::RoomState::cancel_request`] releases the seat, without a
 //!   report.
-//! - Another participant gets the identity during the request: `admit` reports `JoinAborted`.
-//! - Media does not connect within [`CONNECT_TIMEOUT`], or within half of it once signalling is lost: the machine's deadline reports
-//!   `JoinAborted`.
-//! - The control plane refuses the report: [`super::machine::Machine::abort_join`] removes the participant without another report.
-//! - The caller disconnects: both phases run in tasks of their own, so that no seat is reserved without an owner.
+//! - *Another participant gets the identity during the request.* `admit` fails, and `JoinAborted` is reported.
+//! - *Media does not connect* within [`CONNECT_TIMEOUT`], or within half of it once signalling is lost. The deadline passes, and
+//!   `JoinAborted` is reported.
+//! - *The control plane rejects the second report.* [`super::room_state::RoomState::abort_join`] removes the participant without another
+//!   report.
+//! - *The client disconnects while the control plane decides.* Both phases run in tasks of their own, so that every reserved seat is
+//!   either filled or released.
+//! - *The process dies.* Before the second report is written, nothing is left to clean up. Afterwards, reconciliation ends the session.
 
 pub(super) mod phases;
 
@@ -56,20 +58,20 @@ use conclave_model::{ParticipantSid, Timestamp};
 use super::client::Client;
 use super::common::Common;
 use super::effect::DisconnectCause;
-use super::error::MachineError;
+use super::error::RoomStateError;
 use super::local_participant::LocalParticipant;
-use super::machine::deadlines::{Deadline, Deadlines};
-use super::machine::outbox::Outbox;
-use super::machine::roster::Roster;
+use super::room_state::deadlines::{Deadline, Deadlines};
+use super::room_state::outbox::Outbox;
+use super::room_state::roster::Roster;
 use crate::port::MediaEvent;
 use crate::token::Claims;
 
-/// How long a client may take to connect its media.
+/// Time limit for a client's media to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it may take once its signalling is gone.
+/// Shorter limit once the client's signalling is lost.
 const UNATTENDED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a join does to a room.
+/// A room's state, as far as joins change it.
 pub(super) struct Joins<'a> {
     roster: &'a mut Roster,
     deadlines: &'a mut Deadlines,
@@ -77,15 +79,15 @@ pub(super) struct Joins<'a> {
     common: &'a Common,
 }
 
-/// A join that is completed.
+/// A completed join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Completed {
-    /// Whether the participant has a client of its own.
+pub(super) struct CompletedJoin {
+    /// Whether the participant has a client. Sandbox participants and encoders have none.
     pub has_client: bool,
 }
 
 impl<'a> Joins<'a> {
-    /// Borrows what it works on.
+    /// Borrows the parts of a room.
     pub const fn new(
         roster: &'a mut Roster,
         deadlines: &'a mut Deadlines,
@@ -100,40 +102,42 @@ impl<'a> Joins<'a> {
         }
     }
 
-    /// Asks the control plane whether a client may join. Its seat in the room is held until [`Joins::admit`] or [`Joins::cancel`].
+    /// Requests admission for a client, and reserves its seat until [`Joins::admit`] or [`Joins::cancel`].
     pub fn request(
         &mut self,
         claims: Claims,
         mut client: Client,
         now: Timestamp,
-    ) -> Result<ParticipantSid, MachineError> {
+    ) -> Result<ParticipantSid, RoomStateError> {
         self.check(&claims)?;
         let (identity, most) = (claims.identity.clone(), claims.max_participants());
-        let members = self.roster.members_mut();
-        members.check_capacity(&identity, most)?;
+        let seats = self.roster.seats_mut();
+        seats.check_capacity(&identity, most)?;
+        // Reserved before the control plane decides: otherwise two requests could both count the last free seat.
         let sid = self.roster.unused_sid();
-        self.roster.members_mut().request(sid.clone(), identity);
+        self.roster.seats_mut().request(sid.clone(), identity);
         let own_metadata = std::mem::take(&mut client.own_metadata);
         let mut joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
-        // It has been checked against these claims.
+        // Cannot fail: the metadata was checked against these claims before the request.
         let _ = joining.set_own_metadata(own_metadata);
-        self.ask(&joining, true, now);
+        self.report_request(&joining, true, now);
         self.add(joining);
         Ok(sid)
     }
 
-    /// Asks the control plane whether a client could join now, without joining.
-    pub fn probe(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+    /// Requests the control plane's verdict on a join now, without joining.
+    pub fn probe(&mut self, claims: Claims, now: Timestamp) -> Result<(), RoomStateError> {
         self.check(&claims)?;
-        if self.roster.members().is_full_for(&claims.identity) {
-            return Err(MachineError::RoomFull);
+        if self.roster.seats().is_full_for(&claims.identity) {
+            return Err(RoomStateError::RoomFull);
         }
+        // The sid only completes the report.
         let probed = LocalParticipant::new(self.roster.unused_sid(), claims, now);
-        self.ask(&probed, false, now);
+        self.report_request(&probed, false, now);
         Ok(())
     }
 
-    fn ask(&mut self, joining: &LocalParticipant, reserves_seat: bool, now: Timestamp) {
+    fn report_request(&mut self, joining: &LocalParticipant, reserves_seat: bool, now: Timestamp) {
         self.outbox.report(
             now,
             MediaEvent::JoinRequested {
@@ -143,54 +147,61 @@ impl<'a> Joins<'a> {
         );
     }
 
-    /// Admits a client that the control plane has let in. Returns the member with its identity, which it replaces. Fails if it has been
-    /// disconnected in the meantime, or if another one has got the identity that a room code gave it.
+    /// Admits a client that the control plane has accepted. Returns the member with the same identity, if any, which
+    /// the client replaces. Fails if the client was disconnected in the meantime, or if another participant has taken
+    /// the identity from its room code.
     pub fn admit(
         &mut self,
         sid: &ParticipantSid,
         now: Timestamp,
-    ) -> Result<Option<ParticipantSid>, MachineError> {
+    ) -> Result<Option<ParticipantSid>, RoomStateError> {
+        // Checked again: the room was not locked while the control plane decided.
         self.common.check_running()?;
         let joining = self
             .roster
             .get(sid)
-            .ok_or(MachineError::NoSuchParticipant)?;
+            .ok_or(RoomStateError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
         self.roster
             .check_identity(&identity, joining.participant().exchange())?;
         if let Some(joining) = self.roster.get_mut(sid) {
             joining.admit();
         }
-        let members = self.roster.members_mut();
-        members.end_request(sid);
-        let replaced = members.get(&identity).cloned();
-        members.insert(identity, sid.clone(), now);
+        let seats = self.roster.seats_mut();
+        seats.end_request(sid);
+        // The replaced member keeps its seat until here, so a rejected join leaves it connected.
+        let replaced = seats.get(&identity).cloned();
+        seats.insert(identity, sid.clone(), now);
         Ok(replaced)
     }
 
-    /// Gives a client that was admitted a minute to connect its media.
+    /// Sets the deadline for an admitted client's media.
     pub fn await_media(&mut self, sid: &ParticipantSid) {
+        // On the monotonic clock: a changed system time must not end joins.
         let until = self.deadlines.reading() + CONNECT_TIMEOUT;
         self.deadlines.set(Deadline::Join(sid.clone()), Some(until));
     }
 
-    /// The signalling of a client that is still connecting is gone: it has less time.
-    pub fn hurry(&mut self, sid: &ParticipantSid) {
+    /// Brings the deadline forward for a connecting client whose signalling is lost.
+    pub fn shorten_deadline(&mut self, sid: &ParticipantSid) {
         let earlier = self.deadlines.reading() + UNATTENDED_TIMEOUT;
         let join = Deadline::Join(sid.clone());
+        // Never later: a client that reconnects its signalling again and again gets no more time by that.
         if self.deadlines.get(&join).is_some_and(|at| at > earlier) {
             self.deadlines.set(join, Some(earlier));
         }
     }
 
-    /// A client's media is connected: its join is reported. Returns whether this is news.
+    /// Reports the join of a client whose media has connected. Returns whether it was not reported before.
     pub fn connect(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
+        // Media workers may report a connection for a participant that was just removed.
         let Ok(joined) = self.roster.present_mut(sid) else {
             return false;
         };
         if joined.is_reported() {
             return false;
         }
+        // Marked as reported before the control plane decides: from now on, the end is a leave instead of an abort.
         let participant = Box::new(joined.report());
         self.deadlines.remove(&Deadline::Join(sid.clone()));
         self.outbox
@@ -198,35 +209,36 @@ impl<'a> Joins<'a> {
         true
     }
 
-    /// Begins a join whose report is at the same time its request. Returns the participant, to be reported by
-    /// [`Joins::report_begun`], and the member with its identity, which it replaces.
-    pub fn begin(
+    /// Adds a member whose join is reported and requested at the same time. Returns the participant, for
+    /// [`Joins::report_started`], and the member with the same identity, which it replaces.
+    pub fn start(
         &mut self,
         claims: Claims,
         now: Timestamp,
-    ) -> Result<(LocalParticipant, Option<ParticipantSid>), MachineError> {
+    ) -> Result<(LocalParticipant, Option<ParticipantSid>), RoomStateError> {
         self.check(&claims)?;
         let (identity, most) = (claims.identity.clone(), claims.max_participants());
-        let replaced = self.roster.members_mut().check_capacity(&identity, most)?;
+        let replaced = self.roster.seats_mut().check_capacity(&identity, most)?;
         let sid = self.roster.unused_sid();
-        self.roster.members_mut().insert(identity, sid.clone(), now);
+        self.roster.seats_mut().insert(identity, sid.clone(), now);
         Ok((LocalParticipant::new(sid, claims, now), replaced))
     }
 
-    /// Reports a join that was begun, once the participant that it replaces has left.
-    pub fn report_begun(&mut self, mut joining: LocalParticipant, now: Timestamp) {
+    /// Reports a join from [`Joins::start`]. Called after the replaced participant's leave was reported.
+    pub fn report_started(&mut self, mut joining: LocalParticipant, now: Timestamp) {
         let participant = Box::new(joining.report());
         self.outbox
             .report(now, MediaEvent::ParticipantJoined(participant));
         self.add(joining);
     }
 
-    /// Makes a join visible, with the tracks that are published already. `None` if the participant has been disconnected in the
-    /// meantime, or is active.
-    pub fn complete(&mut self, sid: &ParticipantSid, now: Timestamp) -> Option<Completed> {
+    /// Makes a participant visible, and reports the tracks that it has published already. `None` if the participant was
+    /// disconnected in the meantime, or is active.
+    pub fn complete(&mut self, sid: &ParticipantSid, now: Timestamp) -> Option<CompletedJoin> {
         let joined = self.roster.get_mut(sid).filter(|p| !p.is_active())?;
         joined.activate();
         let participant = joined.to_ref();
+        // A client may publish as soon as its media is connected. Until now, its tracks were not reported.
         for track in &joined.participant().tracks {
             self.outbox.report(
                 now,
@@ -237,10 +249,10 @@ impl<'a> Joins<'a> {
             );
         }
         let has_client = joined.client.is_some();
-        Some(Completed { has_client })
+        Some(CompletedJoin { has_client })
     }
 
-    /// Undoes a join that the control plane refused, without a report of the participant.
+    /// Reverts a join that the control plane rejected, without a report about the participant.
     pub fn abort(&mut self, sid: &ParticipantSid) {
         self.common.forget(sid);
         if let Some(refused) = self.roster.take(sid) {
@@ -251,25 +263,27 @@ impl<'a> Joins<'a> {
         }
     }
 
-    /// Drops a join that the control plane has refused, or could not be asked about.
+    /// Drops a join request that the control plane refused or did not decide.
     pub fn cancel(&mut self, sid: &ParticipantSid) {
+        // No deadline to remove: it is set at the admission.
         self.common.forget(sid);
         if let Some(refused) = self.roster.take(sid) {
             self.roster.release_seat(&refused);
         }
     }
 
-    /// Checks that the token of a join takes its identity from nobody, and that the server does not stop.
-    fn check(&self, claims: &Claims) -> Result<(), MachineError> {
+    /// Checks that no other participant has the identity from a room code, and that the server is not stopping.
+    fn check(&self, claims: &Claims) -> Result<(), RoomStateError> {
         self.roster
             .check_identity(&claims.identity, claims.exchange())?;
         self.common.check_running()
     }
 
-    /// Adds a participant that is joining.
+    /// Adds a joining participant to the roster.
     fn add(&mut self, mut joining: LocalParticipant) {
+        // Access starts here, since TURN credentials are part of the response to the join.
         let room = self.outbox.room();
-        self.common.note_joining(joining.sid(), room);
+        self.common.record_joining(joining.sid(), room);
         joining.set_relay_access(self.common.relay_access(joining.sid(), room));
         self.roster.add(joining);
     }
@@ -278,10 +292,10 @@ impl<'a> Joins<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
     use crate::port::Report;
 
-    /// What a join works on, of an empty room.
+    /// The parts of an empty room.
     struct Fixture {
         roster: Roster,
         deadlines: Deadlines,
@@ -308,7 +322,7 @@ mod tests {
             )
         }
 
-        fn request(&mut self, identity: &str) -> Result<ParticipantSid, MachineError> {
+        fn request(&mut self, identity: &str) -> Result<ParticipantSid, RoomStateError> {
             let claims = claims(&room(), identity, Some(1));
             self.joins().request(claims, Client::default(), NOW)
         }
@@ -335,7 +349,7 @@ mod tests {
         assert_eq!(fixture.joins().admit(&sid, NOW), Ok(None));
         fixture.joins().await_media(&sid);
         assert_eq!(fixture.deadlines.next(), Some(CONNECT_TIMEOUT));
-        fixture.joins().hurry(&sid);
+        fixture.joins().shorten_deadline(&sid);
         assert_eq!(fixture.deadlines.next(), Some(UNATTENDED_TIMEOUT));
         assert!(fixture.joins().connect(&sid, NOW) && !fixture.joins().connect(&sid, NOW));
         assert_eq!(
@@ -344,7 +358,7 @@ mod tests {
         );
         assert!(fixture.roster.active(&sid).is_err());
         let completed = fixture.joins().complete(&sid, NOW);
-        assert_eq!(completed, Some(Completed { has_client: true }));
+        assert_eq!(completed, Some(CompletedJoin { has_client: true }));
         assert!(fixture.roster.active(&sid).is_ok());
         assert_eq!(fixture.joins().complete(&sid, NOW), None, "it is complete");
     }
@@ -354,9 +368,9 @@ mod tests {
         let mut fixture = Fixture::new();
         for has_connected in [false, true] {
             let sid = fixture.request("alice").unwrap();
-            assert_eq!(fixture.request("bob"), Err(MachineError::RoomFull));
+            assert_eq!(fixture.request("bob"), Err(RoomStateError::RoomFull));
             let probed = fixture.joins().probe(claims(&room(), "bob", Some(1)), NOW);
-            assert_eq!(probed, Err(MachineError::RoomFull));
+            assert_eq!(probed, Err(RoomStateError::RoomFull));
             if has_connected {
                 fixture.joins().admit(&sid, NOW).unwrap();
                 fixture.joins().connect(&sid, NOW);

@@ -1,42 +1,43 @@
-//! The two phases of a join on the side of the driver, which asks the control plane and awaits its answers without a room's lock.
+//! The two phases of a join as the driver runs them: the control plane is awaited without the room's lock.
 
 use std::sync::Arc;
 
 use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
 
-use crate::embedded::error::MachineError;
-use crate::embedded::machine::Machine;
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::error::RoomStateError;
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::port::{ReportAnswer, ReportError};
+use crate::port::{ReportError, ReportReply};
 
-/// The first phase: `ask` asks the control plane, and holds a seat for the join that it returns, whose participant `sid` names. Returns the
-/// room that holds the seat. If the control plane refuses, the seat is given back.
+/// First phase. `request` reports the request and reserves a seat for the returned join, whose participant `sid` selects.
+/// Returns the room with the seat. If the control plane refuses, the seat is released.
 pub(in crate::embedded) async fn request<Join, Refused>(
-    inner: &Arc<Inner>,
+    inner: &Arc<PlaneCore>,
     name: &NamespacedRoom,
-    ask: impl FnOnce(&mut Machine, Timestamp) -> Result<Join, MachineError>,
+    request: impl FnOnce(&mut RoomState, Timestamp) -> Result<Join, RoomStateError>,
     sid: impl Fn(&Join) -> &ParticipantSid,
 ) -> Result<(Arc<Room>, Join), Refused>
 where
-    Refused: From<MachineError> + From<ReportError>,
+    Refused: From<RoomStateError> + From<ReportError>,
 {
-    let (room, requested, answers) = inner.enter(name, ask);
+    let (room, requested, answers) = inner.enter(name, request);
     let join = requested?;
-    if let Err(refused) = await_answers(answers).await {
-        inner.call_in(&room, |machine, _| machine.cancel_request(sid(&join)));
+    // The room's lock is free here: the room actor may call the media plane before it replies.
+    if let Err(refused) = await_replies(answers).await {
+        inner.call_in(&room, |room_state, _| room_state.cancel_request(sid(&join)));
         return Err(refused.into());
     }
     Ok((room, join))
 }
 
-/// The second phase: completes or aborts a join, whose report has these answers, as the control plane decides, and counts it.
+/// Second phase. Completes or aborts a join according to the `answers` to its report, and counts the outcome.
 pub(in crate::embedded) async fn conclude(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    answers: Vec<ReportReply>,
 ) {
     let outcome = match conclude_uncounted(Arc::clone(&inner), room, sid, answers).await {
         Ok(()) => JoinOutcome::Joined,
@@ -45,43 +46,46 @@ pub(in crate::embedded) async fn conclude(
     inner.record(|metrics| metrics.record_join(outcome));
 }
 
-/// As [`conclude`], for a participant of the sandbox, whose joins are not counted.
+/// Like [`conclude`], but uncounted, for sandbox participants.
 pub(in crate::embedded) async fn conclude_uncounted(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    answers: Vec<ReportReply>,
 ) -> Result<(), ReportError> {
-    let completed = conclude_by(&inner, &room, &sid, answers, |machine, now| {
-        machine.complete_join(&sid, now);
+    let completed = conclude_with(&inner, &room, &sid, answers, |room_state, now| {
+        room_state.complete_join(&sid, now);
     });
     completed.await.map(|_| ())
 }
 
-/// As [`conclude_uncounted`], with what completes the join. Returns its result, and the answers to the reports that it caused.
-pub(in crate::embedded) async fn conclude_by<T>(
-    inner: &Arc<Inner>,
+/// Like [`conclude_uncounted`], with `complete` in place of the completion. Returns its result, and the answers to its
+/// reports.
+pub(in crate::embedded) async fn conclude_with<T>(
+    inner: &Arc<PlaneCore>,
     room: &Arc<Room>,
     sid: &ParticipantSid,
-    answers: Vec<ReportAnswer>,
-    complete: impl FnOnce(&mut Machine, Timestamp) -> T,
-) -> Result<(T, Vec<ReportAnswer>), ReportError> {
+    answers: Vec<ReportReply>,
+    complete: impl FnOnce(&mut RoomState, Timestamp) -> T,
+) -> Result<(T, Vec<ReportReply>), ReportError> {
     let concluded = match await_join_answer(answers).await {
         Ok(()) => Ok(inner.call_in(room, complete)),
         Err(refused) => {
-            inner.call_in(room, |machine, now| machine.abort_join(sid, now));
+            inner.call_in(room, |room_state, now| room_state.abort_join(sid, now));
             Err(refused)
         }
     };
+    // Calls of the API that concern this participant wait for this: a client may make them before its join is written.
     room.end_join();
     concluded
 }
 
-/// Returns whether the control plane accepts a join. The answer to the join is the last one; those before it concern the
-/// participant that was replaced.
-async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<(), ReportError> {
+/// Returns the control plane's verdict on a join. The join's answer is the last one; earlier ones concern the replaced
+/// participant.
+async fn await_join_answer(mut answers: Vec<ReportReply>) -> Result<(), ReportError> {
     let joined = answers.pop();
-    // If the leave of the replaced participant was not recorded, reconciliation records it, and the join is not affected.
-    let _ = await_answers(answers).await;
-    await_answers(joined.into_iter().collect()).await
+    // Ignored: if the replaced participant's leave was not recorded, reconciliation records it, and the join is
+    // unaffected.
+    let _ = await_replies(answers).await;
+    await_replies(joined.into_iter().collect()).await
 }

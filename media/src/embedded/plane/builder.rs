@@ -1,4 +1,4 @@
-//! What a plane is built of. Nothing of it is set later.
+//! Builder of a plane, whose settings never change afterwards.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,51 +9,52 @@ use conclave_model::{Clock, Secret};
 use conclave_sfu::{BindError, Config, WorkerMetrics, Workers};
 
 use super::EmbeddedPlane;
-use super::core::Inner;
+use super::core::PlaneCore;
 use crate::embedded::common::Common;
 use crate::embedded::egress::jobs::Jobs;
 use crate::embedded::ingress::endpoints::{PublishUrls, RtmpAddress};
 use crate::embedded::ingress::stream_keys::StreamKeyRates;
 use crate::embedded::ingress::whip::WhipSessions;
-use crate::embedded::room::Directory;
+use crate::embedded::room::RoomDirectory;
 use crate::embedded::rtc_metrics::RtcMetrics;
-use crate::embedded::sandbox::faults::Faults;
+use crate::embedded::sandbox::faults::SimulatedFaults;
 use crate::embedded::signal::budget::{Budgets, DEFAULT_CHANGES};
 use crate::embedded::turn::{OwnTurn, TurnServers};
 use crate::port::ReportSink;
 use crate::token::TokenSigner;
 
-/// Tracks that a participant may have at once, unless it is set otherwise.
+/// Default maximum number of tracks per participant.
 const DEFAULT_TRACKS: usize = 100;
 
-/// Builds an [`EmbeddedPlane`]: what can be set of it, with the defaults of [`EmbeddedPlane::builder`].
+/// Builds an [`EmbeddedPlane`]. [`EmbeddedPlane::builder`] sets the defaults.
 pub struct EmbeddedPlaneBuilder {
-    /// How many tracks a participant may have at once; 100.
+    /// Maximum number of tracks per participant. Default: 100.
     pub max_tracks: usize,
-    /// Whether clients may simulate failures of the server, and what the sandbox shows of participants is kept; false.
+    /// Whether clients may simulate server failures, and whether the sandbox's view of participants is kept. Default:
+    /// false.
     pub has_sandbox: bool,
-    /// How many changes a second a participant may make by signalling; 20.
+    /// Maximum rate of a participant's changes by signalling, per second. Default: 20.
     pub changes_per_second: u32,
-    /// The TURN servers that clients are given; none.
+    /// TURN servers for clients. Default: none.
     pub turn: Vec<TurnServers>,
-    /// The TURN server in this process; none.
+    /// The embedded TURN server. Default: none.
     pub own_turn: Option<OwnTurn>,
-    /// Where RTMP encoders connect; at port 1935 without TLS.
+    /// Address for RTMP encoders. Default: port 1935 without TLS.
     pub rtmp: RtmpAddress,
-    /// What records and broadcasts. Without it, all recordings and broadcasts are simulated.
+    /// The egress engine. Without it, all recordings and broadcasts are simulated.
     pub engine: Option<EgressService>,
-    /// What joins are counted in, if anything.
+    /// Metrics of joins. Default: none.
     pub metrics: Option<RtcMetrics>,
     clock: Clock,
     signer: Arc<TokenSigner>,
     sink: Arc<dyn ReportSink>,
     public_url: String,
-    rooms: Arc<Directory>,
+    rooms: Arc<RoomDirectory>,
     workers: Option<Workers>,
 }
 
 impl EmbeddedPlaneBuilder {
-    /// Begins a plane, as [`EmbeddedPlane::builder`] says.
+    /// Starts a plane with the settings described at [`EmbeddedPlane::builder`].
     pub(super) fn new(
         clock: Clock,
         signer: Arc<TokenSigner>,
@@ -78,40 +79,43 @@ impl EmbeddedPlaneBuilder {
         }
     }
 
-    /// Starts the media workers, so that the media of clients can connect. Returns what each of them counts.
+    /// Starts the media workers, so that clients' media can connect. Returns each worker's metrics.
     ///
     /// # Errors
-    /// A socket cannot be bound, or there is no address to bind one to. Then there are none, and another try can be made.
+    /// If a socket cannot be bound, or there is no address to bind. No worker is started then, and the call can be
+    /// repeated.
     pub fn start_workers(&mut self, config: &Config) -> Result<Vec<Arc<WorkerMetrics>>, BindError> {
         let workers = Workers::start(config, self.rooms.clone())?;
+        // Only after all sockets were bound, so that a failed start leaves no workers behind.
         Ok(self.workers.insert(workers).metrics())
     }
 
-    /// Returns a TURN server that relays to the media workers, whose credentials are made with this secret, with so many allocations at the
-    /// most; `None` without workers.
+    /// Returns a TURN server that relays to the media workers, with credentials derived from this secret and at most
+    /// `max_allocations` allocations; `None` without workers.
     pub fn relay(&self, secret: Secret, max_allocations: usize) -> Option<OwnTurn> {
         self.workers
             .as_ref()
             .map(|workers| OwnTurn::new(secret, workers, self.clock.clone(), max_allocations))
     }
 
-    /// Returns the addresses of this machine that the media workers listen on.
+    /// Returns the machine's addresses on which the media workers listen.
     pub fn media_addresses(&self) -> BTreeSet<IpAddr> {
+        // The bound address, not the advertised one, which may belong to a NAT.
         let bound = self.workers.iter().flat_map(Workers::udp_addresses);
         bound.map(|address| address.bound.ip()).collect()
     }
 
-    /// Returns the addresses by which clients reach the media workers.
+    /// Returns the addresses at which clients reach the media workers.
     pub fn advertised_addresses(&self) -> BTreeSet<IpAddr> {
         let addresses = self.workers.iter().flat_map(Workers::udp_addresses);
         addresses.map(|address| address.advertised.ip()).collect()
     }
 
-    /// Builds the plane.
     pub fn build(self) -> EmbeddedPlane {
+        // The rooms admit participants to the relay; the plane keeps the server itself.
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
         let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
-        EmbeddedPlane(Arc::new(Inner {
+        EmbeddedPlane(Arc::new(PlaneCore {
             stream_key_rates: StreamKeyRates::new(&self.clock),
             budgets: Budgets::new(&self.clock, self.changes_per_second),
             common: Arc::new(common),
@@ -123,10 +127,11 @@ impl EmbeddedPlaneBuilder {
             sink: self.sink,
             workers: self.workers,
             metrics: self.metrics,
+            // Without an engine there are no jobs, so every egress is simulated.
             jobs: self.engine.map(Jobs::new),
             turn: self.turn.into(),
             own_turn: self.own_turn,
-            faults: Faults::default(),
+            faults: SimulatedFaults::default(),
         }))
     }
 }

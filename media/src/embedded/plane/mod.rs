@@ -1,9 +1,9 @@
-//! The driver of the embedded media plane: a clock, a directory of rooms, and the delivery of reports.
+//! Driver of the embedded media plane: clock, directory of rooms, and delivery of reports.
 //!
-//! - [`EmbeddedPlane`]: what the server does with the plane. Each of its methods is in the module that it belongs to: signalling,
-//!   ingress, egress; those of the sandbox are in [`Sandbox`].
-//! - [`core`]: the parts of the plane, and calls on rooms, which all of these make.
-//! - [`port`]: the calls of the media port. [`builder`]: what a plane is built of.
+//! - [`EmbeddedPlane`]: the server's interface to the plane. Each method is implemented by the module that it belongs
+//!   to: signalling, ingress, egress; the sandbox's are in [`Sandbox`].
+//! - [`core`]: the plane's parts, and calls on rooms, which all of these use.
+//! - [`port`]: the media port's calls. [`builder`]: settings of a plane.
 
 mod builder;
 pub(super) mod core;
@@ -20,7 +20,7 @@ use conclave_turn::TurnServer;
 use prometheus::Registry;
 use tokio::time::timeout;
 
-use self::core::{Inner, await_answers};
+use self::core::{PlaneCore, await_replies};
 use super::egress::{metrics, start};
 use super::ingress::admission;
 use super::ingress::refusal::EncoderRefusal;
@@ -28,7 +28,7 @@ use super::ingress::rtmp::{RtmpListener, RtmpTls};
 use super::ingress::whip::{
     self, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName,
 };
-use super::machine::Machine;
+use super::room_state::RoomState;
 use super::sandbox::Sandbox;
 use super::signal::{ConnectRequest, Refusal, SignalConnection};
 use super::{ingress, signal};
@@ -38,7 +38,7 @@ pub use builder::EmbeddedPlaneBuilder;
 
 /// The media plane in this process. Cheap to clone; clones share their state.
 #[derive(Clone)]
-pub struct EmbeddedPlane(Arc<Inner>);
+pub struct EmbeddedPlane(Arc<PlaneCore>);
 
 impl fmt::Debug for EmbeddedPlane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,8 +47,8 @@ impl fmt::Debug for EmbeddedPlane {
 }
 
 impl EmbeddedPlane {
-    /// Begins a plane without rooms, which sends its reports to the sink. The publish urls of encoders have the host of
-    /// `public_url`, the websocket url of clients.
+    /// Starts to build a plane without rooms, which sends its reports to the sink. Encoders' publish URLs have the host
+    /// from `public_url`, the clients' WebSocket URL.
     pub fn builder(
         clock: Clock,
         signer: Arc<TokenSigner>,
@@ -58,16 +58,17 @@ impl EmbeddedPlane {
         EmbeddedPlaneBuilder::new(clock, signer, public_url, sink)
     }
 
-    /// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
-    /// the first message is ready; the websocket may be opened.
+    /// Connects a client. A new join needs the control plane's permission; a resumed one continues. Once this returns,
+    /// the first message is ready and the WebSocket may be opened.
     ///
     /// # Errors
-    /// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
+    /// The status with which the client is refused. A join that cannot be resumed is not refused; the client is
+    /// notified instead.
     pub async fn connect(&self, request: ConnectRequest) -> Result<SignalConnection, Refusal> {
         signal::driver::connect(&self.0, &request).await
     }
 
-    /// Repeats the verdict that [`EmbeddedPlane::connect`] would give now, without joining.
+    /// Returns the result that [`EmbeddedPlane::connect`] would have now, without joining.
     ///
     /// # Errors
     /// As [`EmbeddedPlane::connect`].
@@ -75,16 +76,16 @@ impl EmbeddedPlane {
         signal::driver::validate(&self.0, request).await
     }
 
-    /// Asks all clients to connect anew, because the server stops.
+    /// Asks all clients to reconnect, because the server is stopping.
     pub fn shut_down_sessions(&self) {
         signal::driver::shut_down_sessions(&self.0);
     }
 
-    /// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
-    /// the connections stay on.
+    /// Accepts RTMP encoders on a listening socket, with or without TLS. Must be called on a runtime, which runs the
+    /// connections.
     ///
     /// # Errors
-    /// The socket cannot be used.
+    /// If the socket cannot be used.
     pub fn serve_rtmp(
         &self,
         socket: std::net::TcpListener,
@@ -109,7 +110,7 @@ impl EmbeddedPlane {
     /// Connects a WHIP encoder with its SDP offer.
     ///
     /// # Errors
-    /// Why the encoder is refused. It has not joined then.
+    /// Returns the refusal. The encoder has not joined then.
     pub async fn connect_whip(
         &self,
         key: StreamKeyHash,
@@ -118,10 +119,10 @@ impl EmbeddedPlane {
         whip::driver::connect(&self.0, key, offer).await
     }
 
-    /// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+    /// Handles an encoder's PATCH request. Returns the server's ICE credentials if ICE restarts.
     ///
     /// # Errors
-    /// Why the request is refused.
+    /// Returns the reason for a refusal.
     pub async fn patch_whip(
         &self,
         session: WhipSessionName<'_>,
@@ -130,22 +131,23 @@ impl EmbeddedPlane {
         whip::driver::patch(&self.0, session, patch).await
     }
 
-    /// Ends the session of an encoder. Returns whether there was one.
+    /// Ends an encoder's session. Returns whether there was one.
     pub async fn delete_whip(&self, session: WhipSessionName<'_>) -> bool {
         whip::driver::delete(&self.0, session).await
     }
 
-    /// Returns whether there is such a session.
+    /// Returns whether the session exists.
     pub fn has_whip_session(&self, name: WhipSessionName<'_>) -> bool {
         whip::driver::has_session(&self.0, name)
     }
 
-    /// Returns the sandbox API of this plane.
+    /// Returns this plane's sandbox API.
     pub fn sandbox(&self) -> Sandbox {
         Sandbox::new(Arc::clone(&self.0))
     }
 
-    /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
+    /// Returns the ffmpeg that records and broadcasts, or the reason why it is unusable; `None` if all egresses are
+    /// simulated.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
         self.0.ffmpeg().await
     }
@@ -153,43 +155,43 @@ impl EmbeddedPlane {
     /// Registers the metrics of recordings and broadcasts.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are already registered.
     pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         metrics::register(Arc::downgrade(&self.0), registry)
     }
 
-    /// Ends all egresses with ffmpeg, and starts none any more. Returns once their files are final and their records are written.
-    /// They have the time for that of the engine's settings.
+    /// Ends all egresses with ffmpeg, and refuses new ones. Returns once their files are final and their records are
+    /// written, within the time limit of the engine's settings.
     pub async fn end_egresses(&self) {
         start::end_all(&self.0).await;
     }
 
-    /// Lets no participant join from now on, disconnects those that are connected, and asks their clients to connect anew. Returns
-    /// whether the control plane has recorded the end of every session within `limit`.
+    /// Refuses new joins, disconnects all participants, and asks their clients to reconnect. Returns whether the
+    /// control plane has recorded the end of every session within `limit`.
     pub async fn end_sessions(&self, limit: Duration) -> bool {
         self.0.common.stop();
-        // A join that is not among these rooms finds that the server stops: it locks its room later than this.
+        // A join in a room that is not listed locks its room after this, and finds the plane stopping.
         let rooms = self.0.rooms.all();
-        let answers = rooms
+        let replies = rooms
             .iter()
-            .flat_map(|room| self.0.call_in(room, Machine::stop).1)
+            .flat_map(|room| self.0.call_in(room, RoomState::stop).1)
             .collect();
-        matches!(timeout(limit, await_answers(answers)).await, Ok(Ok(())))
+        matches!(timeout(limit, await_replies(replies)).await, Ok(Ok(())))
     }
 
-    /// Waits for the joins that are being written.
+    /// Waits for joins that the control plane is writing.
     async fn await_joins(&self, room: &NamespacedRoom, identity: Option<&Identity>) {
         if let Some(room) = self.0.rooms.get(room) {
             room.await_joins(identity).await;
         }
     }
 
-    /// Returns the TURN server in this process, if there is one, for clients that connect by TCP or TLS.
+    /// Returns the embedded TURN server, if it is enabled, for clients that connect through TCP or TLS.
     pub fn turn_server(&self) -> Option<TurnServer> {
         self.0.own_turn.as_ref().map(|turn| turn.server.clone())
     }
 
-    /// Returns the urls of the TURN server in this process; none without one.
+    /// Returns the embedded TURN server's URLs; empty if it is disabled.
     pub fn own_turn_urls(&self) -> Vec<String> {
         self.0
             .own_turn
@@ -198,9 +200,9 @@ impl EmbeddedPlane {
             .collect()
     }
 
-    /// The state that clones share.
+    /// Returns the state that clones share.
     #[cfg(test)]
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn inner(&self) -> &Arc<PlaneCore> {
         &self.0
     }
 }

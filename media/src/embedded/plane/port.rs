@@ -1,6 +1,6 @@
-//! The calls of the media port on the embedded plane.
+//! The media port's calls on the embedded plane.
 //!
-//! They never await the answers to the reports that they cause: their caller is the actor that has to give them.
+//! They never await replies to the reports that they cause: their caller is the actor that would have to give them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use conclave_model::{
 use serde_json::Value;
 
 use super::EmbeddedPlane;
-use crate::embedded::common::Owned;
+use crate::embedded::common::RoomObject;
 use crate::embedded::egress::start;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::inspection;
-use crate::embedded::machine::Machine;
+use crate::embedded::room_state::RoomState;
 use crate::port::{
-    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome,
-    RoleGrant, ServerData, Survey,
+    IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaInventory, MediaPlane,
+    MuteOutcome, RoleGrant, ServerData,
 };
 
 #[async_trait]
@@ -38,9 +38,10 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        // A client that has just connected expects to be listed, although its join is still being written.
         self.await_joins(room, None).await;
         self.0
-            .call_by_port(room, |machine, _| machine.participants())
+            .call_by_port(room, |room_state, _| room_state.participants())
     }
 
     async fn participant(
@@ -50,7 +51,7 @@ impl MediaPlane for EmbeddedPlane {
     ) -> Result<Option<Participant>, MediaError> {
         self.await_joins(room, Some(identity)).await;
         self.0
-            .call_by_port(room, |machine, _| machine.participant(identity))
+            .call_by_port(room, |room_state, _| room_state.participant(identity))
     }
 
     async fn remove_participant(
@@ -58,8 +59,9 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         sid: &ParticipantSid,
     ) -> Result<bool, MediaError> {
-        self.0
-            .call_by_port(room, |machine, now| machine.remove_participant(sid, now))
+        self.0.call_by_port(room, |room_state, now| {
+            room_state.remove_participant(sid, now)
+        })
     }
 
     async fn mute_track(
@@ -69,13 +71,15 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
+        // As above, for a moderator who mutes a participant at once.
         self.await_joins(room, Some(identity)).await;
-        let result = self.0.call_by_port(room, |machine, now| {
-            machine.mute_by_server(identity, track, muted, now)
+        let result = self.0.call_by_port(room, |room_state, now| {
+            room_state.mute_by_server(identity, track, muted, now)
         })?;
         Ok(match result {
             Ok(track) => MuteOutcome::Done(track),
-            Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
+            Err(RoomStateError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
+            // `mute_by_server` has no other errors.
             Err(_) => MuteOutcome::NoSuchParticipant,
         })
     }
@@ -85,8 +89,9 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         message: ServerData,
     ) -> Result<(), MediaError> {
-        self.0
-            .call_by_port(room, |machine, now| machine.send_server_data(message, now))
+        self.0.call_by_port(room, |room_state, now| {
+            room_state.send_server_data(message, now)
+        })
     }
 
     async fn set_role(
@@ -97,7 +102,9 @@ impl MediaPlane for EmbeddedPlane {
     ) -> Result<Option<Participant>, MediaError> {
         Ok(self
             .0
-            .call_by_port(room, |machine, now| machine.set_role(identity, role, now))?
+            .call_by_port(room, |room_state, now| {
+                room_state.set_role(identity, role, now)
+            })?
             .ok())
     }
 
@@ -107,13 +114,13 @@ impl MediaPlane for EmbeddedPlane {
         participant: &Participant,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.0.call_by_port(room, |machine, now| {
-            machine.set_role_of_join(&participant.sid, role, now)
+        self.0.call_by_port(room, |room_state, now| {
+            room_state.set_role_of_join(&participant.sid, role, now)
         })
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.0.call_by_port(room, Machine::close)
+        self.0.call_by_port(room, RoomState::close)
     }
 
     async fn start_egress(
@@ -129,7 +136,8 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError> {
-        self.0.call_by_port(room, |machine, _| machine.egress(id))
+        self.0
+            .call_by_port(room, |room_state, _| room_state.egress(id))
     }
 
     async fn stop_egress(
@@ -138,7 +146,7 @@ impl MediaPlane for EmbeddedPlane {
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError> {
         self.0
-            .call_by_port(room, |machine, now| machine.stop_egress(id, now))
+            .call_by_port(room, |room_state, now| room_state.stop_egress(id, now))
     }
 
     async fn create_ingress(
@@ -146,13 +154,18 @@ impl MediaPlane for EmbeddedPlane {
         request: IngressRequest,
     ) -> Result<IngressCredentials, MediaError> {
         let url = match &request.public_url {
-            Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
+            Some(public_url) => self
+                .0
+                .urls
+                .with_public_url(public_url)
+                .get(request.input_type),
+            // Encoders use the configured public URL's host unless the request came through another one.
             None => self.0.urls.get(request.input_type),
         };
         let room = request.room.clone();
         let (ingress_id, stream_key) = self
             .0
-            .call_by_port(&room, |machine, _| machine.create_ingress(request))?;
+            .call_by_port(&room, |room_state, _| room_state.create_ingress(request))?;
         Ok(IngressCredentials {
             ingress_id,
             url,
@@ -162,36 +175,39 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
         self.0
-            .call_by_port(&known.room, |machine, _| Some(machine.ingress(known)))
+            .call_by_port(&known.room, |room_state, _| Some(room_state.ingress(known)))
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
-        if let Some(room) = self.0.common.room_of(&Owned::Endpoint(id.clone())) {
+        // The call names no room, so the index finds it. Deleting twice succeeds.
+        if let Some(room) = self.0.common.room_of(&RoomObject::Endpoint(id.clone())) {
             self.0
-                .call(&room, |machine, now| machine.delete_ingress(id, now));
+                .call(&room, |room_state, now| room_state.delete_ingress(id, now));
         }
         Ok(())
     }
 
-    async fn survey(&self) -> Result<Survey, MediaError> {
+    async fn inventory(&self) -> Result<MediaInventory, MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
-        // A room without participants is not live on this plane, so it is not among the empty ones.
-        let mut survey = Survey::default();
+        // A room without participants is not live on this plane, so it is not listed as empty either.
+        let mut inventory = MediaInventory::default();
         for room in self.0.rooms.all() {
             let state = room.lock();
-            survey.rooms.extend(
+            inventory.rooms.extend(
                 state
-                    .machine
-                    .members()
+                    .room_state
+                    .seats()
                     .iter()
                     .next()
                     .map(|_| room.name().clone()),
             );
-            survey.egresses.extend(state.machine.running_egresses());
-            survey.ingresses.extend(state.machine.ingresses());
+            inventory
+                .egresses
+                .extend(state.room_state.running_egresses());
+            inventory.ingresses.extend(state.room_state.ingresses());
         }
-        Ok(survey)
+        Ok(inventory)
     }
 
     async fn inspect_egress(&self, id: &EgressId) -> Option<Value> {
@@ -207,7 +223,8 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        self.0
-            .call_by_port(room, |machine, _| machine.set_subscription_rules(rules))
+        self.0.call_by_port(room, |room_state, _| {
+            room_state.set_subscription_rules(rules)
+        })
     }
 }

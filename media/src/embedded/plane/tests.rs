@@ -1,4 +1,4 @@
-//! Rooms of a plane beside each other.
+//! Independence of a plane's rooms.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -14,25 +14,25 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::embedded::client::Client;
 use crate::embedded::join::phases::conclude_uncounted;
-use crate::embedded::machine::tests::{NOW, claims};
 use crate::embedded::room::Room;
-use crate::port::{IngressRequest, MediaPlane, MuteOutcome, Report, ReportAnswer, ReportError};
+use crate::embedded::room_state::tests::{NOW, claims};
+use crate::port::{IngressRequest, MediaPlane, MuteOutcome, Report, ReportError, ReportReply};
 
-/// Finds what hangs.
+/// Bounds waits, to find hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A control plane that accepts everything.
 struct Accept;
 
 impl ReportSink for Accept {
-    fn report(&self, _: Report) -> ReportAnswer {
+    fn report(&self, _: Report) -> ReportReply {
         let (sender, answer) = oneshot::channel();
         let _ = sender.send(Ok(()));
         answer
     }
 }
 
-/// A control plane that accepts nothing before it is told to.
+/// A control plane that accepts nothing until it is released.
 #[derive(Default)]
 struct Hold(parking_lot::Mutex<Vec<oneshot::Sender<Result<(), ReportError>>>>);
 
@@ -46,7 +46,7 @@ impl Hold {
 }
 
 impl ReportSink for Hold {
-    fn report(&self, _: Report) -> ReportAnswer {
+    fn report(&self, _: Report) -> ReportReply {
         let (sender, answer) = oneshot::channel();
         self.0.lock().push(sender);
         answer
@@ -68,23 +68,23 @@ fn room(name: &str) -> NamespacedRoom {
     format!("prj_0123456789ab.{name}").parse().unwrap()
 }
 
-/// Joins a participant of the sandbox. Returns its room and its sid.
+/// Joins a sandbox participant. Returns its room and its sid.
 fn join(
     plane: &EmbeddedPlane,
     name: &NamespacedRoom,
     identity: &str,
 ) -> (Arc<Room>, ParticipantSid) {
-    let (room, sid, _) = plane.inner().enter(name, |machine, now| {
-        let sid = machine
-            .begin_join(claims(name, identity, None), now)
+    let (room, sid, _) = plane.inner().enter(name, |room_state, now| {
+        let sid = room_state
+            .start_join(claims(name, identity, None), now)
             .unwrap();
-        machine.complete_join(&sid, now);
+        room_state.complete_join(&sid, now);
         sid
     });
     (room, sid)
 }
 
-/// Uses a room in all ways, also those that open and close it.
+/// Uses a room in all ways, including opening and closing it.
 async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
     let (_, sid) = join(plane, name, "alice");
     assert_eq!(plane.participants(name).await.unwrap().len(), 1);
@@ -98,16 +98,20 @@ async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
 }
 
 fn start_egress(plane: &EmbeddedPlane, name: &NamespacedRoom) -> EgressId {
-    plane.inner().call(name, Machine::start_egress).0.egress_id
+    plane
+        .inner()
+        .call(name, RoomState::start_egress)
+        .0
+        .egress_id
 }
 
 #[tokio::test]
 async fn a_participant_whose_join_is_being_written_is_awaited_and_not_absent() {
     let held = Arc::new(Hold::default());
     let (plane, name) = (plane_with(held.clone()), room("standup"));
-    let (room, sid, answers) = plane.inner().enter(&name, |machine, now| {
-        machine
-            .begin_join(claims(&name, "alice", None), now)
+    let (room, sid, answers) = plane.inner().enter(&name, |room_state, now| {
+        room_state
+            .start_join(claims(&name, "alice", None), now)
             .unwrap()
     });
     let concluded = tokio::spawn(conclude_uncounted(
@@ -143,7 +147,7 @@ fn an_operation_on_one_room_does_not_wait_for_another() {
     let plane = plane();
     let (held, _) = join(&plane, &room("held"), "alice");
     let (used, done) = mpsc::channel();
-    // As long as the other operations take, and longer.
+    // Locked for longer than all operations on the other room take.
     let guard = held.lock();
     thread::spawn({
         let plane = plane.clone();
@@ -168,13 +172,13 @@ fn a_join_that_meets_the_close_of_its_room_is_in_a_new_one() {
         let (plane, name) = (plane.clone(), name.clone());
         move || join(&plane, &name, "bob")
     });
-    // Once it has found the room, as the directory and this test have, it waits for it.
+    // Once the thread has found the room, which the directory and this test have, too, it waits for the lock.
     let deadline = Instant::now() + WAIT_LIMIT;
     while Arc::strong_count(&closing) <= 2 {
         assert!(Instant::now() < deadline);
         thread::yield_now();
     }
-    state.machine.close(NOW);
+    state.room_state.close(NOW);
     plane.inner().rooms.close_if_unused(&closing, &mut state);
     drop(state);
     let (joined, bob) = joining.join().unwrap();
@@ -182,9 +186,9 @@ fn a_join_that_meets_the_close_of_its_room_is_in_a_new_one() {
         !Arc::ptr_eq(&joined, &closing)
             && Arc::ptr_eq(&joined, &plane.inner().rooms.get(&name).unwrap())
     );
-    assert!(joined.lock().machine.present(&bob).is_ok());
+    assert!(joined.lock().room_state.present(&bob).is_ok());
     assert!(
-        closing.lock().machine.is_unused(),
+        closing.lock().room_state.is_unused(),
         "nothing came after its close"
     );
 }
@@ -198,7 +202,7 @@ fn joins_and_closes_at_once_leave_each_participant_in_a_room_that_is_open() {
             for _ in 0..2_000 {
                 let (room, sid) = join(&plane, &name, identity);
                 let state = room.lock();
-                if state.machine.present(&sid).is_ok() {
+                if state.room_state.present(&sid).is_ok() {
                     assert!(Arc::ptr_eq(&room, &plane.inner().rooms.get(&name).unwrap()));
                 }
             }
@@ -206,7 +210,7 @@ fn joins_and_closes_at_once_leave_each_participant_in_a_room_that_is_open() {
     };
     let closes = || {
         for _ in 0..2_000 {
-            plane.inner().call(&name, Machine::close);
+            plane.inner().call(&name, RoomState::close);
         }
     };
     thread::scope(|scope| {
@@ -214,7 +218,7 @@ fn joins_and_closes_at_once_leave_each_participant_in_a_room_that_is_open() {
         scope.spawn(joins("bob"));
         scope.spawn(closes);
     });
-    plane.inner().call(&name, Machine::close);
+    plane.inner().call(&name, RoomState::close);
     assert!(plane.inner().rooms.all().is_empty());
 }
 
@@ -231,9 +235,9 @@ async fn a_participant_is_found_only_in_its_own_room() {
         .await
         .unwrap();
     assert_eq!(muted, MuteOutcome::NoSuchParticipant);
-    let survey = plane.survey().await.unwrap();
+    let inventory = plane.inventory().await.unwrap();
     assert_eq!(
-        survey.rooms,
+        inventory.rooms,
         std::slice::from_ref(&name),
         "a question opens no room"
     );
@@ -243,18 +247,18 @@ async fn a_participant_is_found_only_in_its_own_room() {
 #[tokio::test]
 async fn an_earlier_deadline_than_the_one_that_is_awaited_is_not_missed() {
     let (plane, name) = (plane(), room("stand-up"));
-    let (room, sid, _) = plane.inner().enter(&name, |machine, now| {
-        let sid = machine
+    let (room, sid, _) = plane.inner().enter(&name, |room_state, now| {
+        let sid = room_state
             .request_join(claims(&name, "alice", None), Client::default(), now)
             .unwrap();
-        machine.admit(&sid, now).unwrap();
+        room_state.admit(&sid, now).unwrap();
         sid
     });
     tokio::task::yield_now().await;
-    // It has less time than before to connect its media.
+    // Shortens the time to connect its media.
     plane
         .inner()
-        .call_in(&room, |machine, _| machine.signal_lost(&sid));
+        .call_in(&room, |room_state, _| room_state.signal_lost(&sid));
     plane.inner().clock.advance(Duration::from_secs(30));
     let aborted = async {
         while plane.inner().rooms.get(&name).is_some() {
@@ -272,7 +276,7 @@ async fn a_room_stays_as_long_as_something_of_it_is_left() {
     let is_open = || plane.inner().rooms.get(&name).is_some();
     let guest = || BTreeMap::from([("guest".parse().unwrap(), RoleSubscribe::default())]);
     plane.set_subscription_rules(&name, guest()).await.unwrap();
-    assert!(is_open() && plane.survey().await.unwrap().rooms.is_empty());
+    assert!(is_open() && plane.inventory().await.unwrap().rooms.is_empty());
     plane.close_room(&name).await.unwrap();
     assert!(!is_open(), "its rules were all that was left");
     let request = IngressRequest {
@@ -287,7 +291,7 @@ async fn a_room_stays_as_long_as_something_of_it_is_left() {
     let endpoint = plane.create_ingress(request).await.unwrap();
     plane.close_room(&name).await.unwrap();
     assert!(is_open(), "an encoder may come");
-    assert_eq!(plane.survey().await.unwrap().ingresses.len(), 1);
+    assert_eq!(plane.inventory().await.unwrap().ingresses.len(), 1);
     assert!(
         plane
             .sandbox()

@@ -1,4 +1,4 @@
-//! Failures that the sandbox simulates: outages of the port, and reports that are lost.
+//! Simulated failures: outages of the port, and lost reports.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,22 +8,23 @@ use parking_lot::Mutex;
 
 use crate::port::MediaError;
 
-/// The failures that are simulated now.
+/// Currently simulated failures.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct Faults {
-    /// The monotonic reading until which calls of the port fail.
+pub(in crate::embedded) struct SimulatedFaults {
+    /// Monotonic reading until which port calls fail.
     outage_until: Mutex<Duration>,
-    /// Number of the next reports that are dropped.
+    /// Number of reports that are still to drop.
     reports_to_drop: AtomicU32,
 }
 
-impl Faults {
-    /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
+impl SimulatedFaults {
+    /// Makes all port calls fail for a duration. Participants stay connected, and reports are sent.
     pub fn simulate_outage(&self, clock: &Clock, duration: Duration) {
+        // On the monotonic clock: an adjustment of the time of day neither ends nor prolongs an outage.
         *self.outage_until.lock() = clock.monotonic() + duration;
     }
 
-    /// Fails a call of the port during an outage.
+    /// Fails a port call during an outage.
     pub fn check_outage(&self, clock: &Clock) -> Result<(), MediaError> {
         if clock.monotonic() < *self.outage_until.lock() {
             return Err(MediaError::Unavailable(
@@ -40,6 +41,7 @@ impl Faults {
 
     /// Returns whether the next report is dropped, and counts it.
     pub fn take_drop(&self) -> bool {
+        // Saturates at zero: `fetch_update` fails once no drops are left.
         self.reports_to_drop
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 count.checked_sub(1)

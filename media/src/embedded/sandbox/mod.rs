@@ -1,7 +1,7 @@
-//! The calls of the sandbox API, by which an HTTP client acts as a participant's client, and simulates failures between the plane and
-//! the control plane.
+//! The sandbox API's calls, by which an HTTP client acts as a participant's client and simulates failures between the
+//! plane and the control plane.
 //!
-//! A call that changes something returns once the control plane has answered the reports that it caused.
+//! A call that changes something returns once the control plane has replied to the resulting reports.
 
 pub(super) mod faults;
 
@@ -17,71 +17,71 @@ use conclave_model::{
     TrackSid,
 };
 
-use super::common::Owned;
-use super::error::MachineError;
+use super::common::RoomObject;
+use super::error::RoomStateError;
 use super::inbox::InboxEntry;
 use super::join::phases;
-use super::local_participant::{ShownParticipant, token_expiry};
-use super::machine::Machine;
-use super::machine::membership::EncoderConnection;
-use super::plane::core::{Inner, await_answers};
+use super::local_participant::{ParticipantSnapshot, token_expiry};
+use super::plane::core::{PlaneCore, await_replies};
 use super::publish::NewTrack;
 use super::room::Room;
-use crate::port::{ReportAnswer, ReportError};
+use super::room_state::RoomState;
+use super::room_state::membership::EncoderConnection;
+use crate::port::{ReportError, ReportReply};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
 
-/// Why a sandbox call failed.
+/// Reason why a sandbox call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// The token is invalid.
     #[error("{0}")]
     BadToken(TokenError),
-    /// No participant has that sid.
+    /// No participant has this sid.
     #[error("no such participant")]
     NoSuchParticipant,
-    /// The participant publishes no track with that sid.
+    /// The participant publishes no track with this sid.
     #[error("no such track")]
     NoSuchTrack,
-    /// No recording or broadcast has that id.
+    /// No recording or broadcast has this id.
     #[error("no such egress")]
     NoSuchEgress,
-    /// The participant's grants forbid it. Holds the reason.
+    /// Not granted. Holds the reason.
     #[error("{0}")]
     Forbidden(String),
-    /// No ingress endpoint has that stream key, or it has been deleted.
+    /// No ingress endpoint has this stream key, or it was deleted.
     #[error("no such ingress endpoint")]
     NoSuchIngress,
-    /// The room has its maximum of participants.
+    /// The room has its maximum number of participants.
     #[error("the room is full")]
     RoomFull,
-    /// The role has its maximum of participants in this room.
+    /// The role has its maximum number of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
     /// The token comes from a room code, and another participant with its identity is connected.
     #[error("another participant with this identity is connected")]
     IdentityTaken,
-    /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
-    /// The control plane did not accept the report. Except for a join, the change on the media plane is kept, and
-    /// reconciliation adapts the records to it.
+    /// The control plane did not accept the report. Except for a join, the change on the media plane remains, and
+    /// reconciliation adjusts the records.
     #[error("the report was not accepted")]
     Unavailable,
 }
 
-impl From<MachineError> for SandboxError {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for SandboxError {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::NoSuchParticipant => Self::NoSuchParticipant,
-            MachineError::NoSuchTrack => Self::NoSuchTrack,
-            MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
-            MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
-            MachineError::RoomFull => Self::RoomFull,
-            MachineError::IdentityTaken => Self::IdentityTaken,
-            MachineError::Stopping => Self::Unavailable,
-            // Connecting a second encoder has no effect here, so it is not refused.
-            MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
+            RoomStateError::NoSuchParticipant => Self::NoSuchParticipant,
+            RoomStateError::NoSuchTrack => Self::NoSuchTrack,
+            RoomStateError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
+            // The sandbox API has no code of its own for this.
+            RoomStateError::TooManyTracks => Self::Forbidden(error.to_string()),
+            RoomStateError::RoomFull => Self::RoomFull,
+            RoomStateError::IdentityTaken => Self::IdentityTaken,
+            // Temporary, like an unavailable control plane: the client should retry.
+            RoomStateError::Stopping => Self::Unavailable,
+            // A second encoder's connection has no effect here, so it is not refused.
+            RoomStateError::NoSuchIngress | RoomStateError::EncoderConnected => Self::NoSuchIngress,
         }
     }
 }
@@ -91,7 +91,8 @@ impl From<ReportError> for SandboxError {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
-            // This plane admits no other identities, and a join of the sandbox is not asked for beforehand.
+            // `InvalidIdentity` and `RoleRemoved` cannot occur: tokens contain only valid identities, and only a join
+            // request, which the sandbox does not send, is refused for a removed role.
             ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => {
                 Self::Unavailable
             }
@@ -99,7 +100,7 @@ impl From<ReportError> for SandboxError {
     }
 }
 
-/// A join that the control plane has accepted.
+/// A join that the control plane accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinAccepted {
     /// The participant's sid.
@@ -112,33 +113,34 @@ pub struct JoinAccepted {
     pub role: Option<RoleName>,
 }
 
-/// The state of a participant's client.
+/// State of a participant's client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientView {
     /// The participant; its state is `disconnected` after it has left.
     pub participant: Participant,
-    /// Its token, which is refreshed while it is connected.
+    /// Its token, refreshed while it is connected.
     pub token: Secret,
-    /// What it has received, oldest first.
+    /// Received notices, oldest first.
     pub inbox: Vec<InboxEntry>,
-    /// The tracks it may receive.
+    /// Tracks that it may receive.
     pub subscriptions: Vec<TrackSid>,
 }
 
-/// The sandbox API: what an HTTP client does as a participant's client, and the failures that it simulates. Cheap to clone.
+/// The sandbox API: actions of a participant's client, and simulated failures. Cheap to clone.
 #[derive(Clone)]
-pub struct Sandbox(Arc<Inner>);
+pub struct Sandbox(Arc<PlaneCore>);
 
 impl Sandbox {
-    /// Creates the sandbox API of a plane.
-    pub(super) const fn new(inner: Arc<Inner>) -> Self {
+    /// Creates a plane's sandbox API.
+    pub(super) const fn new(inner: Arc<PlaneCore>) -> Self {
         Self(inner)
     }
 
     /// Joins a room.
     ///
     /// # Errors
-    /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined then.
+    /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined
+    /// then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self
             .0
@@ -151,16 +153,16 @@ impl Sandbox {
             claims.role(),
         );
         let name = claims.room.clone();
-        let (entered, sid, answers) = self
+        let (entered, sid, replies) = self
             .0
-            .enter(&name, |machine, now| machine.begin_join(claims, now));
+            .enter(&name, |room_state, now| room_state.start_join(claims, now));
         let sid = sid?;
-        // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
+        // Spawned, so that the join is completed or aborted even if the caller disconnects.
         let concluded = tokio::spawn(phases::conclude_uncounted(
             Arc::clone(&self.0),
             entered,
             sid.clone(),
-            answers,
+            replies,
         ));
         concluded.await.map_err(|_| SandboxError::Unavailable)??;
         Ok(JoinAccepted {
@@ -174,44 +176,46 @@ impl Sandbox {
     /// Publishes a track.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
+    /// `NoSuchParticipant`, `Forbidden`, or the control plane's refusal.
     pub async fn publish(
         &self,
         sid: &ParticipantSid,
         track: NewTrack,
     ) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.publish(sid, track, now))
+        self.call(sid, |room_state, now| room_state.publish(sid, track, now))
             .await
     }
 
     /// Ends a track.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
+    /// `NoSuchParticipant`, `NoSuchTrack`, or the control plane's refusal.
     pub async fn unpublish(
         &self,
         sid: &ParticipantSid,
         track: &TrackSid,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.unpublish(sid, track, now))
+        self.call(sid, |room_state, now| room_state.unpublish(sid, track, now))
             .await
     }
 
     /// Mutes or unmutes a track as its publisher.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
+    /// `NoSuchParticipant`, `NoSuchTrack`, or the control plane's refusal.
     pub async fn mute(
         &self,
         sid: &ParticipantSid,
         track: &TrackSid,
         muted: bool,
     ) -> Result<Track, SandboxError> {
-        self.call(sid, |machine, now| machine.mute(sid, track, muted, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.mute(sid, track, muted, now)
+        })
+        .await
     }
 
-    /// Sends data to all other participants of the room that may subscribe.
+    /// Sends data to all other participants in the room that may subscribe.
     ///
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`.
@@ -221,115 +225,133 @@ impl Sandbox {
         data: Vec<u8>,
         topic: Option<&str>,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.send_data(sid, data, topic, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.send_data(sid, data, topic, now)
+        })
+        .await
     }
 
-    /// Sets the measured bitrate of a participant, in kilobits per second.
+    /// Sets a participant's measured bitrate, in kbit/s.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, or what the control plane answered.
+    /// `NoSuchParticipant`, or the control plane's refusal.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now))
-            .await
+        self.call(sid, |room_state, now| {
+            room_state.set_bitrate(sid, kbps, now)
+        })
+        .await
     }
 
     /// Leaves, or loses the connection.
     ///
     /// # Errors
-    /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
+    /// `NoSuchParticipant`, or the control plane's refusal. The participant has left in any case.
     pub async fn leave(
         &self,
         sid: &ParticipantSid,
         departure: Departure,
     ) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.leave(sid, departure, now))
+        self.call(sid, |room_state, now| room_state.leave(sid, departure, now))
             .await
     }
 
-    /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is
-    /// only reported. Urls in the error are redacted, like those in the errors of LiveKit's egress workers.
+    /// Sets the status of a recording or broadcast, and returns its new state. An impossible transition is only
+    /// reported. URLs in the error are redacted, as in errors from LiveKit's egress workers.
     ///
     /// # Errors
-    /// `NoSuchEgress`, or what the control plane answered.
+    /// `NoSuchEgress`, or the control plane's refusal.
     pub async fn set_egress_status(
         &self,
         id: &EgressId,
         status: EgressStatus,
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
+        // Simulated errors must look like real ones, and those never contain stream keys.
         let error = error.map(|error| redact_urls(&error));
         let room = self
             .0
             .common
-            .room_of(&Owned::Egress(id.clone()))
+            .room_of(&RoomObject::Egress(id.clone()))
             .ok_or(SandboxError::NoSuchEgress)?;
-        let (state, answers) = self.0.call(&room, |machine, now| {
-            machine.set_egress_status(id, status, error, now)
+        // Not a port call: a simulated outage affects the control plane's calls only.
+        let (state, replies) = self.0.call(&room, |room_state, now| {
+            room_state.set_egress_status(id, status, error, now)
         });
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
-        await_answers(answers).await?;
+        await_replies(replies).await?;
         Ok(state)
     }
 
-    /// An encoder connects with a stream key: a participant joins and publishes. Has no effect if the endpoint has an encoder.
+    /// Connects a simulated encoder with a stream key: a participant joins and publishes. Has no effect if the endpoint
+    /// already has an encoder.
     ///
     /// # Errors
     /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
+        // An unknown key must not create a room.
         let name = self.0.common.room_of_key(&key)?;
-        let (room, connection, answers) = self
-            .0
-            .enter(&name, |machine, now| machine.begin_connect(&key, now));
+        let (room, connection, replies) = self.0.enter(&name, |room_state, now| {
+            room_state.start_encoder_join(&key, now)
+        });
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
-                // In a spawned task, as every join.
+                // Spawned, like every join.
                 let connected =
-                    tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, answers));
+                    tokio::spawn(conclude_encoder(Arc::clone(&self.0), room, sid, replies));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
     }
 
-    /// An encoder disconnects. Has no effect if none is connected.
+    /// Disconnects an encoder. Has no effect if none is connected.
     ///
     /// # Errors
-    /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
+    /// `NoSuchIngress`, or the control plane's refusal. The encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
         let room = self.0.common.room_of_key(&key)?;
-        self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now))
-            .await
+        self.call_room(&room, |room_state, now| {
+            room_state.disconnect_encoder(&key, now)
+        })
+        .await
     }
 
-    /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
-    /// and what they do is reported.
+    /// Makes all of the control plane's calls fail for a duration; zero ends an outage. Participants stay connected,
+    /// and events are reported.
     pub fn simulate_outage(&self, duration: Duration) {
         self.0.faults.simulate_outage(&self.0.clock, duration);
     }
 
-    /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
+    /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as
+    /// accepted.
     pub fn drop_reports(&self, count: u32) {
         self.0.faults.drop_reports(count);
     }
 
-    /// Returns the state of a participant's client, also for a while after it has left.
+    /// Returns a participant's client state, also for a while after its leave.
     ///
     /// # Errors
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
-        let read = |machine: &mut Machine, now| {
-            (machine.active_or_left(sid), machine.subscriptions(sid), now)
+        // One call, so that participant and subscriptions come from the same moment.
+        let read = |room_state: &mut RoomState, now| {
+            (
+                room_state.active_or_left(sid),
+                room_state.subscriptions(sid),
+                now,
+            )
         };
         let ((shown, subscriptions, now), _) = self.0.call(&self.room_of(sid)?, read);
-        let ShownParticipant {
+        let ParticipantSnapshot {
             participant,
             claims,
             inbox,
         } = shown?;
+        // After the leave, the token keeps its expiry: the server no longer refreshes it.
         let is_connected = participant.state == ParticipantState::Active;
+        // Signed anew for each view, like the tokens that a connected client receives.
         let refreshed =
             self.0
                 .signer
@@ -346,15 +368,15 @@ impl Sandbox {
     fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
         self.0
             .common
-            .room_of(&Owned::Participant(sid.clone()))
+            .room_of(&RoomObject::Participant(sid.clone()))
             .ok_or(SandboxError::NoSuchParticipant)
     }
 
-    /// Makes a call on the room of a participant and awaits the answers to the reports that it caused.
+    /// Calls a participant's room and awaits the replies to the resulting reports.
     async fn call<T>(
         &self,
         sid: &ParticipantSid,
-        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> Result<T, RoomStateError>,
     ) -> Result<T, SandboxError> {
         self.call_room(&self.room_of(sid)?, call).await
     }
@@ -362,26 +384,27 @@ impl Sandbox {
     async fn call_room<T>(
         &self,
         room: &NamespacedRoom,
-        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
+        call: impl FnOnce(&mut RoomState, Timestamp) -> Result<T, RoomStateError>,
     ) -> Result<T, SandboxError> {
-        let (result, answers) = self.0.call(room, call);
+        let (result, replies) = self.0.call(room, call);
         let value = result?;
-        await_answers(answers).await?;
+        // The call has already taken effect. An error only means that the control plane's records lack it.
+        await_replies(replies).await?;
         Ok(value)
     }
 }
 
-/// Completes or aborts the join of an encoder, which publishes once it has joined.
+/// Completes or aborts a simulated encoder's join, and publishes its tracks.
 async fn conclude_encoder(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
-    answers: Vec<ReportAnswer>,
+    replies: Vec<ReportReply>,
 ) -> Result<IngressState, SandboxError> {
-    let connect = |machine: &mut Machine, now| machine.complete_connect(&sid, now);
-    let (connected, answers) = phases::conclude_by(&inner, &room, &sid, answers, connect).await?;
+    let connect = |room_state: &mut RoomState, now| room_state.complete_connect(&sid, now);
+    let (connected, replies) = phases::conclude_with(&inner, &room, &sid, replies, connect).await?;
     let state = connected?;
-    await_answers(answers).await?;
+    await_replies(replies).await?;
     Ok(state)
 }
 

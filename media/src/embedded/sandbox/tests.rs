@@ -12,14 +12,14 @@ use crate::embedded::plane::EmbeddedPlane;
 use crate::port::{MediaEvent, MediaPlane, Report, ReportInlet, ReportSink};
 use crate::token::{Grants, TokenRequest, TokenSigner};
 
-type Answer = oneshot::Sender<Result<(), ReportError>>;
+type ReplySender = oneshot::Sender<Result<(), ReportError>>;
 
-/// A control plane that accepts all reports, unless it has errors to answer with or holds its answers back.
+/// A control plane that accepts all reports, unless it has queued errors or withholds its replies.
 #[derive(Default)]
 struct FakeSink {
     reports: Mutex<Vec<Report>>,
     errors: Mutex<VecDeque<ReportError>>,
-    held: Mutex<Option<Vec<Answer>>>,
+    held: Mutex<Option<Vec<ReplySender>>>,
 }
 
 impl FakeSink {
@@ -36,13 +36,13 @@ impl FakeSink {
         *self.held.lock().unwrap() = Some(Vec::new());
     }
 
-    fn release(&self) -> Vec<Answer> {
+    fn release(&self) -> Vec<ReplySender> {
         self.held.lock().unwrap().take().unwrap_or_default()
     }
 }
 
 impl ReportSink for FakeSink {
-    fn report(&self, report: Report) -> ReportAnswer {
+    fn report(&self, report: Report) -> ReportReply {
         let (answer, receiver) = oneshot::channel();
         self.reports.lock().unwrap().push(report);
         if let Some(held) = self.held.lock().unwrap().as_mut() {
@@ -384,15 +384,17 @@ async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
             .signer
             .verify(test.token("bob").reveal(), test.clock.now())
             .unwrap();
-        let (bob, answers) = inner.call(&room(), |machine, now| {
-            machine.request_join(claims, Client::default(), now)
+        let (bob, replies) = inner.call(&room(), |room_state, now| {
+            room_state.request_join(claims, Client::default(), now)
         });
-        await_answers(answers).await.unwrap();
+        await_replies(replies).await.unwrap();
         inner
-            .call(&room(), |machine, now| machine.admit(&bob.unwrap(), now))
+            .call(&room(), |room_state, now| {
+                room_state.admit(&bob.unwrap(), now)
+            })
             .0
             .unwrap();
-        inner.call(&room(), Machine::start_egress);
+        inner.call(&room(), RoomState::start_egress);
         run_other_tasks().await;
         test.sink.take_events();
 

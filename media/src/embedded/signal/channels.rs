@@ -1,4 +1,4 @@
-//! The channels between a websocket and a session, and those to the sessions of a room.
+//! Channels between a WebSocket and a session, and from a room to its sessions.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,32 +13,32 @@ use super::budget::Excess;
 use super::connect_request::JoinParameters;
 use crate::embedded::effect::ClientNotice;
 
-/// Number of frames from a client that wait for its session: more than a client may send at once, so that reading goes on while
-/// the session is busy.
+/// Maximum buffered frames from a client. More than its message burst, so that frames are read while the
+/// session is busy.
 const FRAMES: usize = 4_096;
-/// Bytes of a client that wait for its session; more than a message may have.
+/// Maximum buffered bytes from a client. More than the largest message.
 const FRAME_BYTES: u32 = 4 * 1024 * 1024;
-/// Number of frames that wait for a client.
+/// Maximum buffered frames for a client.
 const REPLIES: usize = 1_024;
-/// Bytes that wait for a client, besides what it needs first: the list of the participants, which is as large as the room.
+/// Maximum buffered bytes for a client, without participant snapshots, which grow with the room.
 const REPLY_BYTES: usize = 2 * 1024 * 1024;
 
-/// A frame of a websocket: a `SignalRequest` of the client, or a `SignalResponse`.
+/// A WebSocket frame: a `SignalRequest` from the client, or a `SignalResponse`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignalFrame {
-    /// In the binary format of protocol buffers.
+    /// Protocol Buffers in binary.
     Binary(Vec<u8>),
-    /// In their JSON format. A client that sends it is answered in it from then on.
+    /// Protocol Buffers as JSON. A client that sends text receives text from then on.
     Text(String),
 }
 
 impl SignalFrame {
-    /// Returns a frame of a client without a request. Its session learns by it that the client is there.
+    /// Creates a client's frame without a request. It only proves to the session that the client is alive.
     pub const fn sign_of_life() -> Self {
         Self::Binary(Vec::new())
     }
 
-    /// The number of its bytes.
+    /// Returns the size in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Binary(bytes) => bytes.len(),
@@ -47,31 +47,31 @@ impl SignalFrame {
     }
 }
 
-/// A session's side of a websocket, for the one that has the websocket.
+/// The WebSocket owner's side in a connection with a session.
 #[derive(Debug)]
 pub struct SignalConnection {
-    /// Takes the client's frames. Dropped when the websocket is closed.
+    /// Sender for the client's frames. Dropped when the WebSocket is closed.
     pub frames: FrameSender,
-    /// Gives the frames for the client. After the last one, the websocket is to be closed.
+    /// Frames for the client. The WebSocket must be closed after the last one.
     pub replies: Replies,
 }
 
-/// Takes the frames of a client.
+/// Sender for a client's frames.
 #[derive(Debug)]
 pub struct FrameSender {
     frames: mpsc::Sender<QueuedFrame>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
 }
 
-/// Gives the frames of a client.
+/// Receiver for a client's frames.
 #[derive(Debug)]
 pub(in crate::embedded) struct FrameReceiver(mpsc::Receiver<QueuedFrame>);
 
-/// A frame of a client, and the room that it takes while it waits.
+/// A client's frame, with the permit for its bytes while it is buffered.
 #[derive(Debug)]
 struct QueuedFrame {
     frame: SignalFrame,
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The session is over.
@@ -79,65 +79,70 @@ struct QueuedFrame {
 #[error("the session is over")]
 pub struct SessionEnded;
 
-/// The frames for a client.
+/// Receiver for the frames to a client.
 #[derive(Debug)]
 pub struct Replies {
     frames: mpsc::Receiver<QueuedReply>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplyState>,
 }
 
-/// The other side of a [`SignalConnection`].
+/// The session's side of a [`SignalConnection`].
 #[derive(Debug)]
 pub(in crate::embedded) struct Socket {
-    /// Gives the client's frames, until the websocket is closed.
+    /// The client's frames, until the WebSocket is closed.
     pub frames: FrameReceiver,
-    /// Takes the frames for the client. `None` once the websocket is to be closed; what the client has sent until then is read on.
+    /// Sender for the client. `None` once the WebSocket must be closed; the client's earlier frames are still read.
     pub replies: Option<ReplySender>,
 }
 
-/// Takes the frames for a client.
+/// Sender for the frames to a client.
 #[derive(Debug)]
 pub(in crate::embedded) struct ReplySender {
     frames: mpsc::Sender<QueuedReply>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplyState>,
 }
 
-/// A frame for a client, and how many of its bytes are counted.
+/// A frame for a client, and its size as counted.
 #[derive(Debug)]
 struct QueuedReply(SignalFrame, usize);
 
 #[derive(Debug, Default)]
-struct Shared {
-    /// The bytes that wait for the client.
+struct ReplyState {
+    /// Buffered bytes for the client.
     bytes: AtomicUsize,
-    /// Why the client is disconnected, if it has exceeded what it may send or leave unread.
+    /// The limit that the client exceeded, as the reason for its disconnection.
     excess: OnceLock<Excess>,
 }
 
-/// The client does not read.
+/// The client does not read its messages.
 #[derive(Debug)]
 pub(super) struct Unread;
 
 impl FrameSender {
-    /// Passes on a frame, once there is room for it.
+    /// Forwards a frame, once its bytes fit.
     ///
     /// # Errors
-    /// The session is over.
+    /// If the session is over.
     pub async fn send(&self, frame: SignalFrame) -> Result<(), SessionEnded> {
+        // A frame above the limit takes all permits, and is rejected by its size later. More than all would never be
+        // granted.
         let bytes = u32::try_from(frame.len()).map_or(FRAME_BYTES, |bytes| bytes.min(FRAME_BYTES));
-        let room = Arc::clone(&self.room)
+        let permit = Arc::clone(&self.capacity)
             .acquire_many_owned(bytes)
             .await
             .map_err(|_| SessionEnded)?;
         self.frames
-            .send(QueuedFrame { frame, _room: room })
+            .send(QueuedFrame {
+                frame,
+                _permit: permit,
+            })
             .await
             .map_err(|_| SessionEnded)
     }
 }
 
 impl FrameReceiver {
-    /// Returns the next frame, once there is one; `None` once the websocket is closed.
+    /// Waits for the next frame; `None` once the WebSocket is closed.
     pub async fn recv(&mut self) -> Option<SignalFrame> {
         self.0.recv().await.map(|queued| queued.frame)
     }
@@ -149,7 +154,7 @@ impl FrameReceiver {
 }
 
 impl Replies {
-    /// Returns the next frame, once there is one; `None` after the last one.
+    /// Waits for the next frame; `None` after the last one.
     pub async fn recv(&mut self) -> Option<SignalFrame> {
         let reply = self.frames.recv().await?;
         Some(self.take(reply))
@@ -161,43 +166,47 @@ impl Replies {
         Some(self.take(reply))
     }
 
-    /// Returns why the client is disconnected, if it has exceeded what it may send or leave unread.
+    /// Returns the limit that the client exceeded, as the reason for its disconnection.
     pub fn excess(&self) -> Option<Excess> {
         self.shared.excess.get().copied()
     }
 
     fn take(&self, QueuedReply(frame, counted): QueuedReply) -> SignalFrame {
+        // Relaxed: the counter is a limit and orders nothing.
         self.shared.bytes.fetch_sub(counted, Ordering::Relaxed);
         frame
     }
 }
 
 impl ReplySender {
-    /// Queues a frame. Of a snapshot, which comes once for a websocket, the bytes are not counted. A frame for a websocket that
-    /// is closed is dropped.
+    /// Queues a frame. A snapshot's bytes are not counted, since it is sent once per WebSocket. A frame for a closed
+    /// WebSocket is dropped.
     pub(super) fn send(&self, frame: SignalFrame, is_snapshot: bool) -> Result<(), Unread> {
         let counted = if is_snapshot { 0 } else { frame.len() };
+        // Nothing is subtracted again on failure: the connection is closed then.
         if self.shared.bytes.fetch_add(counted, Ordering::Relaxed) + counted > REPLY_BYTES {
             return Err(Unread);
         }
         match self.frames.try_send(QueuedReply(frame, counted)) {
+            // The session notices a closed WebSocket when its frames end.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Unread),
         }
     }
 
-    /// Notes why the client is disconnected.
-    pub(super) fn note_excess(&self, excess: Excess) {
+    /// Records the reason for the disconnection.
+    pub(super) fn record_excess_reason(&self, excess: Excess) {
         // The first reason counts.
         let _ = self.shared.excess.set(excess);
     }
 }
 
-/// Returns both sides of a connection.
+/// Creates a connection's two sides.
 pub(super) fn connection() -> (SignalConnection, Socket) {
     let ((frames, from_client), (to_client, replies)) =
         (mpsc::channel(FRAMES), mpsc::channel(REPLIES));
-    let shared = Arc::<Shared>::default();
+    // The session's side adds a frame's bytes, the WebSocket's side subtracts them.
+    let shared = Arc::<ReplyState>::default();
     let replies = Replies {
         frames: replies,
         shared: Arc::clone(&shared),
@@ -208,7 +217,7 @@ pub(super) fn connection() -> (SignalConnection, Socket) {
     };
     let frames = FrameSender {
         frames,
-        room: Arc::new(Semaphore::new(FRAME_BYTES as usize)),
+        capacity: Arc::new(Semaphore::new(FRAME_BYTES as usize)),
     };
     (
         SignalConnection { frames, replies },
@@ -219,52 +228,54 @@ pub(super) fn connection() -> (SignalConnection, Socket) {
     )
 }
 
-/// Number of inputs that wait for a session.
+/// Maximum buffered inputs for a session.
 const CAPACITY: usize = 4_096;
 
-/// What a session's task has to handle.
+/// An input for a session's task.
 #[derive(Debug)]
-pub(in crate::embedded) enum Input {
-    /// The machine notifies the client.
+pub(in crate::embedded) enum SessionInput {
+    /// A notice from the room state.
     Notice(ClientNotice),
-    /// The media worker reports an event of the participant's transports.
+    /// A media worker's event about the participant's transports.
     Media(PeerEvent),
-    /// Participants of the room began or ceased to speak.
+    /// Changed speakers in the room.
     Speakers(Arc<[Speaker]>),
-    /// The connections of participants of the room have changed.
+    /// Changed connection qualities in the room.
     Qualities(Arc<[PeerQuality]>),
-    /// What the participant published in the last second, in kilobits.
+    /// The participant's published kilobits in the last second.
     PublishRate(u32),
-    /// A new websocket, with which the client resumes.
+    /// A resuming client's new WebSocket.
     Attach(Box<(JoinParameters, Socket)>),
-    /// The server stops.
+    /// The server is stopping.
     Stop,
 }
 
-/// The channels to the sessions of a room. Its lock is held for a look-up and never while another is taken.
+/// Channels to a room's sessions. No other lock is taken while its lock is held.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<Input>>>);
+pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<SessionInput>>>);
 
 impl Sessions {
     /// Adds a session and returns its inputs.
-    pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<Input> {
+    pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<SessionInput> {
         let (channel, inputs) = mpsc::channel(CAPACITY);
         self.0.lock().insert(sid.clone(), channel);
         inputs
     }
 
-    /// Removes a session that is over.
+    /// Removes a finished session.
     pub fn remove(&self, sid: &ParticipantSid) {
         self.0.lock().remove(sid);
     }
 
-    /// Sends an input to a session, and returns whether there is one that takes it. One that does not keep up loses its channel, by
-    /// which it ends.
-    pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
+    /// Sends an input to a session, and returns whether it was accepted. A session that does not keep up loses its
+    /// channel, which ends it.
+    pub fn send(&self, sid: &ParticipantSid, input: SessionInput) -> bool {
+        // Never waits: the callers are media workers' threads and calls under a room's lock.
         let mut channels = self.0.lock();
         let sent = channels
             .get(sid)
             .map(|channel| channel.try_send(input).is_ok());
+        // Dropping notices instead would leave the client with an outdated room.
         if sent == Some(false) {
             channels.remove(sid);
         }
@@ -272,38 +283,40 @@ impl Sessions {
     }
 
     /// Sends an input to all sessions.
-    pub fn broadcast(&self, input: impl Fn() -> Input) {
+    pub fn broadcast(&self, input: impl Fn() -> SessionInput) {
         self.0
             .lock()
             .retain(|_, channel| channel.try_send(input()).is_ok());
     }
 
-    /// Passes an event of a media worker to the sessions that it concerns.
+    /// Sends a media worker's event to the sessions that it concerns.
     pub fn handle_event(&self, event: Event) {
         match event {
             Event::Peer { peer, event, .. } => {
-                self.send(&peer, Input::Media(event));
+                self.send(&peer, SessionInput::Media(event));
             }
             Event::Room {
                 event: RoomEvent::SpeakersChanged(speakers),
                 ..
             } => {
+                // Shared: a room with 1,000 clients gets one list, not 1,000 copies.
                 let speakers: Arc<[_]> = speakers.into();
-                self.broadcast(|| Input::Speakers(Arc::clone(&speakers)));
+                self.broadcast(|| SessionInput::Speakers(Arc::clone(&speakers)));
             }
             Event::Room {
                 event: RoomEvent::ConnectionQuality(qualities),
                 ..
             } => {
                 let qualities: Arc<[_]> = qualities.into();
-                self.broadcast(|| Input::Qualities(Arc::clone(&qualities)));
+                self.broadcast(|| SessionInput::Qualities(Arc::clone(&qualities)));
             }
             Event::Room {
                 event: RoomEvent::PublishRates(rates),
                 ..
             } => {
+                // Only to the publisher's own session, which compares the rate with its limit.
                 for rate in rates {
-                    self.send(&rate.peer, Input::PublishRate(rate.kbps));
+                    self.send(&rate.peer, SessionInput::PublishRate(rate.kbps));
                 }
             }
         }

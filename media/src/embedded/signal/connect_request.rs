@@ -1,6 +1,6 @@
-//! What a client asks for when it connects: the query of `/rtc`, and the join request in that of `/rtc/v1`.
+//! A client's connect request: the `/rtc` query, and the join request in the `/rtc/v1` query.
 //!
-//! Of a client whose token has not been verified, only the token is read.
+//! Until the token is verified, only the token is read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,46 +26,46 @@ use super::device::Device;
 use super::shape;
 use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 
-/// The oldest version of the protocol that is spoken: clients since then ask for their connection quality, and resume.
+/// Oldest supported protocol version. Clients since then request their connection quality, and resume.
 const OLDEST_PROTOCOL: i32 = 9;
-/// The version of a client that names none in its join request: no older one sends a join request.
+/// Assumed version of a client whose join request names none: older clients send no join request.
 const OLDEST_WITH_JOIN_REQUEST: i32 = 16;
-/// The most tracks that a join request announces; more are ignored.
+/// Maximum tracks in a join request. Further ones are ignored.
 const MAX_TRACKS: usize = 20;
 
-/// Base64 for urls, with padding or without.
+/// Base64 for URLs, with or without padding.
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Why a request to connect cannot be read.
+/// Reason for rejecting a connect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// There is no token.
+    /// No token.
     #[error("no token: send it as the query parameter access_token or as a bearer token")]
     NoToken,
-    /// The join request is not base64 of a protocol message, or too large.
+    /// The join request is not a Base64-encoded message, or it is too large.
     #[error("the join_request cannot be decoded")]
     JoinRequest,
-    /// The client is too old.
+    /// The client's protocol version is too old.
     #[error("the client's protocol version must be {OLDEST_PROTOCOL} or higher")]
     Protocol,
-    /// The client asks for a connection that only publishes.
+    /// The client requests a connection that only publishes.
     #[error("connections that only publish are not supported")]
     PublishOnly,
-    /// The participant to resume is no sid.
+    /// The participant to resume is not given by a sid.
     #[error("the sid of the participant to resume is not valid")]
     Participant,
-    /// The attributes in the query are not base64 of an object of texts in JSON.
+    /// The attributes in the query are not a Base64-encoded JSON object with strings.
     #[error("the attributes cannot be decoded")]
     Attributes,
-    /// The client sets metadata or attributes of its own that it may not have.
+    /// The client sets own metadata that its token does not permit.
     #[error(transparent)]
     OwnMetadata(#[from] OwnMetadataError),
 }
 
-/// A request to connect, of which only the token is read so far. `Debug` shows no token.
+/// A connect request whose token has been read, and nothing else. `Debug` shows no token.
 pub struct ConnectRequest {
     token: Secret,
     mode: ConnectionMode,
@@ -74,42 +74,42 @@ pub struct ConnectRequest {
     user_agent: String,
 }
 
-/// What a client asks for when it connects.
+/// A connect request's parameters.
 #[derive(Clone)]
 pub struct JoinParameters {
-    /// The address of the client, if it is known.
+    /// Client address, if known.
     pub address: Option<ClientAddress>,
     /// One or two peer connections.
     pub mode: ConnectionMode,
-    /// The client's version of the protocol.
+    /// The client's protocol version.
     pub protocol: i32,
-    /// The client's version of the protocol between clients.
+    /// Version for the protocol between clients.
     pub client_protocol: i32,
-    /// What the client can do, as numbers of `ClientInfo.Capability`.
+    /// Client capabilities, as `ClientInfo.Capability` numbers.
     pub capabilities: Vec<i32>,
-    /// Whether all tracks are received, and other settings.
+    /// Connection settings, such as automatic subscription.
     pub settings: ConnectionSettings,
     /// Tracks that are announced with the join.
     pub tracks: Vec<AddTrackRequest>,
-    /// The first offer, if it comes with the join.
+    /// First offer, if it is part of the join.
     pub offer: Option<SessionDescription>,
-    /// What the client says of itself.
+    /// The client's own metadata.
     pub own_metadata: OwnMetadata,
-    /// The participant to resume; `None` for a new join.
+    /// Participant to resume; `None` for a new join.
     pub resume: Option<ParticipantSid>,
-    /// The client's state, if it comes with the request to resume.
+    /// The client's state, if it is part of a resume.
     pub sync_state: Option<SyncState>,
-    /// Whether the client sends a video with the codec that it names, whatever the server answers, and keeps a track that the server
-    /// ends in its list.
+    /// Whether the client sends video with the codec in its request, whatever the server's response, and ignores the
+    /// end of its track by the server.
     pub insists_on_codec: bool,
-    /// Whether the client reads what follows the response to its join before it has set the offer that came with the join, so that it
-    /// cannot take an answer then.
+    /// Whether the client reads messages after the join response before it has set the offer from its join, and so
+    /// discards an early answer.
     pub sets_offer_late: bool,
-    /// The client's machine and program.
+    /// The client's device and SDK.
     pub device: Device,
 }
 
-/// The SDKs on LiveKit's Rust core, whose clients insist on their codecs, and their names in the query of the older path.
+/// SDKs on LiveKit's Rust core, whose clients insist on their codec, with their names in `/rtc` queries.
 const RUST_CORE: [(Sdk, &str); 6] = [
     (Sdk::Rust, "rust"),
     (Sdk::Python, "python"),
@@ -137,20 +137,22 @@ impl fmt::Debug for ConnectRequest {
 }
 
 impl ConnectRequest {
-    /// Reads the token of a query of a path whose clients have this mode: that of the `authorization` header's value, if there
-    /// is one, or else that in the query.
+    /// Reads the token: the `authorization` header's, if there is one, or else the query's. `mode` is the peer
+    /// connection mode of the path's clients.
     ///
     /// # Errors
-    /// There is no token.
+    /// [`JoinError::NoToken`]
     pub fn new(
         mode: ConnectionMode,
         query: &str,
         authorization: Option<&str>,
     ) -> Result<Self, JoinError> {
+        // Only split here: a client without a valid token must not cause decoding work.
         let query = Query::parse(query);
         let bearer = authorization
             .and_then(|value| value.strip_prefix("Bearer "))
             .map(str::to_owned);
+        // A browser cannot set headers for a WebSocket, so its token is in the query.
         let token = bearer
             .or_else(|| query.text("access_token"))
             .filter(|token| !token.is_empty());
@@ -164,28 +166,28 @@ impl ConnectRequest {
         })
     }
 
-    /// Sets the address that the client counts for: those that connect from it share a budget.
+    /// Sets the client's address. Clients from one address share a budget.
     #[must_use]
-    pub fn from_address(self, address: Option<ClientAddress>) -> Self {
+    pub fn with_address(self, address: Option<ClientAddress>) -> Self {
         Self { address, ..self }
     }
 
-    /// Sets the header `user-agent`, by which a browser is known that says nothing of itself.
+    /// Sets the `user-agent` header, which identifies a browser whose client information is empty.
     #[must_use]
-    pub fn by_user_agent(self, user_agent: Option<&str>) -> Self {
+    pub fn with_user_agent(self, user_agent: Option<&str>) -> Self {
         Self {
             user_agent: user_agent.unwrap_or_default().to_owned(),
             ..self
         }
     }
 
-    /// The room token.
+    /// Returns the room token.
     pub(super) const fn token(&self) -> &Secret {
         &self.token
     }
 
-    /// Reads what the client asks for, once its token is verified. A client that sends a join request has one peer connection on
-    /// either path: LiveKit's SDK for Go sends it to `/rtc`.
+    /// Reads the parameters, once the token is verified. A client with a join request has one peer connection on either
+    /// path: LiveKit's SDK for Go sends it to `/rtc`.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -194,11 +196,13 @@ impl ConnectRequest {
             .query
             .text("join_request")
             .is_some_and(|text| !text.is_empty());
+        // An empty parameter counts as absent: it is no join request.
         let parameters = if self.mode == ConnectionMode::Single || has_join_request {
             from_join_request(self.query.join_request()?)?
         } else {
             from_query(&self.query)?
         };
+        // The client's own information has priority.
         let device = parameters.device.clone().or_user_agent(&self.user_agent);
         let parameters = JoinParameters {
             address: self.address,
@@ -213,7 +217,7 @@ impl ConnectRequest {
     }
 }
 
-/// The parameters of a query. Of a repeated one, the first counts.
+/// Query parameters. The first occurrence counts.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -235,9 +239,11 @@ impl Query {
 
     fn is_set(&self, name: &str) -> Option<bool> {
         self.text(name)
+            // SDKs write booleans in either way.
             .map(|value| matches!(value.as_str(), "1" | "true"))
     }
 
+    // Malformed numbers are 0. For the protocol version, that is too old.
     fn number(&self, name: &str) -> i32 {
         self.text(name)
             .and_then(|value| value.parse().ok())
@@ -245,6 +251,7 @@ impl Query {
     }
 
     fn attributes(&self) -> Result<BTreeMap<String, String>, JoinError> {
+        // Clients without attributes send an empty parameter.
         let Some(text) = self.text("attributes").filter(|text| !text.is_empty()) else {
             return Ok(BTreeMap::new());
         };
@@ -263,7 +270,7 @@ impl Query {
             Ok(Compression::Gzip) => inflate(&wrapped.join_request)?,
             Err(_) => return Err(JoinError::JoinRequest),
         };
-        // Before it is decoded, which takes memory for each entry of a list.
+        // Before decoding, which allocates memory for each list entry.
         shape::JOIN
             .check(&bytes)
             .map_err(|_| JoinError::JoinRequest)?;
@@ -274,6 +281,8 @@ impl Query {
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
     let most = shape::JOIN.bytes();
     let mut inflated = Vec::new();
+    // One byte more than allowed, which distinguishes a stream at the limit from a longer one. A few kB of gzip could inflate to
+    // gigabytes.
     let mut limited = GzDecoder::new(bytes).take(most as u64 + 1);
     limited
         .read_to_end(&mut inflated)
@@ -290,6 +299,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
     let device = Device::new(&client);
     Ok(JoinParameters {
         address: None,
+        // On either path: only clients with one peer connection send a join request.
         mode: ConnectionMode::Single,
         protocol: if client.protocol == 0 {
             OLDEST_WITH_JOIN_REQUEST
@@ -302,6 +312,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         tracks: request
             .add_track_requests
             .into_iter()
+            // The others can be announced by requests after the join.
             .take(MAX_TRACKS)
             .collect(),
         offer: request.publisher_offer,
@@ -315,12 +326,14 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         insists_on_codec: RUST_CORE
             .iter()
             .any(|(sdk, _)| client.sdk == i32::from(*sdk)),
+        // By the SDK alone: no field in the request reveals it.
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
     })
 }
 
 fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
+    // Set by old SDKs that used a second connection for publishing. A participant has one session here.
     if query
         .text("publish")
         .is_some_and(|publish| !publish.is_empty())
@@ -328,6 +341,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         return Err(JoinError::PublishOnly);
     }
     let settings = ConnectionSettings {
+        // Clients before this parameter expected to receive all tracks.
         auto_subscribe: query.is_set("auto_subscribe").unwrap_or(true),
         adaptive_stream: query.is_set("adaptive_stream").unwrap_or_default(),
         subscriber_allow_pause: query.is_set("subscriber_allow_pause"),
@@ -367,12 +381,14 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         insists_on_codec: query
             .text("sdk")
             .is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
+        // This query cannot contain an offer.
         sets_offer_late: false,
         device: Device::new(&client),
     })
 }
 
 fn capabilities(mut named: Vec<i32>) -> Vec<i32> {
+    // Far more than LiveKit defines. Others are sent the list.
     named.truncate(16);
     named
 }
@@ -492,6 +508,7 @@ mod tests {
 
     #[test]
     fn a_join_request_that_inflates_to_more_than_it_may_or_has_too_many_entries_is_refused() {
+        // Compresses to far less than the limit.
         let large = JoinRequest {
             participant_sid: "s".repeat(300 * 1024),
             ..request()
@@ -501,6 +518,7 @@ mod tests {
             parse_v1(&query(Compression::Gzip, gzip(&large))).unwrap_err(),
             JoinError::JoinRequest
         );
+        // Empty entries: few bytes, but many structures once decoded.
         let tracks = JoinRequest {
             add_track_requests: vec![AddTrackRequest::default(); 1_000],
             ..request()
@@ -559,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_of_the_older_path_is_read_and_all_tracks_are_received_unless_it_says_otherwise() {
+    fn a_query_of_the_older_path_is_read_and_subscribes_to_all_tracks_by_default() {
         let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
         let join =
             parse("protocol=16&client_protocol=2&capabilities=1,2&adaptive_stream=1").unwrap();

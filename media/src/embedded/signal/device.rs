@@ -1,13 +1,13 @@
-//! What a client says of its machine and its program, and the codecs that it does not send well.
+//! A client's device and program, and the codecs that it sends badly.
 
 use conclave_sfu::{Codec, check_description, without_sent_codecs};
 use livekit_protocol as proto;
 use proto::ClientInfo;
 
-/// How much is read of what a client says of itself, in characters.
+/// Maximum length of each text in a client's information, in characters.
 const MAX_TEXT: usize = 256;
 
-/// A client's machine and program, in lower case.
+/// A client's device and program, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Device {
     os: String,
@@ -17,8 +17,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// Reads what a client says of itself.
+    /// Reads a client's information about itself.
     pub fn new(client: &ClientInfo) -> Self {
+        // The SDK's name is not among them: these faults belong to devices and browsers.
         let texts = [
             &client.os,
             &client.device_model,
@@ -34,11 +35,12 @@ impl Device {
         }
     }
 
-    /// Completes what the client has not said by the `user-agent` of its request: the SDK for browsers leaves it out.
+    /// Completes missing information from the request's `user-agent`: the SDK for browsers omits it.
     #[must_use]
     pub fn or_user_agent(self, user_agent: &str) -> Self {
         let text = lower(user_agent);
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        // Android first: its browsers mention Linux, too.
         let os = match () {
             () if has(&["android"]) => "android",
             () if has(&["linux"]) => "linux",
@@ -46,6 +48,7 @@ impl Device {
         };
         let browser = match () {
             () if has(&["firefox/"]) => "firefox",
+            // Browsers on Chromium mention Safari, too, and so do Chrome and Edge on iOS.
             () if has(&["safari/"])
                 && !has(&["chrome/", "chromium/", "crios/", "edgios/", "android"]) =>
             {
@@ -60,6 +63,7 @@ impl Device {
                 said
             }
         };
+        // Safari states its own version here; the number after `safari/` is the engine's.
         let version = text
             .split_once("version/")
             .and_then(|(_, rest)| rest.split(' ').next())
@@ -84,20 +88,23 @@ impl Device {
         )
     }
 
-    /// Returns the codecs of a list that the client may publish with.
+    /// Returns the codecs in a list that the client may publish with.
     pub fn without_unusable(&self, mut codecs: Vec<proto::Codec>) -> Vec<proto::Codec> {
         codecs.retain(|codec| {
+            // Unknown codecs stay: the list is the server's own.
             Codec::from_mime_type(&codec.mime).is_none_or(|codec| self.can_publish(codec))
         });
         codecs
     }
 
-    /// Returns an offer of the client without the codecs that it may not publish with. One that is too large stays as it is.
+    /// Returns the client's offer without the codecs that it may not publish with. An offer that is too large is not
+    /// changed.
     pub fn usable_offer(&self, sdp: String) -> String {
         let refused: Vec<_> = Codec::ALL
             .into_iter()
             .filter(|codec| !self.can_publish(*codec))
             .collect();
+        // A media worker rejects a description that is too large. Parsing it here would only cost time.
         let is_unchanged = refused.is_empty() || check_description(&sdp).is_err();
         if is_unchanged {
             sdp
@@ -106,17 +113,19 @@ impl Device {
         }
     }
 
-    /// Returns whether the client may publish with a codec. The exceptions are those of LiveKit's server: encoders that this device or
-    /// browser offers, and whose video others cannot decode.
+    /// Returns whether the client may publish with a codec. The exceptions are LiveKit's: devices and browsers whose
+    /// encoders produce video that others cannot decode.
     pub fn can_publish(&self, codec: Codec) -> bool {
         let is_on = |os: &[&str]| os.contains(&&*self.os);
         let is_firefox = matches!(&*self.browser, "firefox" | "firefox mobile");
         match codec {
             Codec::H264 => {
+                // A phone model whose hardware encoder is on LiveKit's list.
                 let has_faulty_encoder = self.model == "xiaomi 2201117ti" && is_on(&["android"]);
                 let is_faulty_firefox = is_firefox && is_on(&["linux", "android"]);
                 !has_faulty_encoder && !is_faulty_firefox
             }
+            // By major, then minor version. An unknown version counts as old.
             Codec::Vp9 => self.browser != "safari" || self.version() <= LAST_SAFARI_WITH_VP9,
             Codec::Av1 => self.browser != "safari",
             _ => true,
@@ -124,7 +133,7 @@ impl Device {
     }
 }
 
-/// The last version of Safari that sends VP9 well.
+/// Last version of Safari that sends VP9 well.
 const LAST_SAFARI_WITH_VP9: (u32, u32) = (18, 3);
 
 fn lower(text: &str) -> String {
@@ -204,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_says_nothing_is_known_by_its_user_agent() {
+    fn a_browser_without_client_information_is_known_by_its_user_agent() {
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
         let phone = "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0";
         let windows =

@@ -1,8 +1,8 @@
-//! Sessions as tasks: admission before a websocket is opened, or a [`Refusal`], and the channels between a websocket, a session, the machine
-//! and the media workers.
+//! Signalling sessions as tasks: admission before a WebSocket is opened, or a [`Refusal`], then a loop over the inputs
+//! from the WebSocket, the room state and the media workers.
 //!
-//! The lock of a room is held during a call on its machine, and never across an await. Channels are bounded: a session that does
-//! not keep up loses its participant, and a client that does not read loses its websocket. A client that sends more than its
+//! A room's lock is held during a call on its state, and never across an await. All channels are bounded: a session that
+//! does not keep up loses its participant, and a client that does not read loses its WebSocket. A client that exceeds its
 //! [`budget`](super::budget) is disconnected.
 
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use proto::leave_request::Action;
 use tokio::sync::mpsc;
 
 use super::budget::{Budgets, ClientBudget, Excess};
-use super::channels::{Input, SignalConnection, SignalFrame, Socket, connection};
+use super::channels::{SessionInput, SignalConnection, SignalFrame, Socket, connection};
 use super::connect_request::{ConnectRequest, JoinError, JoinParameters};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::messages;
 use super::session::{Context, Session};
 use crate::embedded::client::{Client, Subscriptions};
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
 use crate::embedded::own_metadata::{self, OwnMetadataError};
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::ReportError;
 use crate::token::{Claims, TokenError};
 
-/// Returns a connection on which the client is asked to join anew.
+/// Returns a connection whose only message requests a new join.
 fn not_resumable() -> SignalConnection {
     let (connection, socket) = connection();
     let leave = messages::leave(proto::DisconnectReason::StateMismatch, Action::Reconnect);
     if let Some(replies) = &socket.replies {
-        // The channel is empty.
+        // The channel is new, so there is room for one message.
         let _ = replies.send(encode(leave, false), true);
     }
     connection
 }
 
-/// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
-/// the first message is ready; the websocket may be opened.
+/// Connects a client: a new join is admitted by the control plane, a resumed one continues. When this returns, the
+/// first message is ready and the WebSocket may be opened.
 ///
 /// # Errors
-/// The status with which the client is turned away. A join that cannot be resumed is not refused, but told so.
+/// The HTTP status for a refused client. A join that cannot be resumed is no error: a message requests a new join.
 pub(in crate::embedded) async fn connect(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     request: &ConnectRequest,
 ) -> Result<SignalConnection, Refusal> {
     let (is_new, connected) = match read_request(plane, request) {
@@ -58,21 +58,23 @@ pub(in crate::embedded) async fn connect(
         ),
         Err(refusal) => (true, Err(refusal)),
     };
+    // A failed resume is not a failed join: its join has been counted.
     if is_new && connected.is_err() {
         plane.record(|metrics| metrics.record_join(JoinOutcome::Refused));
     }
     connected
 }
 
-/// Verifies the token, and only then reads what the client asks for.
+/// Verifies the token, and only then parses the rest of the request.
 fn read_request(
-    plane: &Inner,
+    plane: &PlaneCore,
     request: &ConnectRequest,
 ) -> Result<(Claims, JoinParameters), Refusal> {
     let claims = plane
         .signer
         .verify(request.token().reveal(), plane.clock.now())?;
     let join = request.parameters()?;
+    // A resume keeps the metadata of its participant, whatever the request contains.
     if join.resume.is_none() {
         own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
     }
@@ -80,11 +82,12 @@ fn read_request(
 }
 
 async fn join_or_resume(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     claims: Claims,
     join: JoinParameters,
 ) -> Result<SignalConnection, Refusal> {
     if let Some(sid) = join.resume.clone() {
+        // A message, rather than an HTTP status, makes the client join again.
         return Ok(attach(plane, &sid, &claims, join).unwrap_or_else(not_resumable));
     }
     // In a spawned task, so that the join is admitted or cancelled even if the client disconnects.
@@ -92,36 +95,38 @@ async fn join_or_resume(
     admitted.await.map_err(|_| Refusal::Unavailable)?
 }
 
-/// Repeats the verdict that [`connect`] would give now, without joining.
+/// Repeats the verdict that [`connect`] would return now, without joining. SDKs call this after a failed connection, to
+/// show the reason.
 ///
 /// # Errors
 /// As [`connect`].
 pub(in crate::embedded) async fn validate(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     request: &ConnectRequest,
 ) -> Result<(), Refusal> {
     let (claims, join) = read_request(plane, request)?;
+    // Only the token counts for a resume: `connect` never refuses one.
     if join.resume.is_some() {
         return Ok(());
     }
     let room = claims.room.clone();
-    let (probed, answers) = plane.call(&room, |machine, now| machine.probe_join(claims, now));
+    let (probed, answers) = plane.call(&room, |room_state, now| room_state.probe_join(claims, now));
     probed?;
-    Ok(await_answers(answers).await?)
+    Ok(await_replies(answers).await?)
 }
 
-/// Asks all clients to connect anew, because the server stops.
-pub(in crate::embedded) fn shut_down_sessions(plane: &Inner) {
+/// Requests a new connection from all clients, because the server is stopping.
+pub(in crate::embedded) fn shut_down_sessions(plane: &PlaneCore) {
     plane
         .rooms
         .all()
         .iter()
-        .for_each(|room| room.sessions.broadcast(|| Input::Stop));
+        .for_each(|room| room.sessions.broadcast(|| SessionInput::Stop));
 }
 
-/// Admits a client and starts its session, or turns it away.
+/// Admits a client and starts its session, or refuses it.
 async fn admit(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     claims: Claims,
     join: JoinParameters,
 ) -> Result<SignalConnection, Refusal> {
@@ -137,26 +142,29 @@ async fn admit(
     let mut budget = inner
         .budgets
         .client(Arc::new((name.clone(), identity.clone())), join.address);
-    // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
+    // Before the control plane is involved: a client disconnected for excessive requests may put more of them into its
+    // next join.
     take_requests(&inner.budgets, &mut budget, &join)
         .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
-    let ask = |machine: &mut Machine, now| machine.request_join(claims, client, now);
+    let ask = |room_state: &mut RoomState, now| room_state.request_join(claims, client, now);
     let (room, sid) = phases::request::<_, Refusal>(&inner, &name, ask, |sid| sid).await?;
-    // Before the participant is admitted, so that its session misses no notice.
+    // Before the admission, so that the session misses no notice.
     let inputs = room.sessions.add(&sid);
     let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
     let mut session = session.with_turn(Arc::clone(&inner.turn));
     if inner.common.has_sandbox() {
         session.permit_simulations();
     }
-    let (admitted, _) = inner.call_in(&room, |machine, now| {
-        let admitted = machine.admit(&sid, now);
+    // One call, so that no notice can get ahead of the response to the join.
+    let (admitted, _) = inner.call_in(&room, |room_state, now| {
+        let admitted = room_state.admit(&sid, now);
         if admitted.is_ok() {
-            session.start(&mut context(&inner, machine, now), &join);
+            session.start(&mut context(&inner, room_state, now), &join);
         }
         admitted
     });
     if let Err(error) = admitted {
+        // Nothing else to undo: the room state has dropped the join already.
         room.sessions.remove(&sid);
         return Err(error.into());
     }
@@ -177,7 +185,7 @@ async fn admit(
     Ok(connection)
 }
 
-/// Counts the requests that come with a request to join or to resume.
+/// Counts the requests that are part of a join or resume.
 fn take_requests(
     budgets: &Budgets,
     budget: &mut ClientBudget,
@@ -190,73 +198,74 @@ fn take_requests(
     (0..others).try_for_each(|_| budget.take_change(budgets))
 }
 
-/// Returns what a session works on during a call on the machine.
-fn context<'a>(plane: &'a Inner, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
+/// Returns the context of a session's call.
+fn context<'a>(plane: &'a PlaneCore, room_state: &'a mut RoomState, now: Timestamp) -> Context<'a> {
     Context {
-        machine,
+        room_state,
         signer: &plane.signer,
         now,
     }
 }
 
-/// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
+/// Attaches a new WebSocket to a participant's session. `None` if these claims cannot resume it.
 fn attach(
-    plane: &Inner,
+    plane: &PlaneCore,
     sid: &ParticipantSid,
     claims: &Claims,
     join: JoinParameters,
 ) -> Option<SignalConnection> {
     let room = plane.rooms.get(&claims.room)?;
-    // A token from a room code resumes what was joined by it, not whoever has the identity.
+    // A token from a room code resumes the join made with it, not another client's with the same identity.
     let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
     let state = room.lock();
     let local = state
-        .machine
+        .room_state
         .present(sid)
         .ok()
         .filter(|local| *local.identity() == claims.identity)?;
     if !is_own(local.participant().exchange()) {
         return None;
     }
+    // Released before the send, which locks the sessions' channels.
     drop(state);
     let (connection, socket) = connection();
     room.sessions
-        .send(sid, Input::Attach(Box::new((join, socket))))
+        .send(sid, SessionInput::Attach(Box::new((join, socket))))
         .then_some(connection)
 }
 
-/// A session, its websocket if it has one, its room, and the plane.
+/// A session with its WebSocket, if attached, its room and the plane.
 struct SessionTask {
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
     session: Session,
     socket: Option<Socket>,
-    /// Whether the client of this websocket has sent text, and so gets text.
+    /// Whether the client has sent text on this WebSocket, and so receives text.
     writes_text: bool,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
-    /// What the client may send.
+    /// Limits for the client's requests.
     budget: ClientBudget,
-    /// Whether it has sent more, so that nothing more of it is handled.
+    /// Whether these were exceeded, so that further requests are ignored.
     has_exceeded: bool,
 }
 
-/// What woke a session.
+/// Reason for a session's wake-up.
 enum Wake {
-    Input(Option<Input>),
+    Input(Option<SessionInput>),
     Frame(Option<SignalFrame>),
     Deadline,
 }
 
 impl SessionTask {
-    /// Runs the session until its participant is gone.
-    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+    /// Runs the session until its participant has left.
+    async fn run(mut self, mut inputs: mpsc::Receiver<SessionInput>) {
         self.flush();
         while !self.session.is_over() {
             let deadline = self.session.next_deadline();
-            // In this order: a client may leave right after its media is connected, and what it has sent counts before it is taken
-            // for silent.
+            // Inputs first: a client may leave right after its media has connected, and the join must be reported
+            // before the leave. Frames before the deadline: a buffered frame proves that the client is not silent.
             let wake = tokio::select! {
                 biased;
                 input = inputs.recv() => Wake::Input(input),
@@ -286,26 +295,27 @@ impl SessionTask {
         }
     }
 
-    fn handle_input(&mut self, input: Input) {
+    fn handle_input(&mut self, input: SessionInput) {
         match input {
-            Input::Notice(notice) => {
+            SessionInput::Notice(notice) => {
                 self.call(|session, context| session.handle_notice(context, notice));
             }
-            Input::Media(event) => self.handle_media(event),
-            Input::Speakers(speakers) => {
+            SessionInput::Media(event) => self.handle_media(event),
+            SessionInput::Speakers(speakers) => {
                 self.call(|session, context| session.handle_speakers(context, &speakers));
             }
-            Input::Qualities(qualities) => {
+            SessionInput::Qualities(qualities) => {
                 self.call(|session, context| session.handle_qualities(context, &qualities));
             }
-            Input::PublishRate(kbps) => {
-                // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call_in(&self.room, |machine, now| {
-                    machine.set_bitrate(&self.sid, kbps, now)
+            SessionInput::PublishRate(kbps) => {
+                // A rate before the join is accepted, or after the leave, is dropped.
+                let _ = self.inner.call_in(&self.room, |room_state, now| {
+                    room_state.set_bitrate(&self.sid, kbps, now)
                 });
             }
-            Input::Attach(attached) => {
+            SessionInput::Attach(attached) => {
                 let (join, socket) = *attached;
+                // In this order: frames on the old WebSocket count for the old address.
                 self.replace_socket(socket);
                 self.budget.move_to(join.address);
                 match take_requests(&self.inner.budgets, &mut self.budget, &join) {
@@ -313,7 +323,7 @@ impl SessionTask {
                     Err(excess) => self.exceed(excess),
                 }
             }
-            Input::Stop => self.session.shut_down(),
+            SessionInput::Stop => self.session.shut_down(),
         }
     }
 
@@ -323,11 +333,12 @@ impl SessionTask {
                 .record(|metrics| metrics.record_first_frame(after));
         }
         let (inner, session) = (&self.inner, &mut self.session);
-        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| {
-            session.handle_media(&mut context(inner, machine, now), event)
+        let (is_joining, answers) = inner.call_in(&self.room, |room_state, now| {
+            session.handle_media(&mut context(inner, room_state, now), event)
         });
         if is_joining {
             self.was_connected = true;
+            // Not awaited here: until the control plane decides, the client's requests are handled.
             tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(&self.room),
@@ -337,7 +348,7 @@ impl SessionTask {
         }
     }
 
-    /// Handles what has arrived on the websocket before, and goes on with another one.
+    /// Handles frames that have arrived on the old WebSocket, then switches to the new one.
     fn replace_socket(&mut self, socket: Socket) {
         if let Some(mut before) = self.socket.take() {
             while let Some(frame) = before.frames.try_recv() {
@@ -348,7 +359,7 @@ impl SessionTask {
         self.writes_text = false;
     }
 
-    /// Handles a frame of the client. One that is no request is ignored.
+    /// Handles a client's frame. A frame that is not a request is ignored.
     fn handle_frame(&mut self, frame: &SignalFrame) {
         if self.has_exceeded {
             return;
@@ -357,6 +368,7 @@ impl SessionTask {
         match read(frame, &mut self.budget, &self.inner.budgets) {
             Ok(request) => {
                 self.call(|session, context| session.handle_request(context, request));
+                // A request may have changed the participant's metadata, by which later changes are weighed.
                 self.budget.weigh_changes(self.session.change_weight());
             }
             Err(FrameError::Malformed) => {}
@@ -364,33 +376,34 @@ impl SessionTask {
         }
     }
 
-    /// Disconnects a client that sends more than it may.
+    /// Disconnects a client that exceeds its limits.
     fn exceed(&mut self, excess: Excess) {
         self.has_exceeded = true;
-        self.note_excess(excess);
+        self.record_excess(excess);
         self.call(Session::exclude);
     }
 
-    fn note_excess(&self, excess: Excess) {
+    fn record_excess(&self, excess: Excess) {
         self.inner.record(|metrics| metrics.record_excess(excess));
         if let Some(replies) = self
             .socket
             .as_ref()
             .and_then(|socket| socket.replies.as_ref())
         {
-            replies.note_excess(excess);
+            replies.record_excess_reason(excess);
+            // The HTTP server puts the reason into its close frame.
         }
         log::debug!("participant {}: {excess}", self.sid);
     }
 
     fn call(&mut self, call: impl FnOnce(&mut Session, &mut Context<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call_in(&self.room, |machine, now| {
-            call(session, &mut context(inner, machine, now));
+        inner.call_in(&self.room, |room_state, now| {
+            call(session, &mut context(inner, room_state, now));
         });
     }
 
-    /// Sends the session's messages. A client that does not read them loses its websocket.
+    /// Sends the session's messages. A client that does not read them loses its WebSocket.
     fn flush(&mut self) {
         for message in self.session.take_messages() {
             let Some(replies) = self
@@ -401,6 +414,7 @@ impl SessionTask {
                 break;
             };
             let is_snapshot = is_snapshot(&message, &self.sid);
+            // Counted before the message is sent: the offer may arrive at once.
             if asks_for_offer(&message) {
                 self.budget.ask_for_offer();
             }
@@ -408,18 +422,20 @@ impl SessionTask {
                 .send(encode(message, self.writes_text), is_snapshot)
                 .is_err()
             {
-                self.note_excess(Excess::Unread);
+                self.record_excess(Excess::Unread);
                 self.close_socket();
                 self.call(Session::detach);
                 return;
             }
         }
+        // After the last message. A session that is over needs no detaching: its participant is gone.
         if self.session.take_close() && self.close_socket() && !self.session.is_over() {
             self.call(Session::detach);
         }
     }
 
-    /// Lets the websocket be closed; what the client has sent until then is read on. Returns whether it was open.
+    /// Closes the sending side, so that the HTTP server closes the WebSocket. Frames are read until then. Returns
+    /// whether it was open.
     fn close_socket(&mut self) -> bool {
         self.socket
             .as_mut()
@@ -427,7 +443,7 @@ impl SessionTask {
     }
 }
 
-/// Returns the next frame of the client; `None` once when its websocket is closed, and never without a websocket.
+/// Returns the client's next frame; `None` once its WebSocket is closed. Pending forever without a WebSocket.
 async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     match socket {
         Some(socket) => socket.frames.recv().await,
@@ -435,27 +451,27 @@ async fn next_frame(socket: &mut Option<Socket>) -> Option<SignalFrame> {
     }
 }
 
-/// Why a client may not connect. The text is for the client; it contains nothing of its token.
+/// Reason for refusing a client. The text is sent to the client; it contains nothing from its token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The request cannot be read: 400.
+    /// Malformed request: 400.
     #[error("{0}")]
     BadRequest(JoinError),
-    /// The token is missing or invalid, or does not permit what the request asks for: 401.
+    /// Missing or invalid token, or a request that it does not permit: 401.
     #[error("{0}")]
     Unauthorized(String),
-    /// The room does not exist, or has ended: 404. Clients look for this very text, and for others fall back to an
-    /// older path.
+    /// Nonexistent or ended room: 404. SDKs compare this very text: after any other 404 they retry on the older path
+    /// `/rtc`.
     #[error("requested room does not exist")]
     NoRoom,
-    /// The room or the role is full, the role was removed, or the identity is another participant's: 403.
+    /// Full room or role, removed role, or another participant's identity: 403.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The participant has sent as much as it may: 429.
+    /// Exceeded request limits: 429.
     #[error("{0}")]
     TooMuch(Excess),
-    /// The join could not be written: 503. The client may try again.
-    #[error("the server cannot take joins now")]
+    /// Control plane unavailable: 503. The client may retry.
+    #[error("the server cannot accept joins now")]
     Unavailable,
 }
 
@@ -481,15 +497,15 @@ impl From<Excess> for Refusal {
     }
 }
 
-impl From<MachineError> for Refusal {
-    fn from(error: MachineError) -> Self {
+impl From<RoomStateError> for Refusal {
+    fn from(error: RoomStateError) -> Self {
         match error {
-            MachineError::RoomFull => Self::Forbidden("the room is full"),
-            MachineError::IdentityTaken => {
+            RoomStateError::RoomFull => Self::Forbidden("the room is full"),
+            RoomStateError::IdentityTaken => {
                 Self::Forbidden("another participant with this identity is connected")
             }
-            MachineError::Stopping => Self::Unavailable,
-            // It was removed, or its room ended, while the control plane was asked.
+            RoomStateError::Stopping => Self::Unavailable,
+            // It was removed, or its room ended, during the request to the control plane.
             _ => Self::NoRoom,
         }
     }
@@ -500,7 +516,7 @@ impl From<ReportError> for Refusal {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::NoRoom,
             ReportError::RoleFull => Self::Forbidden("the role is full for this room"),
-            ReportError::RoleRemoved => Self::Forbidden("the room has no such role any more"),
+            ReportError::RoleRemoved => Self::Forbidden("the room no longer has this role"),
             ReportError::InvalidIdentity => Self::Forbidden("the identity is not allowed"),
             ReportError::Unavailable => Self::Unavailable,
         }

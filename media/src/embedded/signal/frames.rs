@@ -1,4 +1,4 @@
-//! Requests and responses as frames of a websocket.
+//! Requests and responses as WebSocket frames.
 
 use conclave_model::ParticipantSid;
 use livekit_protocol as proto;
@@ -10,17 +10,17 @@ use super::budget::{Budgets, ClientBudget, Excess, Weight};
 use super::channels::SignalFrame;
 use super::shape::{REQUEST, ShapeError};
 
-/// The most bytes of a request in JSON, whose shape is not known before it is decoded.
+/// Maximum size of a JSON request, in bytes. Its shape is unknown before it is decoded.
 const MAX_TEXT: usize = 64 * 1024;
-/// The bytes of JSON that take as long to handle as a field.
+/// Bytes of JSON that take about as long to handle as a field.
 const TEXT_FIELD: usize = 16;
 
-/// Why a frame is not handled.
+/// Reason for not handling a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameError {
-    /// It is no request.
+    /// Not a request.
     Malformed,
-    /// The client sends more than it may.
+    /// The client exceeds its limits.
     Exceeds(Excess),
 }
 
@@ -39,16 +39,17 @@ impl From<ShapeError> for FrameError {
     }
 }
 
-/// The first byte of a request that is an offer: its field, which is delimited by its length.
+/// First byte of an offer: field 1 of the request, delimited by its length.
 const OFFER: u8 = 1 << 3 | 2;
 
-/// Reads a frame of a client if it may send it.
+/// Reads a client's frame within the client's budget.
 pub(super) fn read(
     frame: &SignalFrame,
     budget: &mut ClientBudget,
     budgets: &Budgets,
 ) -> Result<proto::SignalRequest, FrameError> {
     let request = decode(frame, |weight| budget.take_message(budgets, weight))?;
+    // Changes are counted apart: unlike other messages, they cost every participant in the room something.
     match change_of(&request) {
         Some(Change::Offer(sdp)) => budget.take_offer(budgets, sdp)?,
         Some(Change::Other) => budget.take_change(budgets)?,
@@ -57,7 +58,7 @@ pub(super) fn read(
     Ok(request)
 }
 
-/// Decodes a frame of a client. Before that, its shape is checked and its weight `taken` from what the client may send.
+/// Decodes a client's frame. Beforehand, `taken` is called with its weight, and its shape is checked.
 fn decode(
     frame: &SignalFrame,
     taken: impl FnOnce(Weight) -> Result<(), Excess>,
@@ -66,6 +67,8 @@ fn decode(
         SignalFrame::Binary(bytes) => {
             let shape = REQUEST.check(bytes);
             let is_offer = bytes.first() == Some(&OFFER);
+            // Counted even if it is malformed: the check itself has a cost, and a flood of invalid frames must end,
+            // too.
             taken(Weight {
                 is_offer,
                 ..Weight::new(bytes.len(), shape.unwrap_or_default())
@@ -75,6 +78,7 @@ fn decode(
         }
         SignalFrame::Text(text) => {
             taken(Weight::new(text.len(), text.len() / TEXT_FIELD))?;
+            // After it was counted, for the same reason.
             if text.len() > MAX_TEXT {
                 return Err(Excess::MessageSize.into());
             }
@@ -83,22 +87,23 @@ fn decode(
     }
 }
 
-/// What a request changes for others, or lets a media worker do.
+/// Effect of a request on other participants or on media workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change<'a> {
-    /// It negotiates media, by this session description.
+    /// Negotiates media with this session description.
     Offer(&'a str),
-    /// It changes something else.
+    /// Any other change.
     Other,
 }
 
-/// Returns what a request changes, if it does.
+/// Returns a request's effect on others, if it has one.
 fn change_of(request: &proto::SignalRequest) -> Option<Change<'_>> {
     match request.message.as_ref()? {
         Request::Offer(offer) => Some(Change::Offer(&offer.sdp)),
         Request::AddTrack(_)
         | Request::Mute(_)
         | Request::SubscriptionPermission(_)
+        // A resuming client's state makes media workers search for messages that it missed.
         | Request::SyncState(_)
         | Request::Simulate(_)
         | Request::UpdateMetadata(_)
@@ -106,21 +111,22 @@ fn change_of(request: &proto::SignalRequest) -> Option<Change<'_>> {
         | Request::UnpublishDataTrackRequest(_)
         | Request::StoreDataBlobRequest(_)
         | Request::GetDataBlobRequest(_) => Some(Change::Other),
+        // Answers, subscriptions, settings and pings only concern the client itself.
         _ => None,
     }
 }
 
-/// Returns whether the client is to answer a message by an offer.
+/// Returns whether the client must reply to a message with an offer.
 pub(super) const fn asks_for_offer(message: &Message) -> bool {
     matches!(message, Message::MediaSectionsRequirement(_))
 }
 
-/// Writes a response.
+/// Encodes a response.
 pub(super) fn encode(message: Message, as_text: bool) -> SignalFrame {
     let response = proto::SignalResponse {
         message: Some(message),
     };
-    // A response can always be written as JSON.
+    // A response can always be written as JSON, so there is no error to report.
     let text = as_text
         .then(|| serde_json::to_string(&response).ok())
         .flatten();
@@ -130,8 +136,8 @@ pub(super) fn encode(message: Message, as_text: bool) -> SignalFrame {
     )
 }
 
-/// Returns whether a response to this participant lists all participants, which it does once for each websocket: then it is one of them
-/// itself. Of updates about some of them there are many.
+/// Returns whether a response lists all participants. It does once per WebSocket, and then contains the client's own
+/// participant. Updates about several others are frequent.
 pub(super) fn is_snapshot(message: &Message, own: &ParticipantSid) -> bool {
     match message {
         Message::Join(_) => true,

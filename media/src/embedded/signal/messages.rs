@@ -1,4 +1,4 @@
-//! The messages to clients that take more than naming their fields.
+//! Messages to clients, if they need more than naming their fields.
 
 #![expect(
     deprecated,
@@ -15,18 +15,18 @@ use proto::{DisconnectReason, ParticipantInfo};
 
 use crate::embedded::data_track::DataTrackError;
 use crate::embedded::effect::DisconnectCause;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::own_metadata::OwnMetadataError;
 use crate::embedded::publish::allowed_codecs;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::media_tracks::AnnounceError;
 use crate::token::Grants;
 
-/// The version of LiveKit whose behaviour clients may expect.
+/// LiveKit version whose behaviour clients may expect.
 const SERVER_VERSION: &str = "1.9.0";
-/// The version of the protocol. From 18 on, clients would expect data channels with negotiated ids.
+/// Protocol version. From 18 on, clients would expect data channels with negotiated ids.
 const SERVER_PROTOCOL: i32 = 17;
 
-/// Returns the description of the server for clients.
+/// Returns the server's description for clients.
 pub fn server_info() -> proto::ServerInfo {
     proto::ServerInfo {
         version: SERVER_VERSION.to_owned(),
@@ -36,25 +36,28 @@ pub fn server_info() -> proto::ServerInfo {
     }
 }
 
-/// Returns the description of the room for clients.
-pub fn room_info(machine: &Machine) -> proto::Room {
-    let members = machine.members();
-    let opened_at = members
+/// Returns the room's description for clients.
+pub fn room_info(room_state: &RoomState) -> proto::Room {
+    let seats = room_state.seats();
+    // 0 before the first participant has joined.
+    let opened_at = seats
         .opened_at()
         .map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
-        sid: members.sid().to_owned(),
-        // Without the project: the name that the room has in the API, and a link or a client names.
-        name: machine.name().split().1.to_string(),
+        sid: seats.sid().to_owned(),
+        // Without the project: the room's name in the API and in links.
+        name: room_state.name().split().1.to_string(),
+        // Seconds, for clients from before the field in milliseconds.
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
-        num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
-        active_recording: machine.is_recorded(),
+        num_participants: u32::try_from(seats.iter().count()).unwrap_or(u32::MAX),
+        active_recording: room_state.is_recorded(),
         ..proto::Room::default()
     }
 }
 
-/// Returns the codecs that a client may publish. Videos come first: an old client of Flutter takes the first one for them.
+/// Returns the codecs that a client may publish. Video codecs first: an old Flutter SDK takes the first
+/// one for video.
 pub fn publish_codecs(grants: &Grants) -> Vec<proto::Codec> {
     let codecs = allowed_codecs(grants);
     let codec = |codec: Codec| proto::Codec {
@@ -64,12 +67,12 @@ pub fn publish_codecs(grants: &Grants) -> Vec<proto::Codec> {
     codecs.into_iter().map(codec).collect()
 }
 
-/// Returns the message with changed participants.
+/// Creates an update with changed participants.
 pub fn update(participants: Vec<ParticipantInfo>) -> Message {
     Message::Update(proto::ParticipantUpdate { participants })
 }
 
-/// Returns a session description with the ids of the tracks in its sections.
+/// Creates a session description with its sections' track ids.
 pub fn description(
     kind: &str,
     id: u32,
@@ -88,7 +91,7 @@ pub fn description(
     }
 }
 
-/// Returns the message that ends a session, or asks the client to connect anew.
+/// Creates the message that ends a session, or requests a new connection.
 pub fn leave(reason: DisconnectReason, action: Action) -> Message {
     let leave = proto::LeaveRequest {
         reason: reason.into(),
@@ -98,7 +101,7 @@ pub fn leave(reason: DisconnectReason, action: Action) -> Message {
     Message::Leave(leave)
 }
 
-/// Returns the message for a participant that the server disconnected; `None` if the client has left by itself.
+/// Creates the message for a participant that the server disconnected; `None` if the client has left by itself.
 pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
     let reason = match cause {
         DisconnectCause::Removed => DisconnectReason::ParticipantRemoved,
@@ -107,16 +110,19 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
         DisconnectCause::JoinRefused | DisconnectCause::JoinTimeout => {
             DisconnectReason::JoinFailure
         }
+        // Clients join again by themselves, as soon as another process accepts them.
         DisconnectCause::ServerStopped => {
             return Some(leave(DisconnectReason::ServerShutdown, Action::Reconnect));
         }
+        // The client knows, and may have closed its WebSocket.
         DisconnectCause::Left => return None,
     };
+    // No reconnection: two clients with one identity would replace each other endlessly.
     Some(leave(reason, Action::Disconnect))
 }
 
-/// Returns the refusal of a request that carries an id, or of a track that was announced. The request has nothing but what names
-/// it to the client.
+/// Creates the refusal for a request with an id, or for an announced track. `request` contains only the fields by which
+/// the client recognizes it.
 pub fn refusal(request_id: u32, reason: Reason, request: impl Into<Option<Request>>) -> Message {
     response(request_id, reason, request.into())
 }
@@ -131,12 +137,12 @@ fn response(request_id: u32, reason: Reason, request: Option<Request>) -> Messag
     Message::RequestResponse(response)
 }
 
-/// Returns the response to a request that was carried out.
+/// Creates the response to an accepted request.
 pub fn acceptance(request_id: u32, request: Request) -> Message {
     response(request_id, Reason::Ok, Some(request))
 }
 
-/// Returns the reason why a client may not say something of itself.
+/// Converts an own metadata error.
 pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     match error {
         OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => {
@@ -146,7 +152,7 @@ pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     }
 }
 
-/// Returns the reason that a client gets for a data track that was not admitted.
+/// Converts a data track error.
 pub fn data_track_reason(error: DataTrackError) -> Reason {
     match error {
         DataTrackError::NotAllowed => Reason::NotAllowed,
@@ -159,10 +165,11 @@ pub fn data_track_reason(error: DataTrackError) -> Reason {
     }
 }
 
-/// Returns the reason that a client gets for a track that was not admitted.
+/// Converts a track announcement error.
 pub fn announce_reason(error: AnnounceError) -> Reason {
     match error {
         AnnounceError::NotAllowed => Reason::NotAllowed,
+        // For an announced backup codec whose track does not exist.
         AnnounceError::UnknownTrack => Reason::NotFound,
         AnnounceError::Queued => Reason::Queued,
         AnnounceError::LimitExceeded => Reason::LimitExceeded,
@@ -170,11 +177,12 @@ pub fn announce_reason(error: AnnounceError) -> Reason {
     }
 }
 
-/// Returns the message about the qualities of a publisher's track that subscribers use.
+/// Creates the message about the qualities that subscribers use from a publisher's track.
 pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
     let subscribed: Vec<_> = codecs.iter().map(subscribed_codec).collect();
     Message::SubscribedQualityUpdate(proto::SubscribedQualityUpdate {
         track_sid: track.to_string(),
+        // For older clients, which know one codec per track.
         subscribed_qualities: subscribed
             .first()
             .map_or_else(Vec::new, |first| first.qualities.clone()),
@@ -182,7 +190,7 @@ pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
     })
 }
 
-/// Returns the message that the client can decode no codec of a publisher's track.
+/// Creates the message that the client can decode no codec in a publisher's track.
 pub fn codec_unsupported(track: &TrackSid) -> Message {
     Message::SubscriptionResponse(proto::SubscriptionResponse {
         track_sid: track.to_string(),
@@ -190,12 +198,13 @@ pub fn codec_unsupported(track: &TrackSid) -> Message {
     })
 }
 
-fn subscribed_codec(of: &CodecUse) -> proto::SubscribedCodec {
+fn subscribed_codec(usage: &CodecUse) -> proto::SubscribedCodec {
     let quality = |quality: Quality| proto::SubscribedQuality {
         quality: i32::try_from(quality.index()).unwrap_or_default(),
-        enabled: of.enabled[quality.index()],
+        enabled: usage.enabled[quality.index()],
     };
-    let name = of
+    // Clients compare the name without `video/`, in lower case.
+    let name = usage
         .codec
         .mime_type()
         .rsplit('/')
@@ -208,7 +217,7 @@ fn subscribed_codec(of: &CodecUse) -> proto::SubscribedCodec {
     }
 }
 
-/// Returns the message about a video that was paused or resumed.
+/// Creates the message about a paused or resumed video.
 pub fn stream_state(publisher: &ParticipantSid, track: &TrackSid, is_paused: bool) -> Message {
     let state = if is_paused {
         proto::StreamState::Paused
@@ -225,7 +234,7 @@ pub fn stream_state(publisher: &ParticipantSid, track: &TrackSid, is_paused: boo
     })
 }
 
-/// Returns the message about participants that began or ceased to speak.
+/// Creates the message about changed speakers.
 pub fn speakers<'a>(speakers: impl Iterator<Item = &'a Speaker>) -> Option<Message> {
     let info = |speaker: &Speaker| proto::SpeakerInfo {
         sid: speaker.peer.to_string(),
@@ -233,12 +242,13 @@ pub fn speakers<'a>(speakers: impl Iterator<Item = &'a Speaker>) -> Option<Messa
         active: speaker.is_active,
     };
     let speakers: Vec<_> = speakers.map(info).collect();
+    // No message at all if none of them concerns the client.
     (!speakers.is_empty()).then_some(Message::SpeakersChanged(proto::SpeakersChanged {
         speakers,
     }))
 }
 
-/// Returns the message about connection qualities.
+/// Creates the message about connection qualities.
 pub fn qualities<'a>(qualities: impl Iterator<Item = &'a PeerQuality>) -> Option<Message> {
     let info = |quality: &PeerQuality| proto::ConnectionQualityInfo {
         participant_sid: quality.peer.to_string(),

@@ -1,21 +1,21 @@
-//! Signalling of WebRTC clients in LiveKit's protocol. The websocket itself is the HTTP server's, which passes on its frames.
+//! Signalling for WebRTC clients in LiveKit's protocol. The HTTP server owns the WebSocket and forwards its frames.
 //!
 //! ```text
 //!                  channels         driver: a task for each session
-//! websocket ──▶ SignalConnection ──▶ frames ─ shape, budget ─▶ Session ──▶ machine, media worker
+//! WebSocket ──▶ SignalConnection ──▶ frames ─ shape, budget ─▶ Session ──▶ room state, media worker
 //!           ◀── Replies ◀─────────── frames ◀──── messages ────┘  ▲
 //!                                                                 └── Sessions ◀── notices and reports of both
 //! ```
 //!
-//! - [`driver`]: admission, or how a client is turned away, and a task for each session. [`channels`]: those between a websocket and
-//!   a session, and those to the sessions of a room.
-//! - [`connect_request`]: what a client asks for when it connects, read from the url. [`device`]: which codecs it does not send well.
-//! - [`session`]: the state machine of one client. It takes the client's requests, what happens in the room and what
-//!   the media worker reports; it calls the machine and returns messages for the client.
-//! - [`messages`]: the messages that it returns. [`frames`]: requests and messages as bytes. [`shape`]: how large requests may be;
-//!   [`budget`]: how many of them a client may send.
+//! - [`driver`]: admission or refusal, and a task per signalling session. [`channels`]: the channels between a WebSocket and its session,
+//!   and from the room to its sessions.
+//! - [`connect_request`]: a client's connect request, read from the URL. [`device`]: the codecs that its device sends badly.
+//! - [`session`]: one client's state machine. It handles the client's requests, the room's notices and the media worker's reports. It
+//!   calls the room state and returns messages for the client.
+//! - [`messages`]: these messages. [`frames`]: requests and messages as bytes. [`shape`]: size limits for requests. [`budget`]: rate
+//!   limits for clients.
 //!
-//! A session lives as long as its join, which may outlive its websocket: a client that resumes attaches a new one.
+//! A signalling session lasts as long as its join, which may outlive its WebSocket: a client that resumes attaches a new one.
 
 pub(super) mod budget;
 pub(super) mod channels;

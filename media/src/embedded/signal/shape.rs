@@ -1,39 +1,39 @@
-//! The shape of messages in the wire format of protocol buffers: how large they may be, and how many fields and entries of lists
-//! they may have. It is checked before they are decoded, since an entry that takes two bytes may take hundreds in memory.
+//! Shapes of Protocol Buffers messages: maximum size, fields and list entries. Shapes are checked before decoding, since an entry of two
+//! bytes may take hundreds in memory.
 //!
-//! The limits are what a client of 1,000 tracks needs, in a room of as many participants.
+//! The limits fit a client with 1,000 tracks in a room of 1,000 participants.
 
-/// What a message may have.
+/// A message's maximum shape.
 #[derive(Debug)]
 pub struct Shape {
-    /// The most bytes.
+    /// Maximum size in bytes.
     bytes: usize,
-    /// The most fields, without those of the messages in it.
+    /// Maximum number of fields, not counting nested messages.
     fields: usize,
-    /// The messages in it whose shapes are limited, too.
+    /// Nested messages whose shapes are limited, too.
     parts: &'static [Part],
 }
 
-/// A message in a message.
+/// Limit for a nested message.
 #[derive(Debug)]
 struct Part {
     field: u32,
-    /// How often it may be there.
+    /// Maximum occurrences.
     max: usize,
     shape: &'static Shape,
 }
 
-/// Why a message is not decoded.
+/// Reason for not decoding a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShapeError {
-    /// It is no message in the wire format.
+    /// Not in the wire format.
     Malformed,
-    /// It is larger, or has more fields or entries, than it may have.
+    /// Larger, or with more fields or entries, than permitted.
     TooLarge,
 }
 
 const KIB: usize = 1024;
-/// The tracks of a client, or participants of a room.
+/// A client's tracks, or a room's participants.
 const MANY: usize = 1_000;
 
 const fn part(field: u32, max: usize, shape: &'static Shape) -> Part {
@@ -48,12 +48,13 @@ const fn flat(bytes: usize) -> Shape {
     }
 }
 
-/// A message of few numbers and short texts.
+/// A message with few numbers and short texts.
 static SMALL: Shape = flat(4 * KIB);
-/// A session description, whose text is checked where it is parsed, and the ids of its tracks by section.
+/// A session description, with its track ids by section. The text itself is checked by its parser.
 static DESCRIPTION: Shape = Shape {
     bytes: 2 * KIB * KIB,
     fields: 2 * MANY + 8,
+    // A map's entries are nested messages in the wire format, so field 4, `mid_to_track_id`, is a list.
     parts: &[part(4, 2 * MANY, &SMALL)],
 };
 /// `SimulcastCodec`, with its layers.
@@ -68,8 +69,8 @@ static ADD_TRACK: Shape = Shape {
     fields: 64,
     parts: &[part(9, 16, &SMALL), part(10, 8, &CODEC)],
 };
-/// `ParticipantTracks` and the like: who, and a list of tracks.
-static TRACKS_OF: Shape = Shape {
+/// `ParticipantTracks` and similar: a participant, and a list of tracks.
+static PARTICIPANT_TRACKS: Shape = Shape {
     bytes: 64 * KIB,
     fields: MANY + 8,
     parts: &[],
@@ -78,7 +79,7 @@ static TRACKS_OF: Shape = Shape {
 static SUBSCRIPTION: Shape = Shape {
     bytes: 128 * KIB,
     fields: 2 * MANY + 8,
-    parts: &[part(3, MANY, &TRACKS_OF)],
+    parts: &[part(3, MANY, &PARTICIPANT_TRACKS)],
 };
 /// `UpdateTrackSettings`: a list of tracks.
 static TRACK_SETTINGS: Shape = Shape {
@@ -86,19 +87,19 @@ static TRACK_SETTINGS: Shape = Shape {
     fields: MANY + 16,
     parts: &[],
 };
-/// `SubscriptionPermission`, with an entry for each participant.
+/// `SubscriptionPermission`, with an entry per participant.
 static PERMISSION: Shape = Shape {
     bytes: 128 * KIB,
     fields: MANY + 8,
-    parts: &[part(2, MANY, &TRACKS_OF)],
+    parts: &[part(2, MANY, &PARTICIPANT_TRACKS)],
 };
-/// `LeaveRequest`, with the regions that a server may name.
+/// `LeaveRequest`, with the regions that a server may list.
 static LEAVE: Shape = Shape {
     bytes: 16 * KIB,
     fields: 16,
-    parts: &[part(4, 4, &TRACKS_OF)],
+    parts: &[part(4, 4, &PARTICIPANT_TRACKS)],
 };
-/// `TrackPublishedResponse` with a `TrackInfo`, of which a client sends those of its own tracks.
+/// `TrackPublishedResponse` with a `TrackInfo`, for each of the client's own tracks.
 static PUBLISHED: Shape = Shape {
     bytes: 32 * KIB,
     fields: 8,
@@ -109,7 +110,7 @@ static TRACK_INFO: Shape = Shape {
     fields: 64,
     parts: &[part(10, 16, &SMALL), part(13, 8, &CODEC)],
 };
-/// `SyncState`. Its descriptions are not used.
+/// `SyncState`. Its descriptions are ignored.
 static SYNC_STATE: Shape = Shape {
     bytes: 2 * KIB * KIB,
     fields: 3 * MANY,
@@ -124,14 +125,16 @@ static SYNC_STATE: Shape = Shape {
         part(9, 1, &DATA_SUBSCRIPTION),
     ],
 };
-/// `UpdateParticipantMetadata`, with its attributes. One that is longer than a participant's texts may be is answered so.
+/// `UpdateParticipantMetadata`, with its attributes. Larger than a participant's metadata may be, so that the client
+/// gets a response with the reason.
 static METADATA: Shape = Shape {
     bytes: KIB * KIB,
     fields: MANY + 8,
     parts: &[part(3, MANY, &ATTRIBUTE)],
 };
+// As large as the whole: a single attribute may have all the text.
 static ATTRIBUTE: Shape = flat(KIB * KIB);
-/// `UpdateDataSubscription`, with an entry for each track.
+/// `UpdateDataSubscription`, with an entry per track.
 static DATA_SUBSCRIPTION: Shape = Shape {
     bytes: 128 * KIB,
     fields: MANY,
@@ -144,9 +147,10 @@ static UNUSED: Shape = Shape {
     parts: &[],
 };
 
-/// `SignalRequest`: one message of a client, of any kind.
+/// `SignalRequest`: one message from a client, of any kind.
 pub static REQUEST: Shape = Shape {
     bytes: 2 * KIB * KIB,
+    // A request is a `oneof`, so a client encodes one field. Field 14, `ping`, is a number and needs no limit.
     fields: 1,
     parts: &[
         part(1, 1, &DESCRIPTION),
@@ -173,7 +177,7 @@ pub static REQUEST: Shape = Shape {
     ],
 };
 
-/// `JoinRequest`, which comes in a url.
+/// `JoinRequest`, which is part of a URL.
 pub static JOIN: Shape = Shape {
     bytes: 256 * KIB,
     fields: 256,
@@ -188,20 +192,22 @@ pub static JOIN: Shape = Shape {
 };
 
 impl Shape {
-    /// Returns the most bytes of a message.
+    /// Returns a message's maximum size in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Checks a message, without decoding it, and returns the number of its fields.
+    /// Checks a message without decoding it, and returns its number of fields.
     ///
     /// # Errors
     /// See [`ShapeError`].
     pub fn check(&self, message: &[u8]) -> Result<usize, ShapeError> {
+        // The cheapest check first.
         if message.len() > self.bytes {
             return Err(ShapeError::TooLarge);
         }
         let (mut rest, mut fields, mut in_parts) = (message, 0, 0);
+        // On the stack: the check itself allocates nothing.
         let mut seen = [0; MAX_PARTS];
         while !rest.is_empty() {
             let (number, content) = next_field(&mut rest)?;
@@ -214,11 +220,14 @@ impl Shape {
                 .iter()
                 .zip(&mut seen)
                 .find(|(part, _)| part.field == number);
+            // Fields without their own limit are bounded by their message's limits.
+            // A field with the wrong type has no content. The decoder rejects it.
             if let (Some((part, seen)), Some(content)) = (limited, content) {
                 *seen += 1;
                 if *seen > part.max {
                     return Err(ShapeError::TooLarge);
                 }
+                // The shapes above bound the recursion, whatever the message.
                 in_parts += part.shape.check(content)?;
             }
         }
@@ -226,19 +235,22 @@ impl Shape {
     }
 }
 
-/// The most parts of a shape.
+/// Maximum number of limited nested messages in one shape.
 const MAX_PARTS: usize = 24;
 
-/// The kinds of fields in the wire format.
+/// Field types in the wire format.
 const VARINT: u8 = 0;
 const FIXED_64: u8 = 1;
 const LENGTH_DELIMITED: u8 = 2;
 const FIXED_32: u8 = 5;
 
-/// Takes the next field: its number, and its content if that is delimited by its length.
+/// Reads the next field: its number, and its content if it is delimited by its length.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), ShapeError> {
     let key = varint(rest)?;
+    // Field numbers have 29 bits.
     let number = u32::try_from(key >> 3).map_err(|_| ShapeError::Malformed)?;
+    // A key's low three bits are the type, the others the number.
+    // The conversion cannot fail for three bits.
     let content = match u8::try_from(key & 7).unwrap_or_default() {
         VARINT => varint(rest).map(|_| None)?,
         FIXED_64 => take(rest, 8).map(|_| None)?,
@@ -247,7 +259,7 @@ fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), ShapeE
             let length = usize::try_from(varint(rest)?).map_err(|_| ShapeError::Malformed)?;
             Some(take(rest, length)?)
         }
-        // Groups are in no message.
+        // Groups are deprecated, and no message here has any.
         _ => return Err(ShapeError::Malformed),
     };
     Ok((number, content))
@@ -261,6 +273,7 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], ShapeError> 
 
 fn varint(rest: &mut &[u8]) -> Result<u64, ShapeError> {
     let mut value = 0;
+    // At most ten bytes, as for 64 bits. Bits beyond these are dropped, as by other decoders.
     for shift in (0..70).step_by(7) {
         let [byte] = *take(rest, 1)? else {
             return Err(ShapeError::Malformed);
@@ -377,6 +390,7 @@ mod tests {
 
     #[test]
     fn lists_that_are_longer_and_messages_that_are_larger_are_refused() {
+        // One more than each limit.
         let entries = |count: usize| proto::SubscriptionPermission {
             track_permissions: vec![proto::TrackPermission::default(); count],
             ..Default::default()

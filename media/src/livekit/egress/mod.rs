@@ -1,12 +1,12 @@
-//! Egresses: recordings and broadcasts, which LiveKit passes to egress workers.
+//! Egresses: recordings and broadcasts, which LiveKit assigns to egress workers.
 //!
-//! [`Egresses`] starts, finds and stops them. [`request`] converts a plan into LiveKit's request, and recognizes the egress of a
-//! plan if the answer to its start was lost.
+//! [`Egresses`] starts, finds and stops them. [`request`] converts a plan into LiveKit's request, and recognizes a
+//! plan's egress if the reply to its start was lost.
 //!
-//! LiveKit reports no end of an egress whose worker died, and lists it as running as long as its store lives. So
-//! [`EgressWorkers`] verifies the status of an egress once it has run for a while. Its worker is in the room as a participant
-//! whose identity is the egress id. If there is none, a call without effect makes LiveKit ask the worker. The worker died only
-//! if it does not answer either.
+//! LiveKit does not report the end of an egress whose worker died, and lists it as running for as long as its store
+//! lives. So [`EgressWorkers`] verifies an egress's status once it has run for a while. A worker is in the room as a
+//! participant whose identity is the egress id. If there is none, a call without effect makes LiveKit contact the
+//! worker. If that gets no response either, the worker has died.
 
 mod request;
 
@@ -26,14 +26,14 @@ use super::rooms::Rooms;
 use super::twirp::{self, CallError, TwirpClient, empty_without_redis};
 use crate::port::MediaError;
 
-/// Calls about egresses.
+/// Calls for egresses.
 #[derive(Debug, Clone)]
 pub(super) struct Egresses {
     client: Arc<TwirpClient>,
     rooms: Rooms,
     workers: EgressWorkers,
     clock: Clock,
-    /// The directory of local recordings, as the egress workers see it.
+    /// Directory of local recordings, as the egress workers see it.
     recordings: PathBuf,
 }
 
@@ -59,23 +59,24 @@ impl Egresses {
         }
     }
 
-    /// Starts an egress. Opens its room first: LiveKit refuses an egress of a room that is not live.
+    /// Starts an egress. Opens its room first: LiveKit refuses an egress in a room that is not live.
     pub async fn start(
         &self,
         plan: &EgressPlan,
         storage: Option<&RecordingConfig>,
     ) -> Result<EgressState, MediaError> {
+        // Converted first: a plan that LiveKit does not support must not open a room.
         let call = start_call(&to_proto(plan, storage, &self.recordings)?)?;
         self.rooms.open(&plan.room, plan.max_participants).await?;
         let started = self.client.call(call).await.map_err(start_error)?;
         convert::egress(&started, self.clock.now())
             .map(|(_, state)| state)
             .ok_or_else(|| {
-                MediaError::Unavailable("LiveKit started an egress that has no id".into())
+                MediaError::Unavailable("LiveKit started an egress without an id".into())
             })
     }
 
-    /// Returns the verified state of an egress; `None` if LiveKit does not know it in this room.
+    /// Returns an egress's verified state; `None` if LiveKit does not know it in this room.
     pub async fn get(
         &self,
         room: &NamespacedRoom,
@@ -87,7 +88,7 @@ impl Egresses {
         }
     }
 
-    /// Returns the state that LiveKit reports.
+    /// Returns an egress's state as LiveKit reports it.
     async fn get_unverified(
         &self,
         room: &NamespacedRoom,
@@ -101,6 +102,7 @@ impl Egresses {
             Err(error) if error.is_not_found() => return Ok(None),
             listed => listed?.items,
         };
+        // LiveKit finds an egress by its id alone, so a match in another room, perhaps another project's, is dropped.
         let now = self.clock.now();
         let mut states = listed.iter().filter_map(|info| convert::egress(info, now));
         Ok(states
@@ -108,16 +110,17 @@ impl Egresses {
             .map(|(_, state)| state))
     }
 
-    /// Tells an egress to finish. Returns its state afterwards; `None` if LiveKit does not know it in this room.
+    /// Stops an egress. Returns its new state; `None` if LiveKit does not know it in this room.
     pub async fn stop(
         &self,
         room: &NamespacedRoom,
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError> {
-        // Read first: LiveKit would stop an egress of any room, and so of another project, by its id alone.
+        // Read first: LiveKit would stop an egress in any room, and so in another project, by its id alone.
         let Some(known) = self.get_unverified(room, id).await? else {
             return Ok(None);
         };
+        // LiveKit would refuse to stop it.
         if known.status.is_final() {
             return Ok(Some(known));
         }
@@ -134,11 +137,13 @@ impl Egresses {
             Err(error) if error.is_failed_precondition() => {
                 Ok(self.get_unverified(room, id).await?)
             }
+            // The worker does not respond: either it has died, or it is stuck.
             Err(error) if error.is_deadline_exceeded() => {
                 match self.workers.verify(room, known).await? {
                     verified if verified.status.is_final() => Ok(Some(verified)),
+                    // The worker is in the room, so it may still be recording.
                     _ => Err(MediaError::Refused(
-                        "the egress worker of this job does not answer LiveKit".into(),
+                        "this egress's worker does not respond to LiveKit".into(),
                     )),
                 }
             }
@@ -167,7 +172,7 @@ impl Egresses {
             .collect())
     }
 
-    /// Returns the egresses of all projects that have not ended, with their rooms.
+    /// Returns all projects' egresses that have not ended, with their rooms.
     pub async fn list_running(&self) -> Result<Vec<(NamespacedRoom, EgressState)>, MediaError> {
         let now = self.clock.now();
         let request = proto::ListEgressRequest {
@@ -183,7 +188,8 @@ impl Egresses {
     }
 }
 
-/// Converts the error of a start. LiveKit offers the egress to every worker, and answers "unavailable" if none accepts it.
+/// Converts a start's error. LiveKit offers the egress to every worker, and responds with "unavailable" if none accepts
+/// it.
 fn start_error(error: CallError) -> MediaError {
     if error.is_no_response() {
         let missing = "no egress worker took the job: is one running and free, and does it share LiveKit's Redis?";
@@ -192,11 +198,11 @@ fn start_error(error: CallError) -> MediaError {
     error.into()
 }
 
-/// How long a worker may take to join the room.
+/// Maximum time for a worker to join the room.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
-/// The error of an egress whose worker died.
+/// Error of an egress whose worker died.
 const WORKER_DIED: &str =
-    "the egress worker died: no recorder of this job is in the room, and none answers LiveKit";
+    "the egress worker died: it is not in the room and does not respond to LiveKit";
 
 /// Verifies that egresses still have a worker.
 #[derive(Debug, Clone)]
@@ -214,6 +220,7 @@ impl EgressWorkers {
         reported: EgressState,
     ) -> Result<EgressState, CallError> {
         let now = self.clock.now();
+        // A worker may have to start a browser before it joins.
         let may_be_joining = now < reported.started_at.after(JOIN_TIMEOUT);
         if reported.status.is_final() || may_be_joining || self.has_worker(room, &reported).await? {
             return Ok(reported);
@@ -246,7 +253,7 @@ impl EgressWorkers {
         match self.client.call(twirp::update_stream(&request)).await {
             Err(error) if error.is_no_response() || error.is_deadline_exceeded() => Ok(false),
             Err(error @ CallError::Unavailable(_)) => Err(error),
-            // Any other answer, also an error, came from the worker.
+            // Any other response, including an error, came from the worker.
             Ok(_) | Err(CallError::Refused(_)) => Ok(true),
         }
     }

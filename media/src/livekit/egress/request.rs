@@ -1,9 +1,9 @@
-//! The requests of egresses: conversion of a plan into LiveKit's call, and recognition of an egress that a start has begun
-//! although its answer was lost.
+//! Egress requests: conversion of a plan into LiveKit's call, and recognition of an egress that was started although
+//! the reply was lost.
 //!
-//! LiveKit gives an egress no name of the client's, but lists each with its request. LiveKit removes secrets from it, so what
-//! is compared is what is recorded, and where it goes: the path of a file behind the directory or the prefix of its storage, urls
-//! without stream keys.
+//! LiveKit cannot give an egress a name chosen by its client, but lists each with its request, from which it removes
+//! secrets. So the comparison uses the recorded subject and the destination: a file's path after its storage's
+//! directory or prefix, and URLs without stream keys.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::livekit::convert::nanos;
 use crate::livekit::twirp::{self, Call};
 use crate::port::MediaError;
 
-/// A storage, from which the storage field of both of LiveKit's file outputs is made.
+/// A storage in the form that both of LiveKit's file outputs need.
 enum Storage {
     Local,
     S3(Box<proto::S3Upload>),
@@ -35,14 +35,15 @@ pub(super) fn start_call(request: &Request) -> Result<Call<proto::EgressInfo>, M
         Request::RoomComposite(request) => Ok(twirp::start_room_composite(request)),
         Request::Participant(request) => Ok(twirp::start_participant(request)),
         Request::Track(request) => Ok(twirp::start_track(request)),
+        // Kinds that `to_proto` does not produce: web and track composite egresses.
         _ => Err(MediaError::Refused(
             "this kind of egress is not supported".into(),
         )),
     }
 }
 
-/// Converts a plan. `storage` is that of its destination; without one, files are written to `recordings`, the directory of local
-/// recordings.
+/// Converts a plan. `storage` belongs to its destination; without one, files are written to `recordings`, the directory
+/// of local recordings.
 ///
 /// # Errors
 /// `Refused` for a broadcast of a single track, which LiveKit does not support.
@@ -75,6 +76,7 @@ pub(super) fn to_proto(
                 ..Default::default()
             }))
         }
+        // No encoder runs, so layout and media options do not apply.
         (EgressSource::Track(track), EgressOutput::File { filepath, .. }) => {
             let file = direct_file(&plan.room, filepath, storage, recordings);
             Ok(Request::Track(proto::TrackEgressRequest {
@@ -105,7 +107,7 @@ fn outputs(
     }
 }
 
-/// The output of a track egress, which writes the track as it is.
+/// Returns a track egress's output, which contains the track as it is.
 fn direct_file(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -119,7 +121,7 @@ fn direct_file(
         Storage::Gcp(gcp) => Some(direct_file_output::Output::Gcp(gcp)),
         Storage::Azure(azure) => Some(direct_file_output::Output::Azure(azure)),
     };
-    // A manifest would be a second file beside the one that was requested.
+    // A manifest would be a second file next to the requested one.
     proto::DirectFileOutput {
         filepath,
         disable_manifest: true,
@@ -127,7 +129,7 @@ fn direct_file(
     }
 }
 
-/// The output of the other egresses, which encode the file.
+/// Returns the output of the other egresses, which encode the file.
 fn encoded_file(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -143,13 +145,14 @@ fn encoded_file(
     };
     proto::EncodedFileOutput {
         filepath,
+        // As for a track's file.
         disable_manifest: true,
         output,
         ..Default::default()
     }
 }
 
-/// Returns the full path of a file and the storage that it is written to.
+/// Returns a file's full path and its storage.
 fn file_location(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -158,12 +161,14 @@ fn file_location(
 ) -> (String, Storage) {
     match destination {
         None => {
+            // Local recordings have a directory for each project, so that projects cannot overwrite each other's files.
             let directory = recordings.join(room.split().0.as_str());
             (
                 directory.join(filepath.as_str()).display().to_string(),
                 Storage::Local,
             )
         }
+        // The storage belongs to one project, so its object names need no project directory.
         Some(config) => {
             let storage = match config {
                 RecordingConfig::S3(s3) => Storage::S3(Box::new(s3_upload(s3))),
@@ -197,6 +202,7 @@ fn s3_upload(s3: &S3Config) -> proto::S3Upload {
         session_token: s3
             .session_token
             .as_ref()
+            // Only temporary credentials have a session token.
             .map(|token| token.reveal().to_owned())
             .unwrap_or_default(),
         region: s3
@@ -206,6 +212,7 @@ fn s3_upload(s3: &S3Config) -> proto::S3Upload {
             .unwrap_or_default(),
         endpoint: s3.endpoint.clone().unwrap_or_default(),
         bucket: s3.bucket.to_string(),
+        // Some S3-compatible servers need path style.
         force_path_style: s3.force_path_style.unwrap_or_default(),
         ..Default::default()
     }
@@ -227,14 +234,14 @@ fn azure_upload(azure: &AzureConfig) -> proto::AzureBlobUpload {
     }
 }
 
-/// How far LiveKit's clock may be behind this server's.
+/// Maximum time by which LiveKit's clock may be behind this server's.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
-/// What a listed request records or broadcasts, and where to.
+/// Subject and destination of a listed request.
 struct Outline<'a> {
     subject: Subject<'a>,
     files: Vec<&'a str>,
-    /// The urls without their last segment, which holds the stream key.
+    /// URLs without their last segment, which contains the stream key.
     streams: Vec<&'a str>,
 }
 
@@ -245,19 +252,21 @@ enum Subject<'a> {
     Track(&'a str),
 }
 
-/// Returns whether a listed egress may have been started by this plan at `since` or later. A LiveKit that does not list requests
-/// leaves only the time.
+/// Returns whether a listed egress may have been started by this plan at `since` or later. If LiveKit does not list
+/// requests, only the time decides.
 pub(super) fn is_started_by(
     listed: &proto::EgressInfo,
     plan: &EgressPlan,
     since: Timestamp,
 ) -> bool {
     let earliest = since.before(CLOCK_DIFFERENCE);
+    // An egress that is still starting has no start time yet.
     let is_recent = nanos(listed.started_at).is_none_or(|at| at >= earliest);
     is_recent
         && listed
             .request
             .as_ref()
+            // A LiveKit that does not list requests leaves only the time to compare.
             .is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
 }
 
@@ -269,8 +278,10 @@ impl Outline<'_> {
             EgressSource::Track(track) => Subject::Track(track.as_str()),
         };
         let goes_there = match &plan.output {
+            // Paths are compared without the storage's directory or prefix.
             EgressOutput::File { filepath, .. } => {
                 self.streams.is_empty()
+                    // A plan has exactly one file, so an egress with more was started by someone else.
                     && matches!(self.files[..], [file] if ends_with(file, filepath))
             }
             EgressOutput::Streams(urls) => {
@@ -278,6 +289,7 @@ impl Outline<'_> {
                     && urls
                         .iter()
                         .map(|url| without_key(url.reveal()))
+                        // In order: LiveKit lists a request's URLs as they were sent.
                         .eq(self.streams.iter().copied())
             }
         };
@@ -285,17 +297,18 @@ impl Outline<'_> {
     }
 }
 
-/// Returns whether a path ends with another, behind a directory or a prefix if there is one.
+/// Returns whether a path ends with another, possibly after a directory or prefix.
 fn ends_with(path: &str, end: &FilePath) -> bool {
     path.strip_suffix(end.as_str())
         .is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
 fn without_key(url: &str) -> &str {
+    // LiveKit removes stream keys from its lists, so they cannot be compared.
     url.rsplit_once('/').map_or(url, |(base, _)| base)
 }
 
-/// Returns what this server's kinds of requests are compared by; `None` for other kinds.
+/// Returns the compared parts of this server's kinds of requests; `None` for other kinds.
 fn outline(request: &Request) -> Option<Outline<'_>> {
     match request {
         Request::RoomComposite(request) => Some(encoded(
@@ -445,7 +458,9 @@ mod tests {
             1_000,
             Some(Request::Web(proto::WebEgressRequest::default()))
         )));
+        // Without a listed request, only the time is compared.
         assert!(is_recording(started(1_000, None)));
+        // LiveKit lists masked keys.
         assert!(is_broadcast("rtmp://host/app/{k...y}") && !is_broadcast("rtmp://host/other/key"));
     }
 
@@ -480,6 +495,7 @@ mod tests {
                 ..Default::default()
             }))
         };
+        // The file is the same in all of them: only the subject differs.
         for (plan, same, others) in [
             (
                 &of_participant,

@@ -1,4 +1,4 @@
-//! The search for ghosts in a room.
+//! Search for ghosts in a room.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::livekit::participants::Participants;
 use crate::livekit::rooms::Rooms;
 use crate::livekit::twirp::{self, CallError, TwirpClient};
 
-/// Searches rooms for ghost participants. Clones share what was found.
+/// Searches rooms for ghost participants. Clones share the results.
 #[derive(Debug, Clone)]
 pub(in crate::livekit) struct GhostSearch {
     client: Arc<TwirpClient>,
@@ -23,7 +23,7 @@ pub(in crate::livekit) struct GhostSearch {
 }
 
 impl GhostSearch {
-    /// Creates a search that shares what is found by `ghosts` with `participants`.
+    /// Creates a search that shares its results with `participants` through `ghosts`.
     pub fn new(
         client: Arc<TwirpClient>,
         rooms: Rooms,
@@ -40,16 +40,17 @@ impl GhostSearch {
         }
     }
 
-    /// Removes everything known of a room.
+    /// Forgets a room.
     pub fn forget(&self, room: &NamespacedRoom) {
         self.ghosts.forget(room);
     }
 
     /// Starts a search in a spawned task, if one is due.
     pub fn spawn_if_due(&self, room: &NamespacedRoom) {
-        if !self.ghosts.begin_search(room, self.clock.now()) {
+        if !self.ghosts.start_search(room, self.clock.now()) {
             return;
         }
+        // The read that started the search does not wait for it: it takes several seconds per ghost.
         let (search, room) = (self.clone(), room.clone());
         tokio::spawn(async move {
             if let Err(error) = search.run(&room).await {
@@ -62,19 +63,22 @@ impl GhostSearch {
         let listed = self.participants.list_with_ghosts(room).await?;
         let mut suspects: Vec<_> = listed
             .iter()
+            // Kinds that the node's number excludes would look like missing connections.
             .filter(|participant| is_counted(participant.kind))
             .collect();
         suspects.retain(|participant| !self.ghosts.contains(room, &participant.sid));
         if suspects.is_empty() {
+            // Nothing to test. Recording the empty result still drops ghosts that are no longer listed.
             self.ghosts.record(room, BTreeSet::new(), &listed);
             return Ok(());
         }
+        // The node counts its connections, whereas the list comes from LiveKit's store.
         let connected = self.rooms.count_participants(room).await?;
         let missing = suspects.len().saturating_sub(connected);
-        // The participants of a node that died joined before those who have reconnected.
+        // Participants of a dead node joined before the ones that have reconnected.
         suspects.sort_by_key(|participant| participant.joined_at);
         let found = self.find_ghosts(room, &suspects, missing).await?;
-        // A participant may have reconnected in the meantime, under the same identity.
+        // Listed again, since a participant may have reconnected in the meantime under the same identity.
         self.ghosts.record(
             room,
             found,
@@ -83,7 +87,7 @@ impl GhostSearch {
         Ok(())
     }
 
-    /// Returns the first `limit` of the suspects for whom no node answers.
+    /// Returns the first `limit` suspects for which no node responds.
     async fn find_ghosts(
         &self,
         room: &NamespacedRoom,
@@ -91,6 +95,7 @@ impl GhostSearch {
         limit: usize,
     ) -> Result<BTreeSet<ParticipantSid>, CallError> {
         let mut found = BTreeSet::new();
+        // One after another: once `limit` ghosts are found, the remaining suspects need no call.
         for participant in suspects {
             if found.len() == limit {
                 break;
@@ -102,12 +107,13 @@ impl GhostSearch {
         Ok(found)
     }
 
-    /// Returns whether a node answers for a participant, by a change of subscriptions that names no track.
+    /// Returns whether a node responds for a participant, tested by a change of subscriptions that names no track.
     async fn has_node(
         &self,
         room: &NamespacedRoom,
         participant: &Participant,
     ) -> Result<bool, CallError> {
+        // The node handles this call itself, and it names no track, so it changes nothing.
         let request = proto::UpdateSubscriptionsRequest {
             room: room.to_string(),
             identity: participant.identity.to_string(),

@@ -1,7 +1,7 @@
 //! Checks of a webhook: that LiveKit signed it, and that it was not handled before.
 //!
-//! The signature is an access token, signed with the API secret, which contains the hash of the body. The ids of the webhooks that
-//! were handled recently are kept, so that a repeated webhook has no effect.
+//! The signature is an access token, signed with the API secret, which contains the body's hash. WebhookIds of recently
+//! handled webhooks are kept, so that a repeated webhook has no effect.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -31,26 +31,27 @@ struct WebhookClaims {
     sha256: String,
 }
 
-/// Why a webhook is not accepted as LiveKit's.
+/// Reason why a webhook is not accepted as LiveKit's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum VerifyWebhookError {
     /// The token is missing, expired, or signed with another key.
     #[error("{0}; is webhook.api_key in LiveKit's configuration the key in media.api_key?")]
     Token(TokenError),
-    /// The body does not have the hash that was signed.
+    /// The body's hash differs from the signed one.
     #[error("the body is not what was signed; does a proxy change it?")]
     Body,
 }
 
-/// A verified token of a webhook. Holds the hash that its body must have.
+/// A webhook's verified token. Holds the hash that the body must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSignature {
     sha256: Vec<u8>,
 }
 
 impl WebhookSignature {
-    /// Verifies that a body is the one that was signed.
+    /// Verifies that a body is the signed one.
     pub(super) fn verify_body(&self, body: &[u8]) -> Result<(), VerifyWebhookError> {
+        // In constant time, so that the time reveals nothing about the expected hash.
         let matches: bool = Sha256::digest(body).as_slice().ct_eq(&self.sha256).into();
         if matches {
             Ok(())
@@ -60,7 +61,7 @@ impl WebhookSignature {
     }
 }
 
-/// Verifies the token in the `Authorization` header. LiveKit sends the token alone; a `Bearer` prefix is accepted too.
+/// Verifies the `Authorization` header's token. LiveKit sends only the token; a `Bearer` prefix is accepted too.
 pub(super) fn verify_token(
     signer: &TokenSigner,
     authorization: &str,
@@ -82,6 +83,8 @@ fn check_claims(
     now: Timestamp,
 ) -> Result<(), TokenError> {
     let instant = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1_000));
+    // Not `TokenSigner::verify`: a webhook's token has no grant, and its times need leeway, since LiveKit's clock may
+    // differ.
     if claims.iss != signer.api_key() {
         Err(TokenError::Issuer)
     } else if now >= instant(claims.exp).after(LEEWAY) {
@@ -93,34 +96,34 @@ fn check_claims(
     }
 }
 
-/// Number of ids that are kept. LiveKit repeats an event within seconds or not at all.
+/// Maximum number of recorded ids. LiveKit repeats an event within seconds or not at all.
 const MAX_RECORDED_IDS: usize = 10_000;
 
-/// The ids of webhooks that are in progress, and of those that were recorded recently.
+/// WebhookIds of webhooks that are in progress or were recorded recently.
 #[derive(Debug, Default)]
-pub(super) struct WebhookDedup(Mutex<Ids>);
+pub(super) struct WebhookDedup(Mutex<WebhookIds>);
 
 #[derive(Debug, Default)]
-struct Ids {
+struct WebhookIds {
     in_progress: HashSet<Box<str>>,
     recorded: HashSet<Box<str>>,
-    /// The ids of `recorded`, oldest first.
+    /// WebhookIds in `recorded`, oldest first.
     order: VecDeque<Box<str>>,
 }
 
-/// What is known of a webhook's id.
+/// State of a webhook's id.
 #[derive(Debug)]
 pub(super) enum DedupState<'a> {
-    /// Not seen before, or not recorded then. It is in progress until the ticket is dropped.
+    /// Not seen before, or not recorded then. In progress until the ticket is dropped.
     New(DedupTicket<'a>),
     /// Another request with this id is in progress.
     InProgress,
-    /// What the webhook reports is durable.
+    /// The webhook's contents are durable.
     Recorded,
 }
 
-/// Marks an id as in progress. If it is dropped without [`DedupTicket::mark_recorded`], the id counts as new again, so a
-/// repetition is handled.
+/// Marks an id as in progress. If it is dropped without [`DedupTicket::mark_recorded`], the id counts as new again, so
+/// that a repetition is handled.
 #[derive(Debug)]
 pub(super) struct DedupTicket<'a> {
     dedup: &'a WebhookDedup,
@@ -129,7 +132,7 @@ pub(super) struct DedupTicket<'a> {
 }
 
 impl DedupTicket<'_> {
-    /// Ends the progress: what the webhook reports is durable.
+    /// Ends the progress: the webhook's contents are durable.
     pub fn mark_recorded(mut self) {
         self.is_recorded = true;
     }
@@ -137,16 +140,18 @@ impl DedupTicket<'_> {
 
 impl Drop for DedupTicket<'_> {
     fn drop(&mut self) {
-        self.dedup.end(&self.id, self.is_recorded);
+        // Also runs if the request is cancelled or panics, so no id stays in progress.
+        self.dedup.finish(&self.id, self.is_recorded);
     }
 }
 
 impl WebhookDedup {
-    /// Looks up an id and marks it as in progress if it is new.
-    pub fn begin(&self, id: &str) -> DedupState<'_> {
+    /// Looks up an id, and marks it as in progress if it is new.
+    pub fn start(&self, id: &str) -> DedupState<'_> {
         let mut ids = self.0.lock();
         if ids.recorded.contains(id) {
             DedupState::Recorded
+        // Looked up and marked under one lock: two concurrent repetitions cannot both be new.
         } else if ids.in_progress.insert(id.into()) {
             DedupState::New(DedupTicket {
                 dedup: self,
@@ -158,8 +163,9 @@ impl WebhookDedup {
         }
     }
 
-    fn end(&self, id: &str, is_recorded: bool) {
+    fn finish(&self, id: &str, is_recorded: bool) {
         let mut ids = self.0.lock();
+        // A webhook that was not recorded is new again, since LiveKit repeats it.
         ids.in_progress.remove(id);
         if is_recorded && ids.recorded.insert(id.into()) {
             ids.order.push_back(id.into());
@@ -198,8 +204,8 @@ mod tests {
         );
     }
 
-    fn begin<'a>(dedup: &'a WebhookDedup, id: &str) -> DedupTicket<'a> {
-        match dedup.begin(id) {
+    fn start<'a>(dedup: &'a WebhookDedup, id: &str) -> DedupTicket<'a> {
+        match dedup.start(id) {
             DedupState::New(ticket) => ticket,
             known => panic!("{id} is known: {known:?}"),
         }
@@ -208,20 +214,20 @@ mod tests {
     #[test]
     fn a_webhook_that_was_not_recorded_is_new_when_it_is_repeated() {
         let dedup = WebhookDedup::default();
-        let ticket = begin(&dedup, "EV_1");
-        assert!(matches!(dedup.begin("EV_1"), DedupState::InProgress));
+        let ticket = start(&dedup, "EV_1");
+        assert!(matches!(dedup.start("EV_1"), DedupState::InProgress));
         drop(ticket);
-        begin(&dedup, "EV_1").mark_recorded();
-        assert!(matches!(dedup.begin("EV_1"), DedupState::Recorded));
+        start(&dedup, "EV_1").mark_recorded();
+        assert!(matches!(dedup.start("EV_1"), DedupState::Recorded));
     }
 
     #[test]
     fn the_oldest_id_is_dropped_at_capacity() {
         let dedup = WebhookDedup::default();
         for number in 0..=MAX_RECORDED_IDS {
-            begin(&dedup, &number.to_string()).mark_recorded();
+            start(&dedup, &number.to_string()).mark_recorded();
         }
-        drop(begin(&dedup, "0"));
-        assert!(matches!(dedup.begin("1"), DedupState::Recorded));
+        drop(start(&dedup, "0"));
+        assert!(matches!(dedup.start("1"), DedupState::Recorded));
     }
 }

@@ -1,13 +1,14 @@
 //! LiveKit's webhooks.
 //!
-//! LiveKit sends each event once, and repeats it for about half a minute while the answer is an error. So a webhook is
-//! answered only after everything it reports is durable, and a repetition has no effect.
+//! LiveKit sends each event once, and repeats it for about half a minute while the response is an error. So a webhook
+//! is acknowledged only after all its contents are durable, and a repetition has no effect.
 //!
-//! 1. [`checks`] checks the signature, before the body is read, and then the hash of the body.
-//! 2. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not know.
-//! 3. [`WebhookDedup`], of [`checks`] too, finds events that have been handled before.
-//! 4. [`reports`] converts the event into reports, in the order in which they have to be recorded.
-//! 5. [`OutOfOrderEvents`], of [`reports`] too, sends them, and after a join also those that arrived before it.
+//! 1. [`checks`] verifies the signature before the body is read, and then the body's hash.
+//! 2. [`wire`] reads the body leniently, since a newer LiveKit may send fields and values that this version does not
+//!    know.
+//! 3. [`WebhookDedup`], also in [`checks`], finds events that have been handled before.
+//! 4. [`reports`] converts the event into reports, in the order in which they must be recorded.
+//! 5. [`OutOfOrderEvents`], also in [`reports`], sends them, and after a join also reports that arrived before it.
 
 mod checks;
 mod reports;
@@ -24,25 +25,25 @@ use self::reports::{IncompleteEvent, OutOfOrderEvents};
 use self::wire::WebhookEvent;
 use super::participants::Participants;
 use super::subscriptions::SubscriptionEnforcer;
-use crate::port::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
+use crate::port::{MediaEvent, Report, ReportError, ReportReply, ReportSink};
 use crate::token::TokenSigner;
 
-/// The outcome of a webhook, which decides how it is answered.
+/// Outcome of a webhook, which determines the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookOutcome {
-    /// What it reports is durable. Answered with 200.
+    /// Its contents are durable. Response: 200.
     Accepted,
-    /// Its room is not owned by this server, or the event needs no record. Answered with 200.
+    /// Its room is not owned by this server, or the event needs no record. Response: 200.
     Ignored,
-    /// It is not signed with this server's key. Answered with 401.
+    /// Not signed with this server's key. Response: 401.
     Unsigned,
-    /// It is signed, but its body is not a complete event. Answered with 400.
+    /// Signed, but the body is not a complete event. Response: 400.
     Malformed,
-    /// It could not be recorded, so LiveKit has to repeat it. Answered with 503.
+    /// It could not be recorded, so LiveKit must repeat it. Response: 503.
     Unavailable,
 }
 
-/// Receives webhooks and passes on what they report.
+/// Receives webhooks and forwards their reports.
 pub(super) struct WebhookReceiver {
     signer: Arc<TokenSigner>,
     clock: Clock,
@@ -53,18 +54,18 @@ pub(super) struct WebhookReceiver {
     subscriptions: SubscriptionEnforcer,
 }
 
-/// A report that the sink has received and not answered yet.
+/// A report that the sink has received but not replied to.
 struct PendingReport {
     room: NamespacedRoom,
     /// The participant, if the report is a join.
-    joined: Option<Joined>,
-    /// Whether the report can change what participants should be subscribed to.
+    joined: Option<JoinedParticipant>,
+    /// Whether the report can change participants' subscriptions.
     affects_subscriptions: bool,
-    answer: ReportAnswer,
+    reply: ReportReply,
 }
 
-/// Who has joined, for the case that the join is refused.
-enum Joined {
+/// JoinedParticipant participant, in case the join is refused.
+enum JoinedParticipant {
     Participant(ParticipantSid),
     /// A participant with this invalid identity.
     Invalid(String),
@@ -89,13 +90,14 @@ impl WebhookReceiver {
         }
     }
 
-    /// Verifies the text of the `Authorization` header. `None` if it is not signed with this server's key.
+    /// Verifies the `Authorization` header. `None` if it is not signed with this server's key.
     pub fn verify(&self, authorization: &str) -> Option<WebhookSignature> {
+        // Logged here, since the caller only sees that it was refused.
         let verified = checks::verify_token(&self.signer, authorization, self.clock.now());
         verified.inspect_err(log_refusal).ok()
     }
 
-    /// Handles a webhook with a verified signature; `body` are the bytes as received.
+    /// Handles a webhook with a verified signature; `body` contains the bytes as received.
     pub async fn handle(&self, signature: &WebhookSignature, body: &[u8]) -> WebhookOutcome {
         if let Err(error) = signature.verify_body(body) {
             log_refusal(&error);
@@ -105,6 +107,7 @@ impl WebhookReceiver {
             log::warn!("the body of a signed webhook is not a LiveKit event");
             return WebhookOutcome::Malformed;
         };
+        // Without an id, a repetition is not recognized. Recording an event twice has no effect.
         if event.id().is_empty() {
             self.record(&event).await
         } else {
@@ -114,10 +117,10 @@ impl WebhookReceiver {
 
     /// Records an event with an id, unless it has been recorded before.
     async fn record_once(&self, event: &WebhookEvent) -> WebhookOutcome {
-        let ticket = match self.dedup.begin(event.id()) {
+        let ticket = match self.dedup.start(event.id()) {
             DedupState::New(ticket) => ticket,
             DedupState::Recorded => return WebhookOutcome::Accepted,
-            // LiveKit repeats it later, and is then answered by the outcome of the first.
+            // LiveKit repeats it later, and gets the first request's outcome then.
             DedupState::InProgress => return WebhookOutcome::Unavailable,
         };
         let outcome = self.record(event).await;
@@ -136,12 +139,13 @@ impl WebhookReceiver {
                 return WebhookOutcome::Malformed;
             }
         };
-        // All reports are sent before the first answer is awaited, so that no other event comes between them.
+        // All reports are sent before the first reply is awaited, so that no other event's reports come between them.
         let pending = self
             .out_of_order
             .send_in_order(reports, |report| self.send(report, event.identity()));
         let mut outcome = WebhookOutcome::Accepted;
         for report in pending {
+            // All replies are awaited even after a failure, so that refused participants are removed.
             outcome = self.complete(report).await.unwrap_or(outcome);
         }
         outcome
@@ -151,24 +155,26 @@ impl WebhookReceiver {
         let room = report.room.clone();
         let joined = match &report.event {
             MediaEvent::ParticipantJoined(participant) => {
-                Some(Joined::Participant(participant.sid.clone()))
+                // By sid: a newer join with the same identity must not be removed instead.
+                Some(JoinedParticipant::Participant(participant.sid.clone()))
             }
-            MediaEvent::InvalidIdentity => Some(Joined::Invalid(identity.to_owned())),
+            MediaEvent::InvalidIdentity => Some(JoinedParticipant::Invalid(identity.to_owned())),
             _ => None,
         };
         let affects_subscriptions =
+            // A leave or an unpublished track only removes subscriptions, which LiveKit does itself.
             joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
         PendingReport {
             room,
             joined,
             affects_subscriptions,
-            answer: self.sink.report(report),
+            reply: self.sink.report(report),
         }
     }
 
-    /// Awaits the answer to a report and acts on it. Returns an outcome if LiveKit has to repeat the event.
+    /// Awaits a report's reply and acts on it. Returns an outcome if LiveKit must repeat the event.
     async fn complete(&self, report: PendingReport) -> Option<WebhookOutcome> {
-        match report.answer.await.unwrap_or(Err(ReportError::Unavailable)) {
+        match report.reply.await.unwrap_or(Err(ReportError::Unavailable)) {
             Err(ReportError::Unavailable) => return Some(WebhookOutcome::Unavailable),
             Err(
                 error @ (ReportError::RoomEnded
@@ -176,10 +182,10 @@ impl WebhookReceiver {
                 | ReportError::RoleRemoved
                 | ReportError::InvalidIdentity),
             ) => match &report.joined {
-                Some(Joined::Participant(sid)) => {
+                Some(JoinedParticipant::Participant(sid)) => {
                     self.remove_refused(&report.room, sid, error).await;
                 }
-                Some(Joined::Invalid(identity)) => {
+                Some(JoinedParticipant::Invalid(identity)) => {
                     self.participants
                         .remove_invalid(&report.room, identity)
                         .await;
@@ -187,7 +193,7 @@ impl WebhookReceiver {
                 None => {}
             },
             Ok(()) if report.affects_subscriptions => self.subscriptions.spawn_apply(&report.room),
-            // An unknown room is left to others who use the same LiveKit.
+            // An unknown room is left to other users of the same LiveKit.
             Ok(()) | Err(ReportError::UnknownRoom) => {}
         }
         None

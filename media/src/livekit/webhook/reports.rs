@@ -1,9 +1,9 @@
 //! Conversion of webhook events into reports, and the order in which these are sent.
 //!
-//! LiveKit sends events in order, but repeats an event that was not accepted, so later events of the same participant can
-//! overtake its join. The control plane ignores a track or a leave of a participant without a session. So these reports are
-//! kept, and sent again after the join: the track would otherwise be missing, and the participant count as connected, until
-//! reconciliation. The control plane records each of them once, however often it is sent.
+//! LiveKit sends events in order, but repeats an event that was not accepted, so later events of the same participant
+//! can overtake its join. The control plane ignores a track or a leave of a participant without a session. So these
+//! reports are kept, and sent again after the join. Otherwise, until reconciliation, the track would be missing and the
+//! participant would count as connected. The control plane records each of them once, however often it is sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,24 +18,26 @@ use super::wire::WebhookEvent;
 use crate::livekit::convert;
 use crate::port::{MediaEvent, Report};
 
-/// From the begin of a second to its last millisecond.
+/// From a second's start to its last millisecond.
 const LAST_MILLISECOND: Duration = Duration::from_millis(999);
 
-/// A signed event that lacks the participant or track that it is about.
+/// A signed event that lacks its participant or track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IncompleteEvent;
 
-/// Returns the reports of an event, in the order in which they have to be recorded. There are none if the room is not owned
-/// by this server, or if the event needs no record: Conclave's own timers open and end rooms. Of a participant with an invalid
-/// identity only the join is reported. `now` replaces times that the event lacks.
+/// Returns an event's reports, in the order in which they must be recorded. There are none if the room is not owned by
+/// this server, or if the event needs no record: Conclave's own timers open and end rooms. For a participant with an
+/// invalid identity, only the join is reported. `now` replaces times that the event lacks.
 pub(super) fn from_event(
     event: &WebhookEvent,
     now: Timestamp,
 ) -> Result<Vec<Report>, IncompleteEvent> {
+    // Room names of other users of this LiveKit do not parse.
     let Ok(room) = event.room().parse::<NamespacedRoom>() else {
         return Ok(Vec::new());
     };
     let at = occurred_at(event.created_at(), now);
+    // Without a valid identity there is no session that a later event could belong to.
     if convert::is_invalid_identity(event.identity()) {
         let joined = (event.name() == "participant_joined").then_some(MediaEvent::InvalidIdentity);
         return Ok(joined
@@ -48,6 +50,7 @@ pub(super) fn from_event(
             .collect());
     }
     let events = match event.name() {
+        // The only event with several reports, because it lists published tracks.
         "participant_joined" => return joined(event, &room, at),
         "participant_left" => vec![left(event)?],
         "participant_connection_aborted" => connection_aborted(event)?,
@@ -65,6 +68,7 @@ pub(super) fn from_event(
         "participant_publish_limit_cleared" => vec![publish_limit(event, false)?],
         "egress_started" | "egress_updated" | "egress_ended" => egress(event, now),
         "ingress_started" | "ingress_ended" => ingress(event),
+        // `room_started` and `room_finished` among others, and events of newer versions.
         _ => Vec::new(),
     };
     Ok(events
@@ -77,18 +81,19 @@ pub(super) fn from_event(
         .collect())
 }
 
-/// Returns when an event occurred that LiveKit queued in the given second and that has arrived now. Without the
-/// milliseconds, a track would be published, or a participant leave, before the join, which has a time in milliseconds.
+/// Returns the time of an event that LiveKit queued in the given second and that has arrived now. Without the
+/// milliseconds, a track's publication or a participant's leave would precede the join, whose time has milliseconds.
 fn occurred_at(created_at_second: i64, now: Timestamp) -> Timestamp {
     let first = Timestamp::from_millis(created_at_second.saturating_mul(1_000));
     if created_at_second > 0 {
+        // Arrival is the best estimate within that second. A repetition arrives later, and gets its last millisecond.
         now.clamp(first, first.after(LAST_MILLISECOND))
     } else {
         now
     }
 }
 
-/// A join, and the tracks that the participant had published when the event was queued.
+/// Returns the reports of a join and of the tracks that the participant had published when the event was queued.
 fn joined(
     event: &WebhookEvent,
     room: &NamespacedRoom,
@@ -98,12 +103,14 @@ fn joined(
     let joined = convert::participant(&info).ok_or(IncompleteEvent)?;
     let participant = ParticipantRef::from(&joined);
     let tracks: Vec<_> = joined.tracks.iter().map(TrackSummary::from).collect();
+    // LiveKit's own time of joining is more precise than the event's.
     let joined_at = convert::joined_at(&info).unwrap_or(at);
     let join = Report {
         room: room.clone(),
         at: joined_at,
         event: MediaEvent::ParticipantJoined(Box::new(joined)),
     };
+    // These tracks may also have events of their own; the control plane records each track once.
     let published = tracks.into_iter().map(|track| {
         let event = MediaEvent::TrackPublished {
             participant: participant.clone(),
@@ -126,9 +133,9 @@ fn left(event: &WebhookEvent) -> Result<MediaEvent, IncompleteEvent> {
     })
 }
 
-/// A connection that ended before it was active. Reconciliation may have found the participant in the meantime, so both
-/// events are reported: a leave, which is recorded if there is a session, and an aborted join, which is recorded if there
-/// is none.
+/// Returns the reports of a connection that ended before it was active. Reconciliation may have found the participant
+/// in the meantime, so both events are reported: a leave, which is recorded if there is a session, and an aborted join,
+/// which is recorded if there is none.
 fn connection_aborted(event: &WebhookEvent) -> Result<Vec<MediaEvent>, IncompleteEvent> {
     let participant = participant(&event.participant())?;
     let left = MediaEvent::ParticipantLeft {
@@ -151,6 +158,7 @@ fn track(
 
 fn publish_limit(event: &WebhookEvent, exceeded: bool) -> Result<MediaEvent, IncompleteEvent> {
     let (kbps, max_kbps) = event.publish_kbps();
+    // The limit concerns all tracks together, so the event may name none.
     let track = event.track().sid.parse().ok();
     let limit = PublishLimit {
         exceeded,
@@ -164,7 +172,7 @@ fn publish_limit(event: &WebhookEvent, exceeded: bool) -> Result<MediaEvent, Inc
     })
 }
 
-/// An egress; nothing if it has no id, because LiveKit could not start it.
+/// Returns an egress's report; none if it has no id, because LiveKit could not start it.
 fn egress(event: &WebhookEvent, now: Timestamp) -> Vec<MediaEvent> {
     convert::egress(&event.egress(), now)
         .into_iter()
@@ -179,7 +187,7 @@ fn ingress(event: &WebhookEvent) -> Vec<MediaEvent> {
         .collect()
 }
 
-/// The participant of an event. Track events contain only sid and identity; the role is then read from the records.
+/// Returns an event's participant. Track events contain only sid and identity; the role is then read from the records.
 fn participant(info: &proto::ParticipantInfo) -> Result<ParticipantRef, IncompleteEvent> {
     convert::participant(info)
         .as_ref()
@@ -199,7 +207,7 @@ const fn departure(reason: Reason) -> Departure {
         | Reason::RoomClosed
         | Reason::UserUnavailable
         | Reason::UserRejected => Departure::Left,
-        // A server that shuts down interrupts its connections, as a restart of the embedded plane does.
+        // A server's shutdown interrupts connections, as a restart of the embedded plane does.
         Reason::ServerShutdown
         | Reason::StateMismatch
         | Reason::JoinFailure
@@ -211,14 +219,14 @@ const fn departure(reason: Reason) -> Departure {
     }
 }
 
-/// Number of reports of each kind that are kept. LiveKit repeats a join for half a minute or not at all.
+/// Maximum number of kept reports per kind. LiveKit repeats a join within half a minute or not at all.
 const MAX_KEPT_REPORTS: usize = 1_000;
 
-/// The latest publications, ends of tracks, and leaves.
+/// Recent publications, ends of tracks, and leaves.
 #[derive(Debug, Default)]
 pub(super) struct OutOfOrderEvents(Mutex<RecentReports>);
 
-/// A queue for each kind, in the order in which the kinds have to be recorded.
+/// A queue for each kind, in the order in which the kinds must be recorded.
 #[derive(Debug, Default)]
 struct RecentReports {
     published: ReportQueue,
@@ -231,16 +239,17 @@ struct RecentReports {
 struct ReportQueue(VecDeque<((ParticipantSid, Option<TrackSid>), Report)>);
 
 impl OutOfOrderEvents {
-    /// Sends the reports of one event by `send`, and after a join also the reports that arrived before it. The reports of
+    /// Sends an event's reports through `send`, and after a join also the reports that arrived before it. Reports of
     /// concurrent events are not interleaved.
     pub fn send_in_order<T>(&self, reports: Vec<Report>, send: impl FnMut(Report) -> T) -> Vec<T> {
+        // Held while the reports are sent: they only enter a queue, and another event must not come between them.
         let mut recent = self.0.lock();
         let mut overdue = Vec::new();
         for report in &reports {
             match &report.event {
-                // The reports stay in their queues: the join may not be accepted, and be repeated.
+                // The reports stay in their queues: the join may be refused, and repeated.
                 MediaEvent::ParticipantJoined(participant) => {
-                    overdue.extend(recent.of(&participant.sid));
+                    overdue.extend(recent.for_participant(&participant.sid));
                 }
                 _ => recent.keep(report),
             }
@@ -264,12 +273,13 @@ impl RecentReports {
             MediaEvent::ParticipantLeft { participant, .. } => {
                 self.left.push((participant.sid.clone(), None), report);
             }
+            // Other reports need no session, or repeat themselves: an egress reports its whole state each time.
             _ => {}
         }
     }
 
-    /// Returns the reports of a participant, in the order in which they have to be recorded.
-    fn of(&self, sid: &ParticipantSid) -> Vec<Report> {
+    /// Returns a participant's reports, in the order in which they must be recorded.
+    fn for_participant(&self, sid: &ParticipantSid) -> Vec<Report> {
         let queues = [&self.published, &self.unpublished, &self.left];
         let reports = queues
             .into_iter()
@@ -280,7 +290,7 @@ impl RecentReports {
 }
 
 impl ReportQueue {
-    /// Adds a report in place of an earlier one with the same key, and removes the oldest at capacity.
+    /// Adds a report, replacing an earlier report with the same key, and removes the oldest if there are too many.
     fn push(&mut self, key: (ParticipantSid, Option<TrackSid>), report: &Report) {
         self.0.retain(|(kept, _)| *kept != key);
         self.0.push_back((key, report.clone()));
@@ -344,6 +354,7 @@ mod tests {
     #[test]
     fn each_report_is_kept_once_and_the_oldest_of_its_kind_is_dropped_at_capacity() {
         let events = OutOfOrderEvents::default();
+        // One more than the capacity, each report twice.
         for number in 0..=MAX_KEPT_REPORTS {
             for event in [
                 left(number),

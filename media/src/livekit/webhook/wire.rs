@@ -1,8 +1,8 @@
-//! The body of a webhook: protobuf as JSON.
+//! A webhook's body: protobuf as JSON.
 //!
-//! Reading is lenient, so that no event of a newer LiveKit fails to be read. A field that is missing, null or of an
-//! unexpected type has its zero value. A 64-bit integer may be a string or a number. An unknown value of an enumeration
-//! reads as its first value.
+//! Reading is lenient, so that no event from a newer LiveKit is rejected. A field that is missing, null or of an
+//! unexpected type gets its zero value. A 64-bit integer may be a string or a number. An enumeration's unknown value is
+//! read as its first value.
 
 use std::collections::HashMap;
 
@@ -21,6 +21,7 @@ impl WebhookEvent {
     pub fn from_json(body: &[u8]) -> Option<Self> {
         match serde_json::from_slice(body) {
             Ok(Value::Object(fields)) => {
+                // Without a name, nothing can be reported; any other JSON object is no event either.
                 Some(Self(fields)).filter(|event| !event.name().is_empty())
             }
             _ => None,
@@ -31,23 +32,24 @@ impl WebhookEvent {
         Object(Some(&self.0))
     }
 
-    /// The event's name, such as `participant_joined`.
+    /// Returns the event's name, such as `participant_joined`.
     pub fn name(&self) -> &str {
         self.object().text("event")
     }
 
-    /// The event's id, which all repetitions share; empty if it has none.
+    /// Returns the event's id, which all repetitions share; empty if it has none.
     pub fn id(&self) -> &str {
         self.object().text("id")
     }
 
-    /// When LiveKit queued the event, in seconds since the epoch; 0 if absent.
+    /// Returns the time at which LiveKit queued the event, in seconds since the epoch; 0 if absent.
     pub fn created_at(&self) -> i64 {
         self.object().integer("createdAt")
     }
 
-    /// The name of the room, from whichever object contains it; empty if none does.
+    /// Returns the room's name, from whichever object contains it; empty if none does.
     pub fn room(&self) -> &str {
+        // Egress and ingress events may lack the room object.
         let fields = [
             ("room", "name"),
             ("egressInfo", "roomName"),
@@ -60,26 +62,27 @@ impl WebhookEvent {
             .unwrap_or_default()
     }
 
-    /// The identity of the participant of a participant or track event; empty if there is none.
+    /// Returns the participant's identity in a participant or track event; empty if there is none.
     pub fn identity(&self) -> &str {
         self.object().object("participant").text("identity")
     }
 
-    /// The participant of a participant or track event.
+    /// Returns the participant in a participant or track event.
     pub fn participant(&self) -> proto::ParticipantInfo {
         participant(self.object().object("participant"))
     }
 
-    /// The track of a track event.
+    /// Returns the track in a track event.
     pub fn track(&self) -> proto::TrackInfo {
         track(self.object().object("track"))
     }
 
-    /// The egress of an egress event.
+    /// Returns the egress in an egress event.
     pub fn egress(&self) -> proto::EgressInfo {
         let info = self.object().object("egressInfo");
         proto::EgressInfo {
             egress_id: info.string("egressId"),
+            // From the event: the object itself may lack it.
             room_name: self.room().to_owned(),
             status: info.enumeration("status", proto::EgressStatus::from_str_name),
             error: info.string("error"),
@@ -90,7 +93,7 @@ impl WebhookEvent {
         }
     }
 
-    /// The ingress endpoint of an ingress event.
+    /// Returns the ingress endpoint in an ingress event.
     pub fn ingress(&self) -> proto::IngressInfo {
         let info = self.object().object("ingressInfo");
         let state = info.object("state");
@@ -98,6 +101,7 @@ impl WebhookEvent {
             ingress_id: info.string("ingressId"),
             room_name: self.room().to_owned(),
             input_type: info.enumeration("inputType", proto::IngressInput::from_str_name),
+            // Distinguishes an endpoint that waits for the next encoder from a used-up one.
             reusable: info.flag("reusable"),
             state: Some(proto::IngressState {
                 status: state.enumeration("status", proto::ingress_state::Status::from_str_name),
@@ -108,8 +112,9 @@ impl WebhookEvent {
         }
     }
 
-    /// The measured bitrate and its limit in a publish limit event, in kilobits per second.
+    /// Returns the measured bitrate and its limit in a publish limit event, in kbit/s.
     pub fn publish_kbps(&self) -> (u32, u32) {
+        // Negative or oversized numbers count as 0, like any unexpected value.
         let kbps = |field| u32::try_from(self.object().integer(field)).unwrap_or_default();
         (kbps("publishKbps"), kbps("publishMaxKbps"))
     }
@@ -127,6 +132,7 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
         joined_at: info.integer("joinedAt"),
         joined_at_ms: info.integer("joinedAtMs"),
         is_publisher: info.flag("isPublisher"),
+        // Only in the event of a leave.
         disconnect_reason: info
             .enumeration("disconnectReason", proto::DisconnectReason::from_str_name),
         tracks: info.list("tracks").map(track).collect(),
@@ -136,6 +142,7 @@ fn participant(info: Object<'_>) -> proto::ParticipantInfo {
 
 #[allow(deprecated)]
 fn track(info: Object<'_>) -> proto::TrackInfo {
+    // Only the number of layers matters, for `simulcast`.
     let codec = |codec: Object<'_>| proto::SimulcastCodecInfo {
         mime_type: codec.string("mimeType"),
         layers: codec
@@ -176,6 +183,7 @@ impl<'a> Object<'a> {
             .unwrap_or_default();
         items
             .iter()
+            // Entries of an unexpected type are skipped, so that one of them does not hide the others.
             .filter_map(Value::as_object)
             .map(|fields| Self(Some(fields)))
     }
@@ -195,6 +203,7 @@ impl<'a> Object<'a> {
     }
 
     fn integer(self, name: &str) -> i64 {
+        // Protobuf's JSON mapping writes 64-bit integers as strings; 32-bit ones are numbers.
         match self.field(name) {
             Some(Value::String(text)) => text.parse().unwrap_or_default(),
             Some(number) => number.as_i64().unwrap_or_default(),
@@ -206,9 +215,10 @@ impl<'a> Object<'a> {
         i32::try_from(self.integer(name)).unwrap_or_default()
     }
 
-    /// Reads a value of an enumeration, given by name or number; 0 if the name is unknown.
+    /// Reads an enumeration's value, given by name or number; 0 if the name is unknown.
     fn enumeration<E: Into<i32>>(self, name: &str, from_name: fn(&str) -> Option<E>) -> i32 {
         match self.field(name) {
+            // Protobuf's JSON mapping writes enumerations by name, and permits numbers.
             Some(Value::String(value)) => from_name(value).map(Into::into).unwrap_or_default(),
             _ => self.small_integer(name),
         }

@@ -1,4 +1,4 @@
-//! One connection of an RTMP encoder: its socket, its session, and its participant.
+//! One RTMP encoder's connection: socket, protocol and participant.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::{self, timeout};
 
 use super::feed::FlvFeed;
 use super::session::{RtmpError, RtmpEvent, RtmpSession};
-use super::stream::{Action, MediaStream, Unplayable};
+use super::stream::{MediaAction, MediaStream, Unplayable};
 use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::refusal::EncoderRefusal;
@@ -24,39 +24,39 @@ use crate::embedded::ingress::transcoding::timeline::MediaTime;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::embedded::signal::channels::Input;
+use crate::embedded::signal::channels::SessionInput;
 
-/// How long an encoder may take from its connection to its stream key.
+/// Time limit from the connection to the stream key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may send nothing while it publishes.
+/// Time limit without data while publishing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take to read what it is sent.
+/// Time limit for the encoder to read the server's output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Messages of sound, of two seconds or so, after which a stream that had no pictures has none.
-const SOUND_WITHOUT_PICTURES: u32 = 100;
-/// Bytes that are read at once.
+/// Number of audio messages, about two seconds, after which a stream without video counts as audio only.
+const AUDIO_WITHOUT_VIDEO: u32 = 100;
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug, thiserror::Error)]
-enum End {
+enum ConnectionEnd {
     /// The encoder ended its stream, or the plane disconnected it.
     #[error("the stream ended")]
     Done,
-    /// The encoder closed the connection without ending its stream, or it broke.
+    /// The encoder closed the connection without ending its stream, or the connection broke.
     #[error("the connection was lost")]
     Lost,
     /// The encoder sent nothing for too long.
     #[error("the encoder sent nothing in time")]
     Silent,
-    /// It may not publish.
+    /// The encoder was refused.
     #[error("{0}")]
     Refused(#[from] EncoderRefusal),
-    /// It does not follow the protocol.
+    /// The encoder violated the protocol.
     #[error("{0}")]
     Protocol(#[from] RtmpError),
     /// Receivers cannot play the stream.
@@ -64,59 +64,63 @@ enum End {
     Unplayable(String),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for ConnectionEnd {
     fn from(_: io::Error) -> Self {
         Self::Lost
     }
 }
 
-/// The bytes of an encoder, encrypted on their way or not.
+/// Byte stream from an encoder, with or without TLS.
 pub trait EncoderStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> EncoderStream for T {}
 
-/// One connection of an RTMP encoder.
+/// One RTMP encoder's connection.
 pub(super) struct Connection {
-    plane: Arc<Inner>,
+    plane: Arc<PlaneCore>,
     stream: Box<dyn EncoderStream>,
-    /// Where the encoder is.
+    /// The encoder's address.
     address: ClientAddress,
     session: RtmpSession,
     media: MediaStream,
-    publisher: Option<Admitted>,
-    sound: Transcoding,
-    sound_feed: FlvFeed,
-    pictures: Transcoding,
-    picture_feed: FlvFeed,
-    /// The packets of the pictures that are transcoded.
-    made_pictures: VideoPackets,
-    /// Why the sound is not carried.
-    sound_error: Option<TranscodeError>,
-    /// Messages of sound that were not carried.
-    lost_sound: u32,
+    publisher: Option<AdmittedEncoder>,
+    audio: Transcoding,
+    audio_feed: FlvFeed,
+    video: Transcoding,
+    video_feed: FlvFeed,
+    /// Packetizer for transcoded video.
+    video_packets: VideoPackets,
+    /// Why the stream continues without audio.
+    audio_error: Option<TranscodeError>,
+    /// Number of discarded audio messages.
+    lost_audio: u32,
     /// Whether the join was reported.
     was_connected: bool,
 }
 
-/// The participant of an encoder that has been admitted, its room, and its inputs.
-struct Admitted {
+/// An admitted encoder's participant, its room, and its inputs.
+struct AdmittedEncoder {
     room: Arc<Room>,
     publisher: EncoderPublisher,
-    inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<SessionInput>,
 }
 
-/// What woke a connection.
+/// Reason for a connection's wake-up.
 enum Wake {
     Read(io::Result<usize>),
-    Sound(Result<Transcoded, TranscodeError>),
-    Pictures(Result<Transcoded, TranscodeError>),
-    Input(Option<Input>),
+    Audio(Result<Transcoded, TranscodeError>),
+    Video(Result<Transcoded, TranscodeError>),
+    Input(Option<SessionInput>),
     Deadline,
 }
 
 impl Connection {
-    /// Creates the state of a connection that was accepted.
-    pub fn new(plane: Arc<Inner>, stream: Box<dyn EncoderStream>, address: ClientAddress) -> Self {
+    /// Creates the state of an accepted connection.
+    pub fn new(
+        plane: Arc<PlaneCore>,
+        stream: Box<dyn EncoderStream>,
+        address: ClientAddress,
+    ) -> Self {
         Self {
             plane,
             stream,
@@ -124,36 +128,37 @@ impl Connection {
             session: RtmpSession::new(),
             media: MediaStream::new(),
             publisher: None,
-            sound: Transcoding::new(Medium::Audio),
-            sound_feed: FlvFeed::new(Medium::Audio),
-            pictures: Transcoding::new(Medium::Video),
-            picture_feed: FlvFeed::new(Medium::Video),
-            made_pictures: VideoPackets::default(),
-            sound_error: None,
-            lost_sound: 0,
+            audio: Transcoding::new(Medium::Audio),
+            audio_feed: FlvFeed::new(Medium::Audio),
+            video: Transcoding::new(Medium::Video),
+            video_feed: FlvFeed::new(Medium::Video),
+            video_packets: VideoPackets::default(),
+            audio_error: None,
+            lost_audio: 0,
             was_connected: false,
         }
     }
 
-    /// Serves the encoder until it is gone.
+    /// Serves the encoder until its connection ends.
     pub async fn run(mut self) {
         let Err(end) = self.serve().await;
-        let Some(Admitted {
+        let Some(AdmittedEncoder {
             room, publisher, ..
         }) = &self.publisher
         else {
-            log::debug!("an RTMP connection ended before it published: {end}");
+            log::debug!("RTMP connection ended before the stream started: {end}");
             return;
         };
         let (sid, inner) = (publisher.sid().clone(), &self.plane);
-        log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
-        inner.call_in(room, |machine, now| match &end {
-            End::Done => publisher.end(machine, Departure::Left, now),
-            End::Lost | End::Silent | End::Refused(_) => {
-                publisher.end(machine, Departure::Lost, now);
+        log::info!(participant = sid.as_str(); "RTMP encoder disconnected: {end}");
+        inner.call_in(room, |room_state, now| match &end {
+            ConnectionEnd::Done => publisher.end(room_state, Departure::Left, now),
+            ConnectionEnd::Lost | ConnectionEnd::Silent | ConnectionEnd::Refused(_) => {
+                publisher.end(room_state, Departure::Lost, now);
             }
-            End::Protocol(_) | End::Unplayable(_) => {
-                machine.fail_encoder(&sid, end.to_string(), now);
+            // The endpoint keeps the reason, since the encoder's operator sees only a closed connection.
+            ConnectionEnd::Protocol(_) | ConnectionEnd::Unplayable(_) => {
+                room_state.fail_encoder(&sid, end.to_string(), now);
             }
         });
         room.sessions.remove(&sid);
@@ -162,7 +167,7 @@ impl Connection {
         }
     }
 
-    async fn serve(&mut self) -> Result<std::convert::Infallible, End> {
+    async fn serve(&mut self) -> Result<std::convert::Infallible, ConnectionEnd> {
         let mut buffer = vec![0; READ_BYTES];
         let mut heard_at = time::Instant::now();
         loop {
@@ -174,35 +179,40 @@ impl Connection {
             let wake = tokio::select! {
                 input = next_input(&mut self.publisher) => Wake::Input(input),
                 read = self.stream.read(&mut buffer) => Wake::Read(read),
-                made = self.sound.next() => Wake::Sound(made),
-                made = self.pictures.next() => Wake::Pictures(made),
+                output = self.audio.next() => Wake::Audio(output),
+                output = self.video.next() => Wake::Video(output),
                 () = time::sleep_until(heard_at + patience) => Wake::Deadline,
             };
             match wake {
                 Wake::Read(read) => {
                     let bytes = read?;
+                    // The end of the connection without the end of the stream.
                     if bytes == 0 {
-                        return Err(End::Lost);
+                        return Err(ConnectionEnd::Lost);
                     }
-                    // Before it publishes, an encoder has the time only once.
-                    if let Some(Admitted { publisher, .. }) = &self.publisher {
+                    // Before an encoder publishes, its time limit runs from the connection, so that single bytes do not
+                    // extend it.
+                    if let Some(AdmittedEncoder { publisher, .. }) = &self.publisher {
                         heard_at = time::Instant::now();
-                        publisher.note_heard();
+                        publisher.record_data();
                     }
                     self.receive(buffer.get(..bytes).unwrap_or_default())
                         .await?;
                 }
-                Wake::Input(input) => self.handle_input(input.ok_or(End::Lost)?)?,
-                Wake::Sound(Ok(made)) | Wake::Pictures(Ok(made)) => self.forward_made(made),
-                Wake::Sound(Err(error)) => self.give_up_sound(error),
-                Wake::Pictures(Err(error)) => return Err(self.unplayable(&error)),
-                Wake::Deadline => return Err(End::Silent),
+                // The channel is closed if this connection did not keep up with its inputs.
+                Wake::Input(input) => self.handle_input(input.ok_or(ConnectionEnd::Lost)?)?,
+                Wake::Audio(Ok(output)) | Wake::Video(Ok(output)) => self.forward_output(output),
+                // The video continues: losing the audio is better than losing the stream.
+                Wake::Audio(Err(error)) => self.give_up_audio(error),
+                Wake::Video(Err(error)) => return Err(self.unplayable(&error)),
+                Wake::Deadline => return Err(ConnectionEnd::Silent),
             }
         }
     }
 
-    async fn receive(&mut self, bytes: &[u8]) -> Result<(), End> {
+    async fn receive(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         let received = self.session.receive(bytes);
+        // Before the error is returned: the output may contain the reason for it.
         self.flush().await?;
         received?;
         while let Some(event) = self.session.next_event() {
@@ -216,20 +226,21 @@ impl Connection {
                     let actions = self.media.audio(timestamp, body, Instant::now());
                     self.handle_actions(actions).await?;
                 }
-                RtmpEvent::Finished => return Err(End::Done),
+                RtmpEvent::Finished => return Err(ConnectionEnd::Done),
             }
         }
         Ok(())
     }
 
-    /// Lets the encoder publish, if the control plane does.
-    async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
+    /// Admits the encoder if the control plane accepts it.
+    async fn publish(&mut self, key: StreamKeyHash) -> Result<(), ConnectionEnd> {
         match admit(&self.plane, &key, self.address).await {
             Ok(admitted) => {
                 if admitted.publisher.is_transcoded() {
                     self.media.transcode_video();
                 }
                 self.publisher = Some(admitted);
+                // After the admission: encoders start sending media as soon as they are accepted.
                 self.session.accept()?;
                 self.flush().await
             }
@@ -243,15 +254,16 @@ impl Connection {
         }
     }
 
-    async fn flush(&mut self) -> Result<(), End> {
+    async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         let output = self.session.take_output();
         timeout(WRITE_TIMEOUT, self.stream.write_all(&output))
             .await
-            .map_err(|_| End::Lost)?
-            .map_err(End::from)
+            .map_err(|_| ConnectionEnd::Lost)?
+            .map_err(ConnectionEnd::from)
     }
 
-    async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
+    async fn handle_actions(&mut self, actions: Vec<MediaAction>) -> Result<(), ConnectionEnd> {
+        // `None` only before the admission, when the session raises no media events.
         let Some(project) = self
             .publisher
             .as_ref()
@@ -261,11 +273,12 @@ impl Connection {
         };
         for action in actions {
             match action {
-                Action::Send(packets) => self.forward(Codec::H264, packets),
-                Action::Transcode(Medium::Audio, ..) if self.sound_error.is_some() => {
-                    self.require_pictures()?;
+                MediaAction::Send(packets) => self.forward(Codec::H264, packets),
+                // Not retried: ffmpeg is missing, or has failed too often.
+                MediaAction::Transcode(Medium::Audio, ..) if self.audio_error.is_some() => {
+                    self.require_video()?;
                 }
-                Action::Transcode(medium, time, body) => {
+                MediaAction::Transcode(medium, time, body) => {
                     self.transcode(&project, medium, time, body).await?;
                 }
             }
@@ -273,17 +286,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives a message to the transcoder of its medium.
+    /// Forwards a message to its medium's transcoder.
     async fn transcode(
         &mut self,
         project: &ProjectId,
         medium: Medium,
         time: MediaTime,
         body: Vec<u8>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         let (transcoding, feed) = match medium {
-            Medium::Audio => (&mut self.sound, &mut self.sound_feed),
-            Medium::Video => (&mut self.pictures, &mut self.picture_feed),
+            Medium::Audio => (&mut self.audio, &mut self.audio_feed),
+            Medium::Video => (&mut self.video, &mut self.video_feed),
         };
         let pushed = match feed.message(time, body) {
             Ok(message) => transcoding.push(&self.plane, project, &message).await,
@@ -292,64 +305,68 @@ impl Connection {
         match (pushed, medium) {
             (Ok(()), _) => Ok(()),
             (Err(error), Medium::Audio) => {
-                self.give_up_sound(error);
+                self.give_up_audio(error);
                 Ok(())
             }
             (Err(error), Medium::Video) => Err(self.unplayable(&error)),
         }
     }
 
-    /// Goes on without sound.
-    fn give_up_sound(&mut self, error: TranscodeError) {
-        if let Some(Admitted { publisher, .. }) = &self.publisher {
-            log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried: {error}");
+    /// Continues without audio.
+    fn give_up_audio(&mut self, error: TranscodeError) {
+        if let Some(AdmittedEncoder { publisher, .. }) = &self.publisher {
+            log::warn!(participant = publisher.sid().as_str(); "RTMP stream continues without audio: {error}");
         }
-        self.sound_error = Some(error);
+        self.audio_error = Some(error);
     }
 
-    /// Ends a stream of which nothing can be carried: no pictures have come with its sound.
-    fn require_pictures(&mut self) -> Result<(), End> {
-        self.lost_sound += 1;
-        match &self.sound_error {
-            Some(error) if self.lost_sound >= SOUND_WITHOUT_PICTURES && !self.media.has_video() => {
-                Err(End::Unplayable(format!(
-                    "the stream has only sound, which cannot be transcoded: {error}"
+    /// Ends a stream that has only audio, if that cannot be transcoded.
+    fn require_video(&mut self) -> Result<(), ConnectionEnd> {
+        // Video may start later than audio.
+        self.lost_audio += 1;
+        match &self.audio_error {
+            Some(error) if self.lost_audio >= AUDIO_WITHOUT_VIDEO && !self.media.has_video() => {
+                Err(ConnectionEnd::Unplayable(format!(
+                    "the stream has only audio, which cannot be transcoded: {error}"
                 )))
             }
             _ => Ok(()),
         }
     }
 
-    fn unplayable(&self, error: &TranscodeError) -> End {
+    fn unplayable(&self, error: &TranscodeError) -> ConnectionEnd {
         let reason = match self.media.unplayable() {
-            Some(Unplayable::BPictures) => {
-                "the video has B pictures, which have to be transcoded or turned off"
+            // The operator can change the encoder's settings, so the reason names the cure.
+            Some(Unplayable::BFrames) => {
+                "the video has B-frames, which must be transcoded or turned off"
             }
-            Some(Unplayable::Codec) => "the video is not H.264, and has to be transcoded",
-            None => "the video is to be transcoded",
+            Some(Unplayable::Codec) => "the video is not H.264 and must be transcoded",
+            None => "the video must be transcoded",
         };
-        End::Unplayable(format!("{reason}: {error}"))
+        ConnectionEnd::Unplayable(format!("{reason}: {error}"))
     }
 
-    /// Forwards what ffmpeg has made.
-    fn forward_made(&mut self, made: Transcoded) {
+    /// Forwards ffmpeg's output.
+    fn forward_output(&mut self, output: Transcoded) {
         let now = Instant::now();
-        match made {
-            Transcoded::Sound(time, packet) => {
+        match output {
+            Transcoded::Audio(time, packet) => {
                 let time = self.media.timeline().at(time, now);
-                self.forward(Codec::Opus, vec![packets::sound_packet(time, packet)]);
+                self.forward(Codec::Opus, vec![packets::audio_packet(time, packet)]);
             }
             Transcoded::Video(time, body) => {
+                // Both media are on the stream's own time line, so they stay in sync although ffmpeg delays them
+                // differently.
                 let time = self.media.timeline().at(time, now);
-                let packets = self.made_pictures.read(time, &body);
+                let packets = self.video_packets.read(time, &body);
                 self.forward(Codec::H264, packets);
             }
         }
     }
 
-    /// Forwards packets, and publishes their track first if it is new.
+    /// Forwards packets, and first publishes their track if it is new.
     fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
-        if let Some(Admitted {
+        if let Some(AdmittedEncoder {
             room, publisher, ..
         }) = &mut self.publisher
         {
@@ -357,48 +374,52 @@ impl Connection {
         }
     }
 
-    fn handle_input(&mut self, input: Input) -> Result<(), End> {
+    fn handle_input(&mut self, input: SessionInput) -> Result<(), ConnectionEnd> {
         match input {
-            Input::Notice(notice) => {
-                if let Some(Admitted { publisher, .. }) = &mut self.publisher {
+            SessionInput::Notice(notice) => {
+                if let Some(AdmittedEncoder { publisher, .. }) = &mut self.publisher {
                     publisher.handle_notice(&notice);
                     if publisher.is_over() {
-                        return Err(End::Done);
+                        return Err(ConnectionEnd::Done);
                     }
                 }
             }
-            Input::Media(event) => self.handle_media(event),
-            Input::PublishRate(kbps) => {
-                if let Some(Admitted {
+            SessionInput::Media(event) => self.handle_media(event),
+            SessionInput::PublishRate(kbps) => {
+                if let Some(AdmittedEncoder {
                     room, publisher, ..
                 }) = &self.publisher
                 {
-                    let set = |machine: &mut Machine, now| {
-                        machine.set_bitrate(publisher.sid(), kbps, now)
+                    let set = |room_state: &mut RoomState, now| {
+                        room_state.set_bitrate(publisher.sid(), kbps, now)
                     };
-                    // A rate that comes before the join is accepted, or after its end, is dropped.
+                    // A rate before the join is accepted, or after the leave, is dropped.
                     let _ = &self.plane.call_in(room, set);
                 }
             }
-            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
-            Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
+            // An encoder receives no media and has no WebSocket. RTMP has no message that requests a new connection.
+            SessionInput::Speakers(_)
+            | SessionInput::Qualities(_)
+            | SessionInput::Attach(_)
+            | SessionInput::Stop => {}
         }
         Ok(())
     }
 
     fn handle_media(&mut self, event: PeerEvent) {
-        let Some(Admitted {
+        let Some(AdmittedEncoder {
             room, publisher, ..
         }) = &self.publisher
         else {
             return;
         };
         let inner = &self.plane;
-        let (is_joining, answers) = inner.call_in(room, |machine, now| {
-            publisher.handle_media(machine, event, now)
+        let (is_joining, answers) = inner.call_in(room, |room_state, now| {
+            publisher.handle_media(room_state, event, now)
         });
         if is_joining {
             self.was_connected = true;
+            // Not awaited: the encoder's data must be read meanwhile, or its output backs up.
             tokio::spawn(phases::conclude(
                 Arc::clone(inner),
                 Arc::clone(room),
@@ -409,8 +430,8 @@ impl Connection {
     }
 }
 
-/// Returns the next input of the participant; never without one.
-async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
+/// Returns the participant's next input; pending forever without one.
+async fn next_input(admitted: &mut Option<AdmittedEncoder>) -> Option<SessionInput> {
     match admitted {
         Some(admitted) => admitted.inputs.recv().await,
         None => std::future::pending().await,
@@ -419,20 +440,23 @@ async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
 
 /// Admits an encoder with a stream key.
 async fn admit(
-    inner: &Arc<Inner>,
+    inner: &Arc<PlaneCore>,
     key: &StreamKeyHash,
     address: ClientAddress,
-) -> Result<Admitted, EncoderRefusal> {
+) -> Result<AdmittedEncoder, EncoderRefusal> {
     inner
+        // Before any other work, since guessing must be slow.
         .stream_key_rates
         .check(address, key)
         .map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
     let (room, join) = admission::request_encoder(inner, key, InputType::Rtmp).await?;
-    // Before the encoder is admitted, so that it misses no notice.
+    // Before the admission, so that the encoder misses no notice.
     let inputs = room.sessions.add(&join.sid);
-    let (admitted, _) = inner.call_in(&room, |machine, now| machine.admit_encoder(&join.sid, now));
+    let (admitted, _) = inner.call_in(&room, |room_state, now| {
+        room_state.admit_encoder(&join.sid, now)
+    });
     admitted.inspect_err(|_| room.sessions.remove(&join.sid))?;
-    Ok(Admitted {
+    Ok(AdmittedEncoder {
         room,
         publisher: EncoderPublisher::new(join),
         inputs,

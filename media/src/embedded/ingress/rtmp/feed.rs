@@ -1,4 +1,4 @@
-//! Messages of an RTMP stream as input of a transcoder, in FLV.
+//! RTMP messages as a transcoder's input, in FLV.
 
 use std::time::Duration;
 
@@ -6,14 +6,16 @@ use conclave_egress::{AnnouncedSize, announced_by_nal_units};
 
 use crate::embedded::ingress::transcoding::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
 use crate::embedded::ingress::transcoding::timeline::MediaTime;
-use crate::embedded::ingress::transcoding::{Message, Opening, Role, Source, TranscodeError};
+use crate::embedded::ingress::transcoding::{
+    FrameRole, InputContainer, InputOpening, Message, TranscodeError,
+};
 
-/// Converts messages of one medium for its transcoder.
+/// Converter for one medium's messages.
 pub struct FlvFeed {
     medium: Medium,
-    /// The message with the parameters, which each process has to know.
+    /// Message with the codec parameters, which every new process needs.
     header: Option<Vec<u8>>,
-    /// Bytes of the length before each unit of a frame, as the parameters say.
+    /// Bytes in the length of each NAL unit, according to the parameters.
     length_size: usize,
 }
 
@@ -21,13 +23,13 @@ pub struct FlvFeed {
 pub struct FlvMessage<'a> {
     medium: Medium,
     time: MediaTime,
-    role: Role,
+    role: FrameRole,
     header: Option<&'a [u8]>,
     body: Vec<u8>,
 }
 
 impl FlvFeed {
-    /// Creates the feed of a medium before its first message.
+    /// Creates a feed without messages.
     pub const fn new(medium: Medium) -> Self {
         Self {
             medium,
@@ -39,7 +41,7 @@ impl FlvFeed {
     /// Converts a message.
     ///
     /// # Errors
-    /// Its decoder would need too much memory.
+    /// If its decoder would need too much memory.
     pub fn message(
         &mut self,
         time: MediaTime,
@@ -47,7 +49,7 @@ impl FlvFeed {
     ) -> Result<FlvMessage<'_>, TranscodeError> {
         self.check_size(&body)?;
         let role = role(self.medium, &body);
-        if role == Role::Header {
+        if role == FrameRole::Header {
             self.header = Some(body.clone());
         }
         Ok(FlvMessage {
@@ -59,9 +61,10 @@ impl FlvFeed {
         })
     }
 
-    /// Refuses pictures for which a decoder would take too much memory. Those of other codecs than H.264 are left to the limits of ffmpeg.
+    /// Rejects video whose decoder would need too much memory. Codecs other than H.264 are left to ffmpeg's own limits.
     fn check_size(&mut self, body: &[u8]) -> Result<(), TranscodeError> {
         let announced = match (self.medium, flv::read_video(body)) {
+            // Every frame is checked, too: H.264 may change its parameters in the stream.
             (Medium::Video, Some(VideoTag::Parameters(parameters))) => {
                 self.length_size = parameters.length_size;
                 announced_by_nal_units(parameters.sets.iter().map(Vec::as_slice))
@@ -83,40 +86,43 @@ impl Message for FlvMessage<'_> {
         self.time.time
     }
 
-    fn role(&self) -> Role {
+    fn role(&self) -> FrameRole {
         self.role
     }
 
-    fn opening(&self) -> Option<Opening> {
-        // Each process gets the parameters first.
+    fn opening(&self) -> Option<InputOpening> {
+        // Each process needs the parameters first.
         let header = self
             .header
             .and_then(|header| flv::file_tag(self.medium, 0, header));
         let is_extended = self.medium == Medium::Video && flv::read_extended(&self.body).is_some();
-        Some(Opening {
-            source: Source::Flv { is_extended },
+        Some(InputOpening {
+            source: InputContainer::Flv { is_extended },
             bytes: [flv::file_header(self.medium), header.unwrap_or_default()].concat(),
         })
     }
 
     fn chunk(&self, since: Duration) -> Option<Vec<u8>> {
+        // FLV has milliseconds in 32 bits. No stream lasts 49 days.
         let milliseconds = u32::try_from(since.as_millis()).unwrap_or(u32::MAX);
         flv::file_tag(self.medium, milliseconds, &self.body)
     }
 }
 
-fn role(medium: Medium, body: &[u8]) -> Role {
+fn role(medium: Medium, body: &[u8]) -> FrameRole {
     match medium {
         Medium::Audio => match flv::read_audio(body) {
-            Some(AudioTag::Parameters) => Role::Header,
-            _ => Role::Entry,
+            Some(AudioTag::Parameters) => FrameRole::Header,
+            _ => FrameRole::Entry,
         },
         Medium::Video => match (flv::read_extended(body), flv::read_video(body)) {
-            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
+            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => {
+                FrameRole::Header
+            }
             (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
-            | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
-            // Of other codecs, any frame may be one to begin with.
-            _ => Role::Entry,
+            | (_, Some(VideoTag::Frame { is_key: false, .. })) => FrameRole::Other,
+            // Frame types of other codecs are unknown, so any frame may be an entry point.
+            _ => FrameRole::Entry,
         },
     }
 }
@@ -127,8 +133,8 @@ mod tests {
 
     /// Proves S-80.
     #[test]
-    fn pictures_that_take_too_much_memory_are_refused_in_the_parameters_and_in_a_frame() {
-        // The parameters of 8192x8192 with 16 reference frames: the numbers 511 and 511 behind 16.
+    fn video_that_needs_too_much_memory_is_refused_in_the_parameters_and_in_a_frame() {
+        // Parameters for 8192x8192 with 16 reference frames: the numbers 511 and 511 after 16.
         let set = [
             0x67,
             66,
@@ -166,17 +172,23 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_begins_with_sound_or_with_a_key_frame_after_the_parameters() {
-        assert_eq!(role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]), Role::Header);
-        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), Role::Entry);
-        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
-        assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
+    fn a_decoder_starts_with_audio_or_with_a_key_frame_after_the_parameters() {
+        assert_eq!(
+            role(Medium::Audio, &[0xaf, 0, 0x12, 0x10]),
+            FrameRole::Header
+        );
+        assert_eq!(role(Medium::Audio, &[0xaf, 1, 0]), FrameRole::Entry);
+        assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), FrameRole::Entry);
+        assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), FrameRole::Other);
+        assert_eq!(role(Medium::Video, &[0x22, 0]), FrameRole::Entry);
         let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
         assert_eq!(
             [0x90, 0x91, 0x93].map(extended),
-            [Role::Header, Role::Entry, Role::Entry]
+            [FrameRole::Header, FrameRole::Entry, FrameRole::Entry]
         );
-        assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
+        assert_eq!(
+            [0xa1, 0xa3, 0x92, 0x94].map(extended),
+            [FrameRole::Other; 4]
+        );
     }
 }

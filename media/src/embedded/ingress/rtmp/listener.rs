@@ -1,4 +1,4 @@
-//! The listener of RTMP encoders, with its limits and its TLS (RTMPS), which the server does with the certificate of its API.
+//! Listener for RTMP encoders, with its limits and TLS (RTMPS). TLS uses the certificate of the server's API.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::connection::{Connection, EncoderStream};
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
-/// Pause after a connection could not be accepted, for example for want of file descriptors.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A listener of RTMP encoders. It is closed when this is dropped; connections that are open stay.
+/// Listener for RTMP encoders. It is closed on drop; open connections stay.
 #[derive(Debug)]
 pub struct RtmpListener {
     address: SocketAddr,
@@ -26,7 +26,7 @@ pub struct RtmpListener {
 }
 
 impl RtmpListener {
-    /// Returns the address that encoders connect to.
+    /// Returns the address for encoders.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -38,13 +38,13 @@ impl Drop for RtmpListener {
     }
 }
 
-/// Accepts RTMP encoders on a socket that listens, with TLS if it is given. Must be called on a runtime, which
-/// the connections stay on.
+/// Accepts RTMP encoders on a listening socket, with TLS if given. Must be called on a runtime, which then runs the
+/// connections.
 ///
 /// # Errors
-/// The socket cannot be used.
+/// If the socket cannot be used.
 pub(in crate::embedded) fn serve(
-    plane: Arc<Inner>,
+    plane: Arc<PlaneCore>,
     socket: std::net::TcpListener,
     tls: Option<RtmpTls>,
 ) -> io::Result<RtmpListener> {
@@ -57,25 +57,26 @@ pub(in crate::embedded) fn serve(
     })
 }
 
-async fn accept(plane: Arc<Inner>, listener: TcpListener, tls: Option<RtmpTls>) {
+async fn accept(plane: Arc<PlaneCore>, listener: TcpListener, tls: Option<RtmpTls>) {
     let limits = ConnectionLimits::default();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                log::warn!("an RTMP connection cannot be accepted: {error}");
+                // Without the pause, a process without file descriptors would spin here.
+                log::warn!("accepting an RTMP connection failed: {error}");
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        // One too many is closed.
+        // Above the limit, the new connection is closed: an established stream is worth more.
         let Some(permit) = limits.admit(address.ip()) else {
             continue;
         };
         let (plane, tls) = (Arc::clone(&plane), tls.clone());
         tokio::spawn(async move {
             let _permit = permit;
-            // One that does not speak TLS, or not in time, is closed.
+            // Closed without a message if TLS fails or takes too long.
             if let Some(stream) = open(stream, tls).await {
                 Connection::new(plane, stream, address.ip().into())
                     .run()
@@ -86,7 +87,7 @@ async fn accept(plane: Arc<Inner>, listener: TcpListener, tls: Option<RtmpTls>) 
 }
 
 async fn open(stream: TcpStream, tls: Option<RtmpTls>) -> Option<Box<dyn EncoderStream>> {
-    // Answers are small.
+    // Responses are small.
     let _ = stream.set_nodelay(true);
     match tls {
         Some(tls) => tls(stream).await.ok(),
@@ -94,16 +95,16 @@ async fn open(stream: TcpStream, tls: Option<RtmpTls>) -> Option<Box<dyn Encoder
     }
 }
 
-/// The most connections.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 512;
-/// The most connections from one address that is not a loopback address.
+/// Maximum number of connections per address, except loopback addresses.
 const CONNECTIONS_PER_ADDRESS: usize = 16;
 
-/// Counts open connections of RTMP encoders, by network and in all.
+/// Numbers of open connections from RTMP encoders, per address or IPv6 network, and in total.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionLimits(Arc<Mutex<Counts<ClientAddress>>>);
 
-/// A connection that is counted until this is dropped.
+/// Counts a connection until dropped.
 #[derive(Debug)]
 pub struct Permit {
     limits: ConnectionLimits,
@@ -111,12 +112,13 @@ pub struct Permit {
 }
 
 impl ConnectionLimits {
-    /// Counts a connection; `None` if there are too many.
+    /// Counts a connection; `None` at the limit.
     pub fn admit(&self, address: IpAddr) -> Option<Permit> {
         let (client, is_local) = (
             ClientAddress::from(address),
             address.to_canonical().is_loopback(),
         );
+        // Encoders on this host, such as a relay's, share the loopback address.
         let mut counts = self.0.lock();
         if counts.total() >= CONNECTIONS
             || (counts.get(&client) >= CONNECTIONS_PER_ADDRESS && !is_local)
@@ -137,10 +139,10 @@ impl Drop for Permit {
     }
 }
 
-/// The result of a handshake, in time.
+/// TLS handshake with a time limit.
 pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Box<dyn EncoderStream>>> + Send>>;
 
-/// Shakes hands with encoders.
+/// Performs TLS handshakes with encoders.
 pub type RtmpTls = Arc<dyn Fn(TcpStream) -> Handshake + Send + Sync>;
 
 #[cfg(test)]

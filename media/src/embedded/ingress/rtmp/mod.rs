@@ -1,13 +1,13 @@
 //! Encoders that publish by RTMP.
 //!
-//! - [`listener`]: the socket, how many connections there may be, and their TLS.
-//! - [`connection`]: one encoder: its connection, its participant, and its transcoders.
+//! - [`listener`]: the socket, the limits for connections, and TLS.
+//! - [`connection`]: one encoder's connection with its participant and its transcoders.
 //! - [`session`]: the protocol of one connection, around the crate `rml_rtmp`.
-//! - [`stream`]: what becomes of the media. H.264 passes to receivers as it is, and AAC is transcoded in any case.
-//! - [`feed`]: what of it a transcoder reads.
+//! - [`stream`]: the stream's media. H.264 is forwarded unchanged if possible, and AAC is always transcoded.
+//! - [`feed`]: a transcoder's input.
 //!
-//! Session and stream are state machines without I/O. An encoder is a participant without a connection of WebRTC: the media worker
-//! gets its packets from here. Its join has the two phases of every client's.
+//! Session and stream are state machines without I/O. An encoder is a participant without a WebRTC connection: the media worker receives
+//! its packets from here. Its join has the same two phases as every other.
 
 mod connection;
 mod feed;
@@ -15,11 +15,11 @@ mod listener;
 mod session;
 mod stream;
 
-/// The state machines, and what they read with: for fuzzing.
+/// State machines and their parsers, for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod machine {
     pub use super::session::{RtmpError, RtmpEvent, RtmpSession};
-    pub use super::stream::{Action, MediaStream, Unplayable};
+    pub use super::stream::{MediaAction, MediaStream, Unplayable};
     pub use crate::embedded::ingress::transcoding::flv::{
         AudioTag, AvcParameters, FileReader, Medium, TimedMessage, VideoTag, file_header, file_tag,
         is_b_slice, read_audio, read_video, units,

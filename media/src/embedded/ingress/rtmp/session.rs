@@ -1,8 +1,7 @@
-//! The state machine of an RTMP connection, without I/O: the handshake, commands and messages of one encoder that publishes one
-//! stream.
+//! State machine of an RTMP connection, without I/O: the handshake, commands and messages of an encoder that publishes one stream.
 //!
-//! The protocol is that of the crate `rml_rtmp`. Around it are the bounds that it lacks: of what an encoder may send before its
-//! stream key is known, of a message, of a chunk and of the depth of values in commands, which the crate reads recursively.
+//! The crate `rml_rtmp` implements the protocol. This module adds the limits that the crate lacks: bytes before the stream key, message
+//! size, chunk size, and the depth of values in commands, which the crate parses recursively.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,68 +14,68 @@ use rml_rtmp::sessions::{
     ServerSession, ServerSessionConfig, ServerSessionEvent, ServerSessionResult,
 };
 
-/// The application of the urls that encoders are given.
+/// Application name in the publish URL.
 const APPLICATION: &str = "live";
-/// Bytes that an encoder may send before its stream key is accepted.
+/// Maximum bytes before the stream key is accepted.
 const MAX_BEFORE_KEY: usize = 64 * 1024;
-/// Bytes of the largest message: a key frame of 4K video.
+/// Maximum message size in bytes, enough for a 4K key frame.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
-/// Bytes of the largest command, and of the metadata of a stream.
+/// Maximum size of a command or stream metadata, in bytes.
 const MAX_COMMAND: usize = 64 * 1024;
-/// Objects and arrays in a command, at most, and so their depth.
+/// Maximum number of objects and arrays in a command, which bounds their depth.
 const MAX_CONTAINERS: usize = 512;
-/// Bytes of the chunks that the server sends.
+/// The server's chunk size, in bytes.
 const CHUNK_SIZE: u32 = 4_096;
 
-/// What an encoder does.
+/// An encoder's action.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RtmpEvent {
-    /// It wants to publish with this stream key. Nothing is read on before [`RtmpSession::accept`].
+    /// Request to publish with this stream key. Input waits until [`RtmpSession::accept`].
     Publish(StreamKeyHash),
-    /// It sends a video message, with its time in milliseconds.
+    /// Video message, with its time in milliseconds.
     Video(u32, Vec<u8>),
-    /// It sends an audio message, with its time in milliseconds.
+    /// Audio message, with its time in milliseconds.
     Audio(u32, Vec<u8>),
-    /// It ends its stream.
+    /// End of the stream.
     Finished,
 }
 
-/// Why a connection is closed. The text contains nothing that the encoder has sent.
+/// Reason for closing a connection. The text contains nothing from the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RtmpError {
-    /// The bytes are no RTMP.
-    #[error("the encoder does not speak RTMP as the server understands it")]
+    /// Not RTMP.
+    #[error("the encoder does not follow the RTMP protocol")]
     Protocol,
-    /// A message or a command is too large.
+    /// A message or command is too large.
     #[error("the encoder sent a message that is too large")]
     TooLarge,
-    /// It sent too much before it named its stream key.
+    /// Too many bytes before the stream key.
     #[error("the encoder did not publish")]
     NotPublishing,
-    /// It wants to do something else than publish one stream to the application `live`.
+    /// Anything other than publishing one stream to the application `live`.
     #[error("the encoder must publish one stream, to rtmp://HOST:PORT/live")]
     Unsupported,
 }
 
-/// The state of a connection.
-enum State {
+/// A connection's state.
+enum RtmpState {
     Handshake(Box<Handshake>),
-    Open(Box<Open>),
+    Open(Box<OpenConnection>),
 }
 
-/// A connection whose handshake is complete.
-struct Open {
+/// A connection after its handshake.
+struct OpenConnection {
     session: ServerSession,
-    guard: Guard,
-    /// The request to publish that is not answered.
+    guard: MessageGuard,
+    /// Pending request to publish.
     request: Option<u32>,
     /// Whether it was accepted.
     is_publishing: bool,
 }
 
-/// The RTMP connection of one encoder.
+/// One encoder's RTMP connection.
 pub struct RtmpSession {
-    state: State,
+    state: RtmpState,
     /// Bytes received before the stream key was accepted.
     received: usize,
     output: Vec<u8>,
@@ -84,35 +83,36 @@ pub struct RtmpSession {
 }
 
 impl RtmpSession {
-    /// Begins a connection.
+    /// Creates a connection in its handshake.
     pub fn new() -> Self {
         Self {
-            state: State::Handshake(Box::new(Handshake::new(PeerType::Server))),
+            state: RtmpState::Handshake(Box::new(Handshake::new(PeerType::Server))),
             received: 0,
             output: Vec::new(),
             events: VecDeque::new(),
         }
     }
 
-    /// Takes bytes of the encoder.
+    /// Processes bytes from the encoder.
     ///
     /// # Errors
-    /// The connection has to be closed.
+    /// If the connection must be closed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
         self.received = self.received.saturating_add(bytes.len());
         if self.received > MAX_BEFORE_KEY && !self.is_publishing() {
             return Err(RtmpError::NotPublishing);
         }
-        // The crate trusts the numbers that an encoder sends, and panics for some that do not fit together.
+        // The crate trusts numbers from the encoder, and panics for some inconsistent ones. The connection is closed
+        // then, so its state does not matter.
         catch_unwind(AssertUnwindSafe(|| self.handle(bytes))).unwrap_or(Err(RtmpError::Protocol))
     }
 
-    /// Lets the encoder publish.
+    /// Accepts the request to publish.
     ///
     /// # Errors
-    /// The connection has to be closed.
+    /// If the connection must be closed.
     pub fn accept(&mut self) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
         };
         let request = open.request.take().ok_or(RtmpError::Protocol)?;
@@ -124,18 +124,19 @@ impl RtmpSession {
         self.handle_results(results)
     }
 
-    /// Tells the encoder that it may not publish. The connection is to be closed once the output is sent.
+    /// Rejects the request to publish. The connection must be closed after the output.
     pub fn refuse(&mut self, reason: &str) {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return;
         };
         let Some(request) = open.request.take() else {
             return;
         };
+        // `BadName` is the usual code for a rejected stream key.
         let results = open
             .session
             .reject_request(request, "NetStream.Publish.BadName", reason);
-        // An encoder that cannot be told sees that the connection is closed.
+        // Ignored: the encoder still notices that the connection is closed.
         let _ = results.map(|results| self.handle_results(results));
     }
 
@@ -144,18 +145,17 @@ impl RtmpSession {
         std::mem::take(&mut self.output)
     }
 
-    /// Returns the next event.
     pub fn next_event(&mut self) -> Option<RtmpEvent> {
         self.events.pop_front()
     }
 
     fn is_publishing(&self) -> bool {
-        matches!(&self.state, State::Open(open) if open.is_publishing)
+        matches!(&self.state, RtmpState::Open(open) if open.is_publishing)
     }
 
     fn handle(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
         match &mut self.state {
-            State::Handshake(handshake) => match handshake.process_bytes(bytes) {
+            RtmpState::Handshake(handshake) => match handshake.process_bytes(bytes) {
                 Ok(HandshakeProcessResult::InProgress { response_bytes }) => {
                     self.output.extend(response_bytes);
                     Ok(())
@@ -169,7 +169,8 @@ impl RtmpSession {
                 }
                 Err(_) => Err(RtmpError::Protocol),
             },
-            State::Open(open) => {
+            RtmpState::Open(open) => {
+                // Before the crate parses the same bytes.
                 open.guard.check(bytes)?;
                 let results = open
                     .session
@@ -182,18 +183,20 @@ impl RtmpSession {
 
     fn open(&mut self, remaining: &[u8]) -> Result<(), RtmpError> {
         let config = ServerSessionConfig {
+            // The default, 128 bytes, would cost a header each.
             chunk_size: CHUNK_SIZE,
             ..ServerSessionConfig::new()
         };
         let (session, results) = ServerSession::new(config).map_err(|_| RtmpError::Protocol)?;
-        let open = Open {
+        let open = OpenConnection {
             session,
-            guard: Guard::new(),
+            guard: MessageGuard::new(),
             request: None,
             is_publishing: false,
         };
-        self.state = State::Open(Box::new(open));
+        self.state = RtmpState::Open(Box::new(open));
         self.handle_results(results)?;
+        // The encoder may have sent its first command together with the last handshake message.
         self.handle(remaining)
     }
 
@@ -202,7 +205,7 @@ impl RtmpSession {
             match result {
                 ServerSessionResult::OutboundResponse(packet) => self.output.extend(packet.bytes),
                 ServerSessionResult::RaisedEvent(event) => self.handle_event(event)?,
-                // Messages that encoders send for servers of a certain kind.
+                // Messages for particular servers.
                 ServerSessionResult::UnhandleableMessageReceived(_) => {}
             }
         }
@@ -215,10 +218,12 @@ impl RtmpSession {
                 request_id,
                 app_name,
             } => {
+                // Some encoders append a slash to the application.
+                // Accepted for every encoder: its stream key comes with the later request to publish.
                 if app_name.trim_matches('/') != APPLICATION {
                     return Err(RtmpError::Unsupported);
                 }
-                let State::Open(open) = &mut self.state else {
+                let RtmpState::Open(open) = &mut self.state else {
                     return Err(RtmpError::Protocol);
                 };
                 let results = open
@@ -238,6 +243,7 @@ impl RtmpSession {
             }
             ServerSessionEvent::VideoDataReceived {
                 data, timestamp, ..
+            // Media before the request was accepted has no stream, and the crate raises no event for it.
             } => {
                 self.events
                     .push_back(RtmpEvent::Video(timestamp.value, data.into()));
@@ -250,17 +256,21 @@ impl RtmpSession {
                     .push_back(RtmpEvent::Audio(timestamp.value, data.into()));
                 Ok(())
             }
+            // Playback is by WebRTC only.
             ServerSessionEvent::PlayStreamRequested { .. } => Err(RtmpError::Unsupported),
-            // Metadata is in the media as well; the rest asks for nothing.
+            // Metadata is in the media as well. Commands for particular servers, such as `FCPublish` and
+            // `releaseStream`, need no reply.
             _ => Ok(()),
         }
     }
 
-    /// Notes the request to publish. Encoders may add parameters to the key, like those of a url.
+    /// Records the request to publish. Encoders may append parameters to the key, as in a URL, such as
+    /// `?bandwidthtest=true` for Twitch.
     fn request_publishing(&mut self, request: u32, stream_key: &str) -> Result<(), RtmpError> {
-        let State::Open(open) = &mut self.state else {
+        let RtmpState::Open(open) = &mut self.state else {
             return Err(RtmpError::Protocol);
         };
+        // One stream per connection.
         if open.is_publishing || open.request.replace(request).is_some() {
             return Err(RtmpError::Unsupported);
         }
@@ -271,21 +281,21 @@ impl RtmpSession {
     }
 }
 
-/// Reads the messages of an encoder beside the session, and refuses those that it must not get.
-struct Guard {
+/// Second parser of an encoder's messages, which rejects them before they reach the session.
+struct MessageGuard {
     chunks: ChunkDeserializer,
     /// Bytes since the last complete message.
     pending: usize,
 }
 
-/// The types of messages that are looked at.
+/// Message types that are checked.
 const SET_CHUNK_SIZE: u8 = 1;
 const AMF3_DATA: u8 = 15;
 const AMF3_COMMAND: u8 = 17;
 const AMF0_DATA: u8 = 18;
 const AMF0_COMMAND: u8 = 20;
 
-impl Guard {
+impl MessageGuard {
     fn new() -> Self {
         Self {
             chunks: ChunkDeserializer::new(),
@@ -294,6 +304,7 @@ impl Guard {
     }
 
     fn check(&mut self, bytes: &[u8]) -> Result<(), RtmpError> {
+        // Limits a message that never completes.
         self.pending += bytes.len();
         let mut input = bytes;
         while let Some(message) = self
@@ -301,6 +312,7 @@ impl Guard {
             .get_next_message(input)
             .map_err(|_| RtmpError::Protocol)?
         {
+            // The parser has all the bytes now; further calls only return what is complete.
             input = &[];
             self.pending = 0;
             self.check_message(&message)?;
@@ -313,10 +325,12 @@ impl Guard {
     }
 
     fn check_message(&mut self, message: &MessagePayload) -> Result<(), RtmpError> {
+        // `pending` is reset by a message that arrives in one piece, so it does not cover these.
         if message.data.len() > MAX_MESSAGE {
             return Err(RtmpError::TooLarge);
         }
         match message.type_id {
+            // Followed here as well, or this parser would lose the message boundaries.
             SET_CHUNK_SIZE => self.set_chunk_size(&message.data),
             AMF0_COMMAND | AMF0_DATA | AMF3_COMMAND | AMF3_DATA => check_values(&message.data),
             _ => Ok(()),
@@ -328,6 +342,7 @@ impl Guard {
             .first_chunk()
             .map(|size| u32::from_be_bytes(*size))
             .ok_or(RtmpError::Protocol)?;
+        // With chunk size 0, no message would ever be complete.
         match usize::try_from(size) {
             Ok(size @ 1..=MAX_MESSAGE) => self
                 .chunks
@@ -338,8 +353,9 @@ impl Guard {
     }
 }
 
-/// Refuses values that are too large, or may be too deep: each object and each array begins with one of these bytes.
+/// Rejects values that are too large or possibly too deep: each object and each array starts with one of these bytes.
 fn check_values(data: &[u8]) -> Result<(), RtmpError> {
+    // Counts bytes of texts and numbers, too, so it overestimates. Real commands have a few objects.
     let containers = data
         .iter()
         .filter(|byte| matches!(byte, 0x03 | 0x08 | 0x0a))
@@ -353,7 +369,7 @@ fn check_values(data: &[u8]) -> Result<(), RtmpError> {
 
 #[cfg(test)]
 mod tests {
-    //! Connections with the client of the same crate, and with bytes that are no RTMP.
+    //! Connections with the crate's own client, and with bytes that are no RTMP.
 
     use proptest::prelude::*;
     use rml_rtmp::sessions::{
@@ -364,8 +380,8 @@ mod tests {
 
     use super::*;
 
-    /// An encoder and a server, whose bytes are exchanged in memory.
-    struct World {
+    /// An encoder and a server that exchange bytes in memory.
+    struct Exchange {
         server: RtmpSession,
         client: ClientSession,
         client_events: Vec<ClientSessionEvent>,
@@ -386,19 +402,22 @@ mod tests {
         }
     }
 
-    impl World {
+    impl Exchange {
         /// Connects an encoder to an application.
         fn connect(application: &str) -> Result<Self, RtmpError> {
             let (client, first) = ClientSession::new(ClientSessionConfig::new()).unwrap();
-            let mut world = Self {
+            let mut exchange = Self {
                 server: shake_hands(),
                 client,
                 client_events: Vec::new(),
             };
-            world.exchange(first)?;
-            let request = world.client.request_connection(application.into()).unwrap();
-            world.exchange(vec![request])?;
-            Ok(world)
+            exchange.exchange(first)?;
+            let request = exchange
+                .client
+                .request_connection(application.into())
+                .unwrap();
+            exchange.exchange(vec![request])?;
+            Ok(exchange)
         }
 
         fn request(&mut self, key: &str) -> Result<(), RtmpError> {
@@ -409,7 +428,7 @@ mod tests {
             self.exchange(vec![request])
         }
 
-        /// Sends what the client has to say, and what the server says to that, until both are silent.
+        /// Sends the client's output, and the server's replies, until there is none left.
         fn exchange(&mut self, results: Vec<ClientSessionResult>) -> Result<(), RtmpError> {
             let mut results = results;
             loop {
@@ -446,30 +465,30 @@ mod tests {
 
     #[test]
     fn an_encoder_publishes_with_its_key_and_its_messages_arrive() {
-        let mut world = World::connect("live").unwrap();
-        world.request("key?bandwidthtest=true").unwrap();
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key?bandwidthtest=true").unwrap();
         assert_eq!(
-            world.server.next_event(),
+            exchange.server.next_event(),
             Some(RtmpEvent::Publish(StreamKeyHash::from_key("key")))
         );
         assert!(
-            !world
+            !exchange
                 .client_events
                 .contains(&ClientSessionEvent::PublishRequestAccepted)
         );
-        world.accept();
+        exchange.accept();
         assert!(
-            world
+            exchange
                 .client_events
                 .contains(&ClientSessionEvent::PublishRequestAccepted)
         );
-        world.send_video(40, vec![7; 100_000]).unwrap();
-        let sound = world
+        exchange.send_video(40, vec![7; 100_000]).unwrap();
+        let audio = exchange
             .client
             .publish_audio_data(vec![9].into(), RtmpTimestamp::new(60), false)
             .unwrap();
-        world.exchange(vec![sound]).unwrap();
-        let events: Vec<_> = std::iter::from_fn(|| world.server.next_event()).collect();
+        exchange.exchange(vec![audio]).unwrap();
+        let events: Vec<_> = std::iter::from_fn(|| exchange.server.next_event()).collect();
         assert_eq!(
             events,
             [
@@ -477,34 +496,34 @@ mod tests {
                 RtmpEvent::Audio(60, vec![9])
             ]
         );
-        let stopped = world.client.stop_publishing().unwrap();
-        world.exchange(stopped).unwrap();
-        assert_eq!(world.server.next_event(), Some(RtmpEvent::Finished));
+        let stopped = exchange.client.stop_publishing().unwrap();
+        exchange.exchange(stopped).unwrap();
+        assert_eq!(exchange.server.next_event(), Some(RtmpEvent::Finished));
     }
 
     #[test]
-    fn an_encoder_that_may_not_publish_is_told_so() {
-        let mut world = World::connect("live/").unwrap();
-        world.request("key").unwrap();
-        world
+    fn an_encoder_that_may_not_publish_gets_an_error() {
+        let mut exchange = Exchange::connect("live/").unwrap();
+        exchange.request("key").unwrap();
+        exchange
             .server
             .refuse("no ingress endpoint has this stream key");
-        let output = world.server.take_output();
+        let output = exchange.server.take_output();
         assert!(String::from_utf8_lossy(&output).contains("NetStream.Publish.BadName"));
     }
 
     #[test]
     fn other_applications_and_a_second_stream_are_unsupported() {
-        assert_eq!(World::connect("vod").err(), Some(RtmpError::Unsupported));
-        let mut world = World::connect("live").unwrap();
-        world.request("key").unwrap();
-        world.accept();
-        let State::Open(open) = &mut world.server.state else {
+        assert_eq!(Exchange::connect("vod").err(), Some(RtmpError::Unsupported));
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key").unwrap();
+        exchange.accept();
+        let RtmpState::Open(open) = &mut exchange.server.state else {
             panic!("it is open")
         };
         open.request = None;
         assert_eq!(
-            world.server.request_publishing(9, "other"),
+            exchange.server.request_publishing(9, "other"),
             Err(RtmpError::Unsupported)
         );
     }
@@ -512,27 +531,29 @@ mod tests {
     /// Proves S-79.
     #[test]
     fn what_an_encoder_sends_before_its_key_is_bounded() {
-        let mut world = World::connect("live").unwrap();
-        // Sound of a stream that is not published.
-        let sound = [&[0x04, 0, 0, 0, 0, 0, 100, 8, 1, 0, 0, 0][..], &[0; 100]].concat();
-        let sent: Result<Vec<()>, _> = (0..1_000).map(|_| world.server.receive(&sound)).collect();
+        let mut exchange = Exchange::connect("live").unwrap();
+        // Audio of a stream that is not published.
+        let audio = [&[0x04, 0, 0, 0, 0, 0, 100, 8, 1, 0, 0, 0][..], &[0; 100]].concat();
+        let sent: Result<Vec<()>, _> = (0..1_000)
+            .map(|_| exchange.server.receive(&audio))
+            .collect();
         assert_eq!(sent.err(), Some(RtmpError::NotPublishing));
-        assert_eq!(world.server.next_event(), None);
+        assert_eq!(exchange.server.next_event(), None);
     }
 
     #[test]
     fn a_message_is_bounded_also_for_an_encoder_that_publishes() {
-        let mut world = World::connect("live").unwrap();
-        world.request("key").unwrap();
-        world.accept();
-        let result = world.send_video(0, vec![0; MAX_MESSAGE + 1]);
+        let mut exchange = Exchange::connect("live").unwrap();
+        exchange.request("key").unwrap();
+        exchange.accept();
+        let result = exchange.send_video(0, vec![0; MAX_MESSAGE + 1]);
         assert_eq!(result, Err(RtmpError::TooLarge));
-        // One that never ends.
+        // A message without end.
         let (mut server, header) = (
             shake_hands(),
             [0x04, 0, 0, 0, 0xff, 0xff, 0xff, 9, 1, 0, 0, 0],
         );
-        let State::Open(open) = &mut server.state else {
+        let RtmpState::Open(open) = &mut server.state else {
             panic!("it is open")
         };
         open.is_publishing = true;

@@ -1,5 +1,5 @@
-//! What becomes of the media of an RTMP stream, without I/O: H.264 passes to receivers as it is, and what they cannot play is
-//! left to a transcoder.
+//! An RTMP stream's media, without I/O: H.264 is forwarded unchanged, and media that receivers cannot play is
+//! transcoded.
 
 use std::time::Instant;
 
@@ -9,105 +9,104 @@ use crate::embedded::ingress::transcoding::flv::{self, AudioTag, AvcParameters, 
 use crate::embedded::ingress::transcoding::packets::{KEY_SLICE, unit_type, video_packets};
 use crate::embedded::ingress::transcoding::timeline::{MediaTime, Timeline};
 
-/// Frames that are looked at before a stream passes: encoders begin with a key frame and the first B picture follows soon.
-const FRAMES_TO_SEE: usize = 8;
-/// The profile without B pictures.
+/// Frames to inspect before video is forwarded: encoders start with a key frame, and the first B-frame follows soon.
+const FRAMES_TO_INSPECT: usize = 8;
+/// Profile without B-frames.
 const BASELINE: u8 = 66;
 
-/// What has to be done with a message.
+/// Handling of a message.
 #[derive(Debug)]
-pub enum Action {
-    /// Send a frame of H.264 to the receivers.
+pub enum MediaAction {
+    /// Send an H.264 frame to the receivers.
     Send(Vec<SourcePacket>),
-    /// Give a message with its time to the transcoder of its medium.
+    /// Send a message with its time to its medium's transcoder.
     Transcode(Medium, MediaTime, Vec<u8>),
 }
 
-/// What receivers cannot play.
+/// Reason for which receivers cannot play a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unplayable {
-    /// H.264 with B pictures, which are sent in another order than they are shown.
-    BPictures,
+    /// H.264 with B-frames, whose sending order differs from their display order.
+    BFrames,
     /// Another codec than H.264.
     Codec,
 }
 
-/// A video message of an encoder.
+/// An encoder's video message.
 #[derive(Debug, Clone)]
 struct VideoMessage {
     time: MediaTime,
     body: Vec<u8>,
 }
 
-/// How the video of a stream reaches receivers.
+/// A video's path to the receivers.
 #[derive(Debug)]
-enum Video {
-    /// It is not known yet. Holds the messages since the first key frame.
+enum VideoPath {
+    /// Undecided. Buffers the messages since the first key frame.
     Unknown(Vec<VideoMessage>),
-    /// As it is.
-    Passes,
-    /// By the transcoder, from the next key frame on, since B pictures have begun late.
+    /// Unchanged.
+    Forwarded,
+    /// Transcoded from the next key frame on, since the first B-frame came late.
     AwaitsKeyFrame,
-    /// By the transcoder.
-    IsTranscoded,
+    /// Transcoded.
+    Transcoded,
 }
 
-/// The media of one stream.
+/// One stream's media.
 #[derive(Debug)]
 pub struct MediaStream {
     timeline: Timeline,
     parameters: Option<AvcParameters>,
-    /// The message with the parameters, for a transcoder that is started later.
+    /// Message with the codec parameters, for a transcoder that starts later.
     video_header: Option<VideoMessage>,
-    video: Video,
+    video: VideoPath,
     unplayable: Option<Unplayable>,
 }
 
 impl MediaStream {
-    /// Creates a stream that has sent nothing.
+    /// Creates a stream without messages.
     pub const fn new() -> Self {
         Self {
             timeline: Timeline::new(),
             parameters: None,
             video_header: None,
-            video: Video::Unknown(Vec::new()),
+            video: VideoPath::Unknown(Vec::new()),
             unplayable: None,
         }
     }
 
-    /// Leaves all video to the transcoder, also what receivers could play: it comes with few key frames, say.
+    /// Transcodes all video, even if receivers could play it, for example because it has few key frames.
     pub fn transcode_video(&mut self) {
-        self.video = Video::IsTranscoded;
+        self.video = VideoPath::Transcoded;
     }
 
-    /// Returns why the video has to be transcoded; `None` if it does not have to.
+    /// Returns why the video must be transcoded; `None` if it need not be.
     pub fn unplayable(&self) -> Option<Unplayable> {
         self.unplayable
     }
 
-    /// Returns whether video has come, so that sound is not all there is.
+    /// Returns whether the stream has video.
     pub const fn has_video(&self) -> bool {
         self.video_header.is_some() || self.unplayable.is_some()
     }
 
-    /// Returns the clock of the stream.
+    /// Returns the stream's time line.
     pub fn timeline(&mut self) -> &mut Timeline {
         &mut self.timeline
     }
 
-    /// Handles an audio message.
-    pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+    pub fn audio(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<MediaAction> {
         let time = self.timeline.message(timestamp, now);
+        // Always transcoded: WebRTC receivers do not decode AAC.
         match flv::read_audio(&body) {
-            Some(AudioTag::Parameters | AudioTag::Sound) => {
-                vec![Action::Transcode(Medium::Audio, time, body)]
+            Some(AudioTag::Parameters | AudioTag::Frame) => {
+                vec![MediaAction::Transcode(Medium::Audio, time, body)]
             }
             None => Vec::new(),
         }
     }
 
-    /// Handles a video message.
-    pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
+    pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<MediaAction> {
         let message = VideoMessage {
             time: self.timeline.message(timestamp, now),
             body,
@@ -116,13 +115,15 @@ impl MediaStream {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
                 self.video_header = Some(message.clone());
-                if matches!(self.video, Video::IsTranscoded) {
+                // A running transcoder needs changed parameters. Forwarded key frames contain them.
+                if matches!(self.video, VideoPath::Transcoded) {
                     vec![message.transcode()]
                 } else {
                     Vec::new()
                 }
             }
             Some(VideoTag::Frame { units, .. }) => {
+                // Without parameters, not even its units' lengths are known.
                 let Some(parameters) = &self.parameters else {
                     return Vec::new();
                 };
@@ -130,33 +131,36 @@ impl MediaStream {
                 self.frame(kind, message)
             }
             Some(VideoTag::OtherCodec(_)) => {
+                // From the first message on: the transcoder itself waits for an entry point.
                 self.unplayable = Some(Unplayable::Codec);
-                self.video = Video::IsTranscoded;
+                self.video = VideoPath::Transcoded;
                 vec![message.transcode()]
             }
             Some(VideoTag::Nothing) | None => Vec::new(),
         }
     }
 
-    fn frame(&mut self, kind: FrameKind, message: VideoMessage) -> Vec<Action> {
+    fn frame(&mut self, kind: FrameKind, message: VideoMessage) -> Vec<MediaAction> {
         if kind.has_b_slice && self.unplayable.is_none() {
-            self.unplayable = Some(Unplayable::BPictures);
-            if let Video::Passes = self.video {
-                self.video = Video::AwaitsKeyFrame;
+            self.unplayable = Some(Unplayable::BFrames);
+            if let VideoPath::Forwarded = self.video {
+                self.video = VideoPath::AwaitsKeyFrame;
             }
         }
         match &mut self.video {
-            Video::Unknown(seen) => {
+            VideoPath::Unknown(seen) => {
+                // Receivers and decoders can only start with a key frame.
                 if seen.is_empty() && !kind.is_key {
                     return Vec::new();
                 }
                 seen.push(message);
                 self.decide()
             }
-            Video::Passes => vec![self.send(&message)],
-            Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
-            Video::AwaitsKeyFrame => {
-                self.video = Video::IsTranscoded;
+            VideoPath::Forwarded => vec![self.send(&message)],
+            VideoPath::AwaitsKeyFrame if !kind.is_key => Vec::new(),
+            // ffmpeg starts with the parameters. The frames since the first B-frame are lost.
+            VideoPath::AwaitsKeyFrame => {
+                self.video = VideoPath::Transcoded;
                 self.video_header
                     .clone()
                     .into_iter()
@@ -164,17 +168,18 @@ impl MediaStream {
                     .map(VideoMessage::transcode)
                     .collect()
             }
-            Video::IsTranscoded => vec![message.transcode()],
+            VideoPath::Transcoded => vec![message.transcode()],
         }
     }
 
-    /// Decides how the video is sent, once enough of it has been seen.
-    fn decide(&mut self) -> Vec<Action> {
-        let Video::Unknown(seen) = &mut self.video else {
+    /// Decides about the video, once enough frames were inspected.
+    fn decide(&mut self) -> Vec<MediaAction> {
+        let VideoPath::Unknown(seen) = &mut self.video else {
             return Vec::new();
         };
+        // The baseline profile needs no further frames, which saves their delay.
         let is_decided = self.unplayable.is_some()
-            || seen.len() >= FRAMES_TO_SEE
+            || seen.len() >= FRAMES_TO_INSPECT
             || self
                 .parameters
                 .as_ref()
@@ -184,21 +189,22 @@ impl MediaStream {
         }
         let seen = std::mem::take(seen);
         if self.unplayable.is_some() {
-            self.video = Video::IsTranscoded;
+            self.video = VideoPath::Transcoded;
             self.video_header
                 .clone()
+                // All of them, so that the stream starts with its first key frame.
                 .into_iter()
                 .chain(seen)
                 .map(VideoMessage::transcode)
                 .collect()
         } else {
-            self.video = Video::Passes;
+            self.video = VideoPath::Forwarded;
             seen.iter().map(|message| self.send(message)).collect()
         }
     }
 
-    fn send(&self, VideoMessage { time, body }: &VideoMessage) -> Action {
-        Action::Send(
+    fn send(&self, VideoMessage { time, body }: &VideoMessage) -> MediaAction {
+        MediaAction::Send(
             self.parameters
                 .as_ref()
                 .map_or_else(Vec::new, |parameters| {
@@ -209,13 +215,12 @@ impl MediaStream {
 }
 
 impl VideoMessage {
-    /// Gives the message to a transcoder.
-    fn transcode(self) -> Action {
-        Action::Transcode(Medium::Video, self.time, self.body)
+    fn transcode(self) -> MediaAction {
+        MediaAction::Transcode(Medium::Video, self.time, self.body)
     }
 }
 
-/// What the units of a frame are.
+/// A frame's properties, according to its NAL units.
 #[derive(Debug, Clone, Copy)]
 struct FrameKind {
     is_key: bool,
@@ -237,7 +242,7 @@ impl FrameKind {
 }
 
 impl AvcParameters {
-    /// Returns whether the profile has no B pictures.
+    /// Returns whether the profile excludes B-frames.
     fn are_baseline(&self) -> bool {
         self.sets.first().and_then(|sequence| sequence.get(1)) == Some(&BASELINE)
     }
@@ -245,11 +250,11 @@ impl AvcParameters {
 
 #[cfg(test)]
 mod tests {
-    //! Streams of H.264 and others.
+    //! Streams with H.264 and other codecs.
 
     use super::*;
 
-    /// A decoder configuration record with one set of each kind.
+    /// A decoder configuration record with one parameter set of each kind.
     fn parameters(profile: u8) -> Vec<u8> {
         let record = [
             1, profile, 0xc0, 0x1f, 0xff, 0xe1, 0, 3, 0x67, profile, 9, 1, 0, 2, 0x68, 8,
@@ -257,12 +262,13 @@ mod tests {
         [&[0x17, 0, 0, 0, 0][..], &record].concat()
     }
 
-    /// A frame of one unit.
+    /// A frame with one NAL unit.
     fn frame(unit: &[u8]) -> Vec<u8> {
         let length = u32::try_from(unit.len()).unwrap().to_be_bytes();
         [&[0x27, 1, 0, 0, 0][..], &length, unit].concat()
     }
 
+    // NAL units: an IDR slice, and slices with the types P and B.
     const KEY: [u8; 3] = [0x65, 0x88, 1];
     const P: [u8; 2] = [0x41, 0b1110_0000];
     const B: [u8; 2] = [0x01, 0b1010_0000];
@@ -283,13 +289,13 @@ mod tests {
             }
         }
 
-        fn video(&mut self, body: Vec<u8>) -> Vec<Action> {
+        fn video(&mut self, body: Vec<u8>) -> Vec<MediaAction> {
             self.time += 40;
             self.now += std::time::Duration::from_millis(40);
             self.stream.video(self.time, body, self.now)
         }
 
-        /// Sends frames, and returns how many are sent on and how many transcoded.
+        /// Sends frames, and returns the numbers of forwarded and transcoded messages.
         fn frames(&mut self, units: &[&[u8]]) -> (usize, usize) {
             let actions: Vec<_> = units
                 .iter()
@@ -297,7 +303,7 @@ mod tests {
                 .collect();
             let sent = actions
                 .iter()
-                .filter(|action| matches!(action, Action::Send(_)))
+                .filter(|action| matches!(action, MediaAction::Send(_)))
                 .count();
             (sent, actions.len() - sent)
         }
@@ -316,7 +322,7 @@ mod tests {
             "it cannot begin with this"
         );
         let actions = encoder.video(frame(&KEY));
-        let [Action::Send(packets)] = actions.as_slice() else {
+        let [MediaAction::Send(packets)] = actions.as_slice() else {
             panic!("{actions:?}")
         };
         let [packet] = packets.as_slice() else {
@@ -330,7 +336,7 @@ mod tests {
             (&with_parameters[..], true)
         );
         let later = encoder.video(frame(&P));
-        let [Action::Send(next)] = later.as_slice() else {
+        let [MediaAction::Send(next)] = later.as_slice() else {
             panic!("{later:?}")
         };
         assert_eq!(next[0].timestamp - packet.timestamp, 3_600);
@@ -338,27 +344,27 @@ mod tests {
     }
 
     #[test]
-    fn another_profile_passes_once_some_frames_had_no_b_pictures() {
+    fn another_profile_is_forwarded_once_some_frames_were_no_b_frames() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         assert_eq!(encoder.frames(&[&KEY, &P, &P, &P, &P, &P, &P]), (0, 0));
-        assert_eq!(encoder.frames(&[&P]), (FRAMES_TO_SEE, 0));
+        assert_eq!(encoder.frames(&[&P]), (FRAMES_TO_INSPECT, 0));
         assert_eq!(encoder.frames(&[&P, &KEY]), (2, 0));
         assert_eq!(encoder.stream.unplayable(), None);
     }
 
     #[test]
-    fn a_stream_with_b_pictures_is_transcoded_from_its_first_key_frame_on() {
+    fn a_stream_with_b_frames_is_transcoded_from_its_first_key_frame_on() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
-        // The parameters, and the frames that were kept.
+        // The parameters, and the buffered frames.
         assert_eq!(encoder.frames(&[&KEY, &P, &B]), (0, 4));
         assert_eq!(encoder.frames(&[&P]), (0, 1));
-        assert_eq!(encoder.stream.unplayable(), Some(Unplayable::BPictures));
+        assert_eq!(encoder.stream.unplayable(), Some(Unplayable::BFrames));
     }
 
     #[test]
-    fn b_pictures_that_begin_late_are_transcoded_from_the_next_key_frame_on() {
+    fn late_b_frames_are_transcoded_from_the_next_key_frame_on() {
         let mut encoder = Encoder::new();
         encoder.video(parameters(MAIN));
         encoder.frames(&[&KEY, &P, &P, &P, &P, &P, &P, &P]);
@@ -367,18 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn another_codec_is_transcoded_and_so_is_sound() {
+    fn another_codec_is_transcoded_and_so_is_audio() {
         let mut encoder = Encoder::new();
         let actions = encoder.video(vec![0x12, 1, 2]);
         assert!(matches!(
             actions.as_slice(),
-            [Action::Transcode(Medium::Video, ..)]
+            [MediaAction::Transcode(Medium::Video, ..)]
         ));
         assert_eq!(encoder.stream.unplayable(), Some(Unplayable::Codec));
         let actions = encoder.stream.audio(0, vec![0xaf, 1, 9], encoder.now);
         assert!(matches!(
             actions.as_slice(),
-            [Action::Transcode(Medium::Audio, ..)]
+            [MediaAction::Transcode(Medium::Audio, ..)]
         ));
         assert!(encoder.stream.audio(0, Vec::new(), encoder.now).is_empty());
         assert!(

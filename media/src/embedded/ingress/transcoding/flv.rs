@@ -1,34 +1,35 @@
-//! The media in RTMP messages: bodies of FLV tags (Video File Format Specification 10.1, annex E), and FLV files for ffmpeg.
+//! Media in RTMP messages: bodies of FLV tags (Video File Format Specification 10.1, annex E), and FLV files for
+//! ffmpeg.
 
 use std::iter;
 
-/// The largest number of bytes of a tag that is written. The format allows 24 bits.
+/// Maximum tag size in bytes. The format has 24 bits for it.
 const MAX_TAG: usize = 0x00ff_ffff;
 
-/// What a video message holds.
+/// A video message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VideoTag<'a> {
-    /// The parameters of H.264: the decoder configuration record.
+    /// H.264 parameters: the decoder configuration record.
     Parameters(AvcParameters),
-    /// A frame of H.264 in units with a length before each.
+    /// An H.264 frame, as NAL units with a length before each.
     Frame {
-        /// Whether it is a key frame, as the encoder says.
+        /// Whether the encoder marked it as a key frame.
         is_key: bool,
-        /// The NAL units of the frame.
+        /// The frame's NAL units.
         units: &'a [u8],
     },
-    /// The end of the stream, or a command to a player.
+    /// The end of the stream, or a command for players.
     Nothing,
-    /// Another codec, by its number; 255 for the extended header, which names a codec of its own.
+    /// Another codec, by its number; 255 for the extended header, which contains a codec of its own.
     OtherCodec(u8),
 }
 
-/// The parameters of an H.264 stream (ISO 14496-15, section 5.2.4).
+/// H.264 stream parameters (ISO 14496-15, section 5.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AvcParameters {
-    /// Bytes of the length before each unit: 1, 2 or 4.
+    /// Bytes in each NAL unit's length: 1, 2 or 4.
     pub length_size: usize,
-    /// The sequence and picture parameter sets.
+    /// The SPS and PPS units.
     pub sets: Vec<Vec<u8>>,
 }
 
@@ -37,10 +38,11 @@ const EXTENDED: u8 = 0x80;
 const COMMAND_FRAME: u8 = 5;
 const KEY_FRAME: u8 = 1;
 
-/// Reads a video message; `None` if it is malformed.
+/// Parses a video message; `None` if it is malformed.
 pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     let (header, rest) = body.split_first()?;
     if header & EXTENDED != 0 {
+        // Always transcoded, whatever its codec, so its content need not be known here.
         return Some(VideoTag::OtherCodec(u8::MAX));
     }
     let (frame_type, codec) = (header >> 4, header & 0x0f);
@@ -49,7 +51,7 @@ pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     } else if codec != CODEC_AVC {
         return Some(VideoTag::OtherCodec(codec));
     }
-    // The kind of the packet, and the difference between decoding and composition in three bytes.
+    // Packet type, and the composition time offset in three bytes.
     let [kind, _, _, _, data @ ..] = rest else {
         return None;
     };
@@ -63,25 +65,25 @@ pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     }
 }
 
-/// What a video message with the extended header holds (Enhanced RTMP, version 1).
+/// Content behind a video message's extended header (Enhanced RTMP, version 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtendedTag {
-    /// The parameters of its codec.
+    /// The codec's parameters.
     Parameters,
-    /// A frame.
     Frame {
-        /// Whether it is a key frame, as the encoder says.
+        /// Whether the encoder marked it as a key frame.
         is_key: bool,
     },
-    /// Something that is no frame.
+    /// Anything else.
     Nothing,
 }
 
-/// Reads the extended header of a video message; `None` if it has the older one.
+/// Parses a video message's extended header; `None` if it has the older one.
 pub fn read_extended(body: &[u8]) -> Option<ExtendedTag> {
     let header = *body.first().filter(|header| *header & EXTENDED != 0)?;
     Some(match header & 0x0f {
         0 => ExtendedTag::Parameters,
+        // Types 1 and 3 are coded frames, with and without a composition time.
         1 | 3 => ExtendedTag::Frame {
             is_key: header >> 4 & 7 == KEY_FRAME,
         },
@@ -94,8 +96,10 @@ fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
         return None;
     };
     let length_size = usize::from(length & 3) + 1;
+    // The upper bits of the first count are reserved.
     let (sequences, rest) = read_sets(rest, 0x1f)?;
     let (pictures, _) = read_sets(rest, 0xff)?;
+    // Lengths with three bytes are not allowed.
     if sequences.is_empty() || pictures.is_empty() || length_size == 3 {
         return None;
     }
@@ -105,7 +109,7 @@ fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
     })
 }
 
-/// Reads parameter sets behind their number, each behind its length in two bytes.
+/// Parses parameter sets after their count, each after its length in two bytes.
 fn read_sets(bytes: &[u8], mask: u8) -> Option<(Vec<Vec<u8>>, &[u8])> {
     let (count, mut rest) = bytes.split_first()?;
     let mut sets = Vec::new();
@@ -121,7 +125,7 @@ fn read_sets(bytes: &[u8], mask: u8) -> Option<(Vec<Vec<u8>>, &[u8])> {
     Some((sets, rest))
 }
 
-/// Iterates over the units of a frame. It ends where a length does not fit.
+/// Iterates over a frame's NAL units, up to the first length that does not fit.
 pub fn units(mut bytes: &[u8], length_size: usize) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let (length, rest) = bytes.split_at_checked(length_size)?;
@@ -139,12 +143,13 @@ const UNIT_TYPE: u8 = 0x1f;
 const SLICE: u8 = 1;
 const PARTITION: u8 = 2;
 
-/// Returns whether a unit is a slice of a B picture: one that is shown before a picture that is sent before it. Such a stream
-/// cannot be played by WebRTC clients, which show what comes at once.
+/// Returns whether a unit is a slice of a B-frame, which is displayed before a frame that was sent earlier. WebRTC
+/// clients cannot play such a stream, since they display frames as they arrive.
 pub fn is_b_slice(unit: &[u8]) -> bool {
     let Some((header, body)) = unit.split_first() else {
         return false;
     };
+    // Slices in key frames have their own type, and are never B slices.
     if !matches!(header & UNIT_TYPE, SLICE | PARTITION) {
         return false;
     }
@@ -152,13 +157,14 @@ pub fn is_b_slice(unit: &[u8]) -> bool {
         bytes: body,
         position: 0,
     };
-    // The first macroblock of the slice is before its type.
+    // The slice's first macroblock precedes its type.
     bits.exp_golomb()
         .and_then(|_| bits.exp_golomb())
+        // Types 1 and 6 are B slices; the higher number announces that all slices in the frame are.
         .is_some_and(|slice_type| slice_type % 5 == 1)
 }
 
-/// Reads bits. Emulation prevention does not matter for the few bits at the start of a slice.
+/// Bit reader. Emulation prevention bytes are ignored: the first bits of a slice contain none.
 struct Bits<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -176,6 +182,7 @@ impl Bits<'_> {
         let mut zeros = 0;
         while self.bit()? == 0 {
             zeros += 1;
+            // No real slice has such a number, and the shift below must not overflow.
             if zeros > 16 {
                 return None;
             }
@@ -185,38 +192,38 @@ impl Bits<'_> {
     }
 }
 
-/// What an audio message holds.
+/// An audio message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AudioTag {
-    /// The parameters of AAC, without which it cannot be decoded.
+    /// AAC parameters, which a decoder needs.
     Parameters,
-    /// A frame of audio.
-    Sound,
+    /// An audio frame.
+    Frame,
 }
 
 const FORMAT_AAC: u8 = 10;
 
-/// Reads what an audio message holds; `None` if it is empty.
+/// Parses an audio message; `None` if it is empty.
 pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     let (header, rest) = body.split_first()?;
     let first = rest.first()?;
     Some(if header >> 4 == FORMAT_AAC && *first == 0 {
         AudioTag::Parameters
     } else {
-        AudioTag::Sound
+        AudioTag::Frame
     })
 }
 
-/// What a message carries, as FLV numbers it.
+/// A message's medium, with its number in FLV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
-    /// A message of audio.
+    /// Audio.
     Audio = 8,
-    /// A message of video.
+    /// Video.
     Video = 9,
 }
 
-/// Returns the beginning of an FLV file with one medium.
+/// Returns the FLV file header for one medium.
 pub fn file_header(medium: Medium) -> Vec<u8> {
     let flags = match medium {
         Medium::Audio => 4,
@@ -225,35 +232,37 @@ pub fn file_header(medium: Medium) -> Vec<u8> {
     vec![b'F', b'L', b'V', 1, flags, 0, 0, 0, 9, 0, 0, 0, 0]
 }
 
-/// Returns a tag of an FLV file: a message with its time in milliseconds. `None` if it is too large.
+/// Returns an FLV tag: a message with its time in milliseconds. `None` if it is too large.
 pub fn file_tag(medium: Medium, milliseconds: u32, body: &[u8]) -> Option<Vec<u8>> {
     if body.len() > MAX_TAG {
         return None;
     }
     let [_, size @ ..] = u32::try_from(body.len()).ok()?.to_be_bytes();
+    // The time's highest byte comes last.
     let [extension, time @ ..] = milliseconds.to_be_bytes();
     let header = [&[medium as u8], &size[..], &time[..], &[extension, 0, 0, 0]].concat();
     let length = u32::try_from(header.len() + body.len()).ok()?.to_be_bytes();
+    // Each tag is followed by its own length.
     Some([&header, body, &length[..]].concat())
 }
 
 /// A video message with its time in milliseconds.
 pub type TimedMessage = (u32, Vec<u8>);
 
-/// Reads the tags of an FLV file that comes in pieces.
+/// Parser for FLV tags that arrive in pieces.
 #[derive(Debug, Default)]
 pub struct FileReader {
     buffer: Vec<u8>,
     has_header: bool,
 }
 
-/// Bytes before the first tag, and of the header of each tag and the length behind it.
+/// Bytes before the first tag, in each tag's header, and in the length after each tag.
 const FILE_HEADER: usize = 13;
 const TAG_HEADER: usize = 11;
 const TAG_TRAILER: usize = 4;
 
 impl FileReader {
-    /// Takes the next piece. Returns the video messages that are complete.
+    /// Parses the next piece. Returns the complete video messages.
     pub fn read(&mut self, piece: &[u8]) -> Vec<TimedMessage> {
         self.buffer.extend_from_slice(piece);
         let mut read = if self.has_header { 0 } else { FILE_HEADER };
@@ -271,13 +280,14 @@ impl FileReader {
     }
 }
 
-/// Reads a tag: its length, and what it holds if that is video.
+/// Parses a tag: its length, and its content if that is video.
 fn read_tag(bytes: &[u8]) -> Option<(usize, Option<TimedMessage>)> {
     let [kind, s0, s1, s2, t0, t1, t2, extension, _, _, _, rest @ ..] = bytes else {
         return None;
     };
     let size = usize::try_from(u32::from_be_bytes([0, *s0, *s1, *s2])).ok()?;
     let body = rest.get(..size + TAG_TRAILER)?.get(..size)?;
+    // ffmpeg writes tags with metadata, too, which are skipped.
     let time = u32::from_be_bytes([*extension, *t0, *t1, *t2]);
     Some((
         TAG_HEADER + size + TAG_TRAILER,
@@ -337,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_b_pictures_are_found() {
+    fn slices_of_b_frames_are_found() {
         // first_mb_in_slice 0 is the bit 1; slice_type 1 and 6 are B, 0 and 5 are P, 7 is I.
         for (unit, is_b) in [
             ([0x01, 0b1010_0000], true),
@@ -352,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn aac_has_parameters_and_sound() {
+    fn aac_has_parameters_and_frames() {
         assert_eq!(
             read_audio(&[0xaf, 0, 0x12, 0x10]),
             Some(AudioTag::Parameters)
         );
-        assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Sound));
-        assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Sound));
+        assert_eq!(read_audio(&[0xaf, 1, 0x21]), Some(AudioTag::Frame));
+        assert_eq!(read_audio(&[0x2f, 0]), Some(AudioTag::Frame));
         assert_eq!(read_audio(&[]), None);
     }
 

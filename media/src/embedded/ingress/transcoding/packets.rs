@@ -1,5 +1,5 @@
-//! RTP packets of H.264 and Opus: from a transcoder's output, and from RTMP messages that need no transcoding. A transcoder writes
-//! Opus in an Ogg stream (RFC 3533, RFC 7845), which comes in pieces.
+//! RTP packets with H.264 and Opus: from a transcoder's output, and from RTMP messages that need no transcoding. A
+//! transcoder writes Opus in an Ogg stream (RFC 3533, RFC 7845), which arrives in pieces.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use ogg::reading::{BasePacketReader, PageParser};
 use super::flv::{self, AvcParameters, VideoTag};
 use super::timeline::MediaTime;
 
-/// Ticks of the RTP clock of video in a millisecond.
+/// RTP clock rate for video, per millisecond.
 const VIDEO_TICKS: u128 = 90;
-/// Ticks of the RTP clock of Opus in a millisecond.
-const SOUND_TICKS: u128 = 48;
+/// RTP clock rate for Opus, per millisecond.
+const AUDIO_TICKS: u128 = 48;
 
 const UNIT_TYPE: u8 = 0x1f;
 /// Unit type of a key frame's slice.
 pub const KEY_SLICE: u8 = 5;
 const SEQUENCE_PARAMETERS: u8 = 7;
 
-/// Packetizes the video output of a transcoder.
+/// Packetizer for a transcoder's video output.
 #[derive(Debug, Default)]
 pub struct VideoPackets {
     /// The latest codec parameters.
@@ -27,7 +27,7 @@ pub struct VideoPackets {
 }
 
 impl VideoPackets {
-    /// Returns the packets of a frame. Stores codec parameters, which have no packets of their own.
+    /// Returns a frame's packets. Stores codec parameters, which have no packets of their own.
     pub fn read(&mut self, time: MediaTime, body: &[u8]) -> Vec<SourcePacket> {
         if let Some(VideoTag::Parameters(parameters)) = flv::read_video(body) {
             self.parameters = Some(parameters);
@@ -39,17 +39,17 @@ impl VideoPackets {
     }
 }
 
-/// Returns the packet of an Opus frame.
-pub fn sound_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
+/// Returns an Opus frame's packet.
+pub fn audio_packet(time: MediaTime, packet: Vec<u8>) -> SourcePacket {
     SourcePacket {
-        timestamp: time.rtp(SOUND_TICKS),
+        timestamp: time.rtp(AUDIO_TICKS),
         captured: time.captured,
         payload: packet.into(),
         is_last: false,
     }
 }
 
-/// Returns the packets of a frame. A key frame comes with its parameters.
+/// Returns a frame's packets. A key frame contains its parameters.
 pub fn video_packets(
     parameters: &AvcParameters,
     time: MediaTime,
@@ -60,12 +60,14 @@ pub fn video_packets(
     };
     let units: Vec<_> = flv::units(units, parameters.length_size).collect();
     let has = |kind| units.iter().any(|unit| unit_type(unit) == Some(kind));
+    // A receiver may join at any key frame. RTMP sends the parameters only once, at the start.
     let sets = if has(KEY_SLICE) && !has(SEQUENCE_PARAMETERS) {
         parameters.sets.as_slice()
     } else {
         &[]
     };
     let payloads = packetize::h264(sets.iter().map(Vec::as_slice).chain(units));
+    // RTP marks the last packet of a frame, by which receivers recognize a complete one.
     let last = payloads.len().saturating_sub(1);
     let packet = |(index, payload): (usize, Arc<[u8]>)| SourcePacket {
         timestamp: time.rtp(VIDEO_TICKS),
@@ -76,17 +78,16 @@ pub fn video_packets(
     payloads.into_iter().enumerate().map(packet).collect()
 }
 
-/// Returns the type of a unit.
 pub fn unit_type(unit: &[u8]) -> Option<u8> {
     unit.first().map(|header| header & UNIT_TYPE)
 }
 
-/// Bytes of the header of a page, without the sizes of its segments.
+/// Size of a page header, without the segment sizes.
 const HEADER: usize = 27;
-/// Packets before the sound: the header of Opus, and its tags.
+/// Number of packets before the audio: the Opus header and its tags.
 const HEADER_PACKETS: u8 = 2;
 
-/// Reads packets from an Ogg stream.
+/// Parser for packets in an Ogg stream.
 pub struct OggPackets {
     buffer: Vec<u8>,
     packets: BasePacketReader,
@@ -106,7 +107,7 @@ impl Default for OggPackets {
 }
 
 impl OggPackets {
-    /// Takes the next piece. Returns the packets of sound that are complete. A stream that is not Ogg has none.
+    /// Parses the next piece. Returns complete audio packets. A stream that is not Ogg has none.
     pub fn read(&mut self, piece: &[u8]) -> Vec<Vec<u8>> {
         self.buffer.extend_from_slice(piece);
         let mut complete = Vec::new();
@@ -122,10 +123,12 @@ impl OggPackets {
         complete
     }
 
-    /// Reads a page; `None` if it is not complete, or none.
+    /// Parses a page; `None` if it is incomplete or invalid.
     fn read_page(&mut self) -> Option<()> {
+        // A page that is incomplete stays in the buffer.
         let header = *self.buffer.first_chunk::<HEADER>()?;
         let Ok((mut page, segments)) = PageParser::new(header) else {
+            // Not retried: the same bytes would fail again, and the buffer would grow.
             self.is_broken = true;
             return None;
         };

@@ -1,13 +1,14 @@
-//! The times of a stream's messages on the clocks of RTP and of this machine.
+//! Message times on the RTP clocks and on this machine's clock.
 
 use std::time::{Duration, Instant};
 
-/// Where a timeline starts, so that messages from before the first one have a time too.
+/// A time line's start. Above zero, so that messages from before the first one have a time, too.
 const START: Duration = Duration::from_secs(10);
-/// The largest difference between two messages that follow each other. A larger one is a clock that was set.
+/// Maximum difference between consecutive messages, in milliseconds. A larger one means that the encoder's clock was
+/// set.
 const MAX_STEP: u64 = 10_000;
 
-/// Maps the timestamps of messages, in milliseconds, to times.
+/// Maps message timestamps, in milliseconds, to times.
 #[derive(Debug)]
 pub struct Timeline {
     /// The last timestamp, and its time.
@@ -16,17 +17,17 @@ pub struct Timeline {
     origin: Option<Instant>,
 }
 
-/// The time of a message.
+/// A message's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaTime {
-    /// Since the start of the timeline.
+    /// Time since the start of the time line.
     pub time: Duration,
-    /// By the clock of this machine. Sound and pictures of one time have one instant.
+    /// Instant on this machine's clock. Audio and video with the same time have the same instant.
     pub captured: Instant,
 }
 
 impl MediaTime {
-    /// Returns the RTP timestamp for a clock with so many ticks in a millisecond. It wraps.
+    /// Returns the RTP timestamp for a clock with this many ticks per millisecond. It wraps.
     pub fn rtp(&self, ticks: u128) -> u32 {
         let ticks = self.time.as_micros() * ticks / 1_000;
         u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or_default()
@@ -34,7 +35,7 @@ impl MediaTime {
 }
 
 impl Timeline {
-    /// Creates a timeline, which starts with the first message.
+    /// Creates a time line, which starts with the first message.
     pub const fn new() -> Self {
         Self {
             last: None,
@@ -42,7 +43,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the time of a message that arrives now.
+    /// Returns the time for a message that arrives now.
     pub fn message(&mut self, timestamp: u32, now: Instant) -> MediaTime {
         let time = match self.last {
             Some((last, time)) => step(time, last, timestamp),
@@ -52,9 +53,10 @@ impl Timeline {
         self.at(time, now)
     }
 
-    /// Returns the instant of a time that is known now. The message with the shortest way sets the origin, so nothing is
-    /// captured in the future.
+    /// Returns the instant of a time that is known now. The message with the shortest delay sets the origin, so that no
+    /// message is captured in the future.
     pub fn at(&mut self, time: Duration, now: Instant) -> MediaTime {
+        // An instant before this machine's start may not exist.
         let latest = now.checked_sub(time).unwrap_or(now);
         let origin = self.origin.map_or(latest, |origin| origin.min(latest));
         self.origin = Some(origin);
@@ -65,17 +67,17 @@ impl Timeline {
     }
 }
 
-/// Ticks of the RTP clock of video in a second.
+/// RTP clock rate for video, per second.
 const VIDEO_RATE: i64 = 90_000;
-/// The largest step back between consecutive frames, in ticks: B-frames are sent after the frames that they precede.
+/// Maximum step back between consecutive frames, in ticks: B-frames are sent after the frames that they precede.
 const MOST_BACK: i64 = -VIDEO_RATE;
-/// The longest pause of a video, in ticks. A larger difference means that the encoder's clock was set.
+/// Maximum pause in a video, in ticks. A larger difference means that the encoder's clock was set.
 const MAX_PAUSE: i64 = 600 * VIDEO_RATE;
 /// Assumed frame duration where the encoder's clock was set.
 const UNKNOWN_STEP: Duration = Duration::from_millis(20);
 
-/// Maps RTP timestamps of video frames, in sending order, to times. Transcoded frames keep these times, by which their capture instant
-/// is found again.
+/// Maps RTP timestamps of video frames, in sending order, to times. Transcoded frames keep these times, which lead back
+/// to their capture instants.
 #[derive(Debug, Default)]
 pub struct FrameTimeline {
     /// The last timestamp, and its time.
@@ -85,7 +87,7 @@ pub struct FrameTimeline {
 }
 
 impl FrameTimeline {
-    /// Returns the time of a frame that was captured at an instant.
+    /// Returns the time for a frame with this capture instant.
     pub fn frame(&mut self, timestamp: u32, captured: Instant) -> Duration {
         let time = match self.last {
             Some((last, time)) => {
@@ -100,7 +102,7 @@ impl FrameTimeline {
             None => START,
         };
         self.last = Some((timestamp, time));
-        // A B-frame's capture instant is clamped to that of the frame before it, so it says nothing about the origin.
+        // A B-frame's capture instant is clamped to the previous frame's, so it does not determine the origin.
         if self.newest.is_none_or(|(newest, _)| time > newest) {
             self.newest = Some((time, captured.checked_sub(time).unwrap_or(captured)));
         }
@@ -117,7 +119,7 @@ impl FrameTimeline {
     }
 }
 
-/// Returns the time of a timestamp, from that of another one. Timestamps wrap.
+/// Returns a timestamp's time, derived from another timestamp. Timestamps wrap.
 fn step(time: Duration, from: u32, to: u32) -> Duration {
     let (ahead, behind) = (
         u64::from(to.wrapping_sub(from)),
@@ -127,6 +129,7 @@ fn step(time: Duration, from: u32, to: u32) -> Duration {
         time + Duration::from_millis(ahead)
     } else if behind <= MAX_STEP {
         time.saturating_sub(Duration::from_millis(behind))
+    // The clock was set: the stream continues without a gap.
     } else {
         time
     }
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sound_and_pictures_of_one_timestamp_have_one_time() {
+    fn audio_and_video_of_one_timestamp_have_one_time() {
         let (mut timeline, now) = (Timeline::new(), Instant::now());
         let first = timeline.message(5_000, now);
         assert_eq!((first.time, first.captured), (START, now));

@@ -1,6 +1,6 @@
-//! A child process of ffmpeg that makes what receivers can play: Opus from any sound, H.264 without B pictures from any video.
+//! An ffmpeg child process that converts media for receivers: any audio to Opus, any video to H.264 without B-frames.
 //!
-//! It reads a file from its standard input, so it ends when the encoder or this process is gone, however that ends.
+//! It reads from its standard input, so it ends with the encoder's connection or with this process, however that ends.
 
 use std::io;
 use std::time::Duration;
@@ -12,58 +12,59 @@ use tokio::task::spawn_blocking;
 
 use super::flv::{FileReader, Medium};
 use super::packets::OggPackets;
-use super::{Message, Opening, Source};
+use super::{InputContainer, InputOpening, Message};
 
-/// Messages that wait for ffmpeg: some seconds.
+/// Maximum buffered messages for ffmpeg: some seconds.
 const QUEUE: usize = 512;
-/// Packets and frames that wait for the connection.
+/// Maximum buffered packets and frames from ffmpeg.
 const OUTPUT: usize = 256;
-/// The most address space of ffmpeg. Pictures of the largest size take a bit more than half of it.
+/// Maximum address space of ffmpeg, in bytes. Video of the largest size needs slightly more than half of it.
 const MEMORY: u64 = 2 << 30;
-/// Condition for a key frame: 2 seconds since the last one. A number of frames alone would be too long at low frame rates.
+/// Condition for a key frame: 2 seconds since the last one. A number of frames alone would be too long at low frame
+/// rates.
 const KEY_FRAMES: &str = "expr:if(isnan(prev_forced_t),1,gte(t,prev_forced_t+2))";
-/// Sound before the first sample that an Opus decoder gives out (RFC 7845, section 4.2).
+/// Audio before the first sample that an Opus decoder returns (RFC 7845, section 4.2).
 const PRE_SKIP: Duration = Duration::from_micros(6_500);
-/// The sound in a packet.
+/// Audio per packet.
 const PACKET: Duration = Duration::from_millis(20);
 
-/// What ffmpeg has made.
+/// ffmpeg's output.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transcoded {
-    /// A packet of Opus, with its time.
-    Sound(Duration, Vec<u8>),
+    /// An Opus packet, with its time.
+    Audio(Duration, Vec<u8>),
     /// A video message, with its time.
     Video(Duration, Vec<u8>),
 }
 
-/// What ffmpeg makes in this process.
+/// A running ffmpeg process.
 pub struct Transcoder {
-    /// The time of the first message.
+    /// The first message's time.
     start: Duration,
     /// `None` while it is being dropped.
     process: Option<Process>,
     output: mpsc::Receiver<Transcoded>,
-    /// Given back once the process has ended.
+    /// Returned once the process has ended.
     permit: Option<ProjectPermit>,
 }
 
 impl Transcoder {
-    /// Starts ffmpeg for a medium whose first message has this time. Blocks for a moment.
+    /// Starts ffmpeg for a medium whose first message has this time. Blocks briefly.
     ///
     /// # Errors
-    /// The process cannot be started.
+    /// If the process cannot be started.
     pub fn start(
         (ffmpeg, priority): (&Ffmpeg, Priority),
         medium: Medium,
-        (start, opening): (Duration, Opening),
+        (start, opening): (Duration, InputOpening),
         permit: ProjectPermit,
     ) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
-        let mut reader = Reader::new(medium, start);
+        let mut parser = OutputParser::new(medium, start);
         let on_output = move |bytes: &[u8]| {
-            for made in reader.read(bytes) {
-                // Waits for the connection; one that is gone kills the process.
-                let _ = sender.blocking_send(made);
+            for output in parser.read(bytes) {
+                // Blocks while the connection is slow. If the connection is closed, the process is killed soon.
+                let _ = sender.blocking_send(output);
             }
         };
         let (command, on_output) = (
@@ -85,17 +86,17 @@ impl Transcoder {
     /// Sends a message to ffmpeg, without waiting.
     ///
     /// # Errors
-    /// ffmpeg does not read fast enough, or has ended.
+    /// If ffmpeg does not read fast enough, or has ended.
     pub fn send(&self, message: &impl Message) -> Result<(), SendError> {
         let since = message.time().saturating_sub(self.start);
         let process = self.process.as_ref().ok_or(SendError::Closed)?;
-        // Encoders may not send messages that are too large for the container.
+        // A message that is too large for the container is skipped.
         message
             .chunk(since)
             .map_or(Ok(()), |chunk| process.try_send(chunk))
     }
 
-    /// Returns what ffmpeg makes next; `None` once it has ended.
+    /// Waits for the next output; `None` once ffmpeg has ended.
     pub async fn next(&mut self) -> Option<Transcoded> {
         self.output.recv().await
     }
@@ -103,13 +104,13 @@ impl Transcoder {
     /// Stops ffmpeg, and returns its permit.
     pub async fn end(mut self) -> Option<ProjectPermit> {
         let (process, permit) = (self.process.take(), self.permit.take());
-        // The permit stands for the memory of the process, so it is free only after the process has ended.
+        // The permit covers the process's memory, so it is free only after the process has ended.
         let ended = spawn_blocking(move || drop(process)).await;
         // The only error is a panic.
         permit.filter(|_| ended.is_ok())
     }
 
-    /// Returns why ffmpeg has ended, as it says.
+    /// Returns ffmpeg's own message about its failure.
     pub async fn failure(mut self) -> String {
         let Some(mut process) = self.process.take() else {
             return String::new();
@@ -127,7 +128,7 @@ impl Drop for Transcoder {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
             let permit = self.permit.take();
-            // Its end is waited for.
+            // In the background, since the process's end is awaited.
             drop(spawn_blocking(move || {
                 drop(process);
                 drop(permit);
@@ -137,12 +138,12 @@ impl Drop for Transcoder {
 }
 
 /// Returns an ffmpeg command that reads a container from its standard input.
-fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
+fn reader(ffmpeg: &Ffmpeg, source: InputContainer) -> std::process::Command {
     match source {
-        Source::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
-        Source::Flv { .. } => {
+        InputContainer::Matroska(codec) => VideoStream::reader(ffmpeg, codec, &[]),
+        InputContainer::Flv { .. } => {
             let mut command = ffmpeg.command();
-            // The first message is enough to start, and each frame is decoded at once.
+            // Starts with the first message and decodes each frame at once. More threads would delay frames.
             command.args(["-max_pixels", &MAX_PIXELS.to_string()]);
             command.args([
                 "-threads",
@@ -159,11 +160,11 @@ fn reader(ffmpeg: &Ffmpeg, source: Source) -> std::process::Command {
     }
 }
 
-fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Command {
+fn command(ffmpeg: &Ffmpeg, medium: Medium, source: InputContainer) -> std::process::Command {
     let mut command = reader(ffmpeg, source);
     match medium {
         Medium::Audio => {
-            // Gaps are filled, so that each packet has its time.
+            // Fills gaps with silence, since packets are timed by counting them.
             command.args([
                 "-vn",
                 "-af",
@@ -197,7 +198,7 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
                 "-profile:v",
                 "baseline",
             ]);
-            // Its memory is limited, and each thread takes some.
+            // Each thread needs memory, which is limited.
             command.args(["-threads", "4"]);
             command.args([
                 "-pix_fmt", "yuv420p", "-bf", "0", "-g", "60", "-maxrate", "4M", "-bufsize", "4M",
@@ -210,24 +211,24 @@ fn command(ffmpeg: &Ffmpeg, medium: Medium, source: Source) -> std::process::Com
     command
 }
 
-/// Reads what ffmpeg writes.
-struct Reader {
+/// Parser for ffmpeg's output.
+struct OutputParser {
     start: Duration,
-    /// Packets of sound until now.
+    /// Audio packets so far.
     packets: u32,
-    format: Format,
+    format: OutputFormat,
 }
 
-enum Format {
+enum OutputFormat {
     Ogg(OggPackets),
     Flv(FileReader),
 }
 
-impl Reader {
+impl OutputParser {
     fn new(medium: Medium, start: Duration) -> Self {
         let format = match medium {
-            Medium::Audio => Format::Ogg(OggPackets::default()),
-            Medium::Video => Format::Flv(FileReader::default()),
+            Medium::Audio => OutputFormat::Ogg(OggPackets::default()),
+            Medium::Video => OutputFormat::Flv(FileReader::default()),
         };
         Self {
             start,
@@ -238,14 +239,14 @@ impl Reader {
 
     fn read(&mut self, bytes: &[u8]) -> Vec<Transcoded> {
         match &mut self.format {
-            Format::Ogg(ogg) => {
+            OutputFormat::Ogg(ogg) => {
                 let packets = ogg.read(bytes);
                 packets
                     .into_iter()
-                    .map(|packet| self.sound(packet))
+                    .map(|packet| self.audio(packet))
                     .collect()
             }
-            Format::Flv(flv) => {
+            OutputFormat::Flv(flv) => {
                 let time =
                     |milliseconds: u32| self.start + Duration::from_millis(milliseconds.into());
                 flv.read(bytes)
@@ -256,10 +257,10 @@ impl Reader {
         }
     }
 
-    fn sound(&mut self, packet: Vec<u8>) -> Transcoded {
+    fn audio(&mut self, packet: Vec<u8>) -> Transcoded {
         let time = (self.start + PACKET * self.packets).saturating_sub(PRE_SKIP);
         self.packets += 1;
-        Transcoded::Sound(time, packet)
+        Transcoded::Audio(time, packet)
     }
 }
 
@@ -269,27 +270,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_packet_of_sound_and_each_frame_has_its_time() {
+    fn each_audio_packet_and_each_frame_has_its_time() {
         let start = Duration::from_secs(10);
-        let mut reader = Reader::new(Medium::Audio, start);
-        let times: Vec<_> = (0..2).map(|_| reader.sound(vec![1])).collect();
+        let mut parser = OutputParser::new(Medium::Audio, start);
+        let times: Vec<_> = (0..2).map(|_| parser.audio(vec![1])).collect();
         let time = |micros| start + Duration::from_micros(micros) - PRE_SKIP;
         assert_eq!(
             times,
             [
-                Transcoded::Sound(time(0), vec![1]),
-                Transcoded::Sound(time(20_000), vec![1])
+                Transcoded::Audio(time(0), vec![1]),
+                Transcoded::Audio(time(20_000), vec![1])
             ]
         );
-        let mut reader = Reader::new(Medium::Video, start);
+        let mut parser = OutputParser::new(Medium::Video, start);
         let file = [
             flv::file_header(Medium::Video),
             flv::file_tag(Medium::Video, 40, &[7]).unwrap(),
         ]
         .concat();
-        let made = reader.read(&file);
+        let output = parser.read(&file);
         assert_eq!(
-            made,
+            output,
             [Transcoded::Video(
                 start + Duration::from_millis(40),
                 vec![7]

@@ -1,4 +1,4 @@
-//! WHIP sessions as tasks: admission, and the requests of encoders.
+//! WHIP sessions as tasks: admission, and requests from encoders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use conclave_sfu::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::ice::{self, Patched, WhipPatch, WhipPatchError};
+use super::ice::{self, PatchOutcome, WhipPatch, WhipPatchError};
 use super::offer::{OfferedProfiles, announced_tracks};
 use super::session::WhipSession;
 use super::transcoded::{TranscodedSession, TranscodedWake};
-use super::{Request, WhipAnswer, WhipRestart, WhipSessionName};
-use crate::embedded::error::MachineError;
+use super::{WhipAnswer, WhipRequest, WhipRestart, WhipSessionName};
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ingress::admission;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::embedded::join::phases;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
-use crate::embedded::plane::core::{Inner, await_answers};
+use crate::embedded::plane::core::{PlaneCore, await_replies};
 use crate::embedded::room::Room;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 use crate::embedded::rtc_metrics::JoinOutcome;
-use crate::embedded::signal::channels::Input;
+use crate::embedded::signal::channels::SessionInput;
 
-/// Characters of a session's id, which give it 190 bits.
+/// Session id length: 32 Base62 characters have 190 bits.
 const ID_LENGTH: usize = 32;
-/// How long a media worker may take to answer an offer.
+/// Time limit for a media worker's answer to an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects a WHIP encoder with its SDP offer.
 ///
 /// # Errors
-/// Why the encoder is refused. It has not joined then.
+/// The reason for refusing the encoder, which has then not joined.
 pub(in crate::embedded) async fn connect(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
@@ -51,19 +51,19 @@ pub(in crate::embedded) async fn connect(
     admitted
 }
 
-/// Handles a PATCH request of an encoder. Returns the server's ICE credentials if ICE restarts.
+/// Handles an encoder's PATCH request. Returns the server's ICE credentials if ICE restarts.
 ///
 /// # Errors
-/// Why the request is refused.
+/// The reason for refusing the request.
 pub(in crate::embedded) async fn patch(
-    plane: &Arc<Inner>,
+    plane: &Arc<PlaneCore>,
     session: WhipSessionName<'_>,
     patch: WhipPatch,
 ) -> Result<Option<WhipRestart>, WhipPatchError> {
     let requests = find_session(plane, session).ok_or(WhipPatchError::NoSession)?;
     let (reply, patched) = oneshot::channel();
     requests
-        .send(Request::Patch(patch, reply))
+        .send(WhipRequest::Patch(patch, reply))
         .await
         .map_err(|_| WhipPatchError::NoSession)?;
     match timeout(ANSWER_TIMEOUT, patched).await {
@@ -72,26 +72,33 @@ pub(in crate::embedded) async fn patch(
     }
 }
 
-/// Ends the session of an encoder. Returns whether there was one.
-pub(in crate::embedded) async fn delete(plane: &Arc<Inner>, session: WhipSessionName<'_>) -> bool {
+/// Ends an encoder's session. Returns whether there was one.
+pub(in crate::embedded) async fn delete(
+    plane: &Arc<PlaneCore>,
+    session: WhipSessionName<'_>,
+) -> bool {
     let Some(requests) = find_session(plane, session) else {
         return false;
     };
     let (reply, deleted) = oneshot::channel();
-    requests.send(Request::Delete(reply)).await.is_ok() && deleted.await.is_ok()
+    requests.send(WhipRequest::Delete(reply)).await.is_ok() && deleted.await.is_ok()
 }
 
-/// Returns whether there is such a session.
-pub(in crate::embedded) fn has_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> bool {
+pub(in crate::embedded) fn has_session(plane: &Arc<PlaneCore>, name: WhipSessionName<'_>) -> bool {
     find_session(plane, name).is_some()
 }
 
-fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
+fn find_session(
+    plane: &Arc<PlaneCore>,
+    name: WhipSessionName<'_>,
+) -> Option<mpsc::Sender<WhipRequest>> {
     let sid = match name {
         WhipSessionName::Id(id) => plane.whip.by_id(id),
         WhipSessionName::Key(key) => {
             let room = plane.common.room_of_key(key).ok()?;
-            plane.call(&room, |machine, _| machine.encoder_of(key)).0
+            plane
+                .call(&room, |room_state, _| room_state.encoder_of(key))
+                .0
         }
     };
     plane.whip.channel(&sid?)
@@ -99,10 +106,11 @@ fn find_session(plane: &Arc<Inner>, name: WhipSessionName<'_>) -> Option<mpsc::S
 
 /// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
 async fn admit(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     key: StreamKeyHash,
     offer: String,
 ) -> Result<WhipAnswer, EncoderRefusal> {
+    // Rewritten before the tracks are read, which skips codecs with an unsupported profile.
     let (offer, profiles) = if transcodes(&inner, &key)? {
         OfferedProfiles::replace(&offer)
     } else {
@@ -110,13 +118,14 @@ async fn admit(
     };
     let tracks = announced_tracks(&offer)?;
     let (room, join) = admission::request_encoder(&inner, &key, InputType::Whip).await?;
-    // Before the encoder is admitted, so that its session misses no notice.
+    // Before the admission, so that the session misses no notice.
     let inputs = room.sessions.add(&join.sid);
-    let (started, _) = inner.call_in(&room, |machine, now| {
-        machine.admit_encoder(&join.sid, now)?;
-        let started = WhipSession::start(machine, join.clone(), offer, &tracks);
+    let (started, _) = inner.call_in(&room, |room_state, now| {
+        room_state.admit_encoder(&join.sid, now)?;
+        let started = WhipSession::start(room_state, join.clone(), offer, &tracks);
+        // The endpoint then shows why the stream could not be published.
         if let Err(EncoderRefusal::BadStream(reason)) = started {
-            machine.fail_encoder(&join.sid, reason, now);
+            room_state.fail_encoder(&join.sid, reason, now);
         }
         started
     });
@@ -125,18 +134,20 @@ async fn admit(
 }
 
 /// Returns whether the endpoint with a stream key transcodes all video.
-fn transcodes(plane: &Arc<Inner>, key: &StreamKeyHash) -> Result<bool, MachineError> {
+fn transcodes(plane: &Arc<PlaneCore>, key: &StreamKeyHash) -> Result<bool, RoomStateError> {
     let room = plane.common.room_of_key(key)?;
-    Ok(plane.call(&room, |machine, _| machine.transcodes(key)).0)
+    Ok(plane
+        .call(&room, |room_state, _| room_state.transcodes(key))
+        .0)
 }
 
-/// Runs a session, and returns its answer.
+/// Runs a session, and returns the response to its encoder.
 async fn open(
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     join: EncoderJoin,
     (session, profiles): (WhipSession, OfferedProfiles),
-    inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<SessionInput>,
 ) -> Result<WhipAnswer, EncoderRefusal> {
     let id = random_text(ID_LENGTH, BASE62);
     let requests = inner.whip.add(&id, &join.sid);
@@ -157,10 +168,11 @@ async fn open(
         sid,
         session,
         transcoded,
-        reply: Some(Waiting::Offer(reply)),
+        reply: Some(PendingReply::Offer(reply)),
         was_connected: false,
     };
     tokio::spawn(task.run(inputs, requests));
+    // After a timeout, the deadline for the join's media ends the session.
     let answer = timeout(ANSWER_TIMEOUT, answered)
         .await
         .map_err(|_| EncoderRefusal::Unavailable)?;
@@ -176,41 +188,41 @@ async fn open(
     })
 }
 
-/// Who waits for the media worker's answer to an offer.
-enum Waiting {
-    /// The request that opens the session. It gets the whole answer.
+/// Request that waits for the media worker's answer.
+enum PendingReply {
+    /// The request that opens the session. The response has the whole answer.
     Offer(oneshot::Sender<Result<WhipRestart, EncoderRefusal>>),
     /// A request that restarts ICE.
     Patch(oneshot::Sender<Result<Option<WhipRestart>, WhipPatchError>>),
 }
 
-/// A session, its room, and the plane.
+/// A session with its room and the plane.
 struct SessionTask {
-    inner: Arc<Inner>,
+    inner: Arc<PlaneCore>,
     room: Arc<Room>,
     sid: ParticipantSid,
     session: WhipSession,
     /// Media of the session, if its video is transcoded.
     transcoded: Option<TranscodedSession>,
-    reply: Option<Waiting>,
+    reply: Option<PendingReply>,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
 }
 
-/// What woke a session.
+/// Reason for a session's wake-up.
 enum Wake {
-    Input(Option<Input>),
-    Request(Request),
+    Input(Option<SessionInput>),
+    Request(WhipRequest),
     Transcoded(TranscodedWake),
     Deadline,
 }
 
 impl SessionTask {
-    /// Runs the session until its participant is gone.
+    /// Runs the session until its participant has left.
     async fn run(
         mut self,
-        mut inputs: mpsc::Receiver<Input>,
-        mut requests: mpsc::Receiver<Request>,
+        mut inputs: mpsc::Receiver<SessionInput>,
+        mut requests: mpsc::Receiver<WhipRequest>,
     ) {
         self.send_commands();
         while !self.session.is_over() {
@@ -225,7 +237,9 @@ impl SessionTask {
                 Wake::Input(Some(input)) => self.handle_input(input),
                 // It did not keep up, or its participant was removed before.
                 Wake::Input(None) | Wake::Transcoded(TranscodedWake::Event(None)) => {
-                    self.call(|session, machine, now| session.end(machine, Departure::Lost, now));
+                    self.call(|session, room_state, now| {
+                        session.end(room_state, Departure::Lost, now)
+                    });
                     break;
                 }
                 Wake::Request(request) => self.handle_request(request),
@@ -237,7 +251,8 @@ impl SessionTask {
         }
         self.inner.whip.remove(&self.sid);
         self.room.sessions.remove(&self.sid);
-        if let Some(Waiting::Offer(reply)) = self.reply.take() {
+        // The encoder still waits for its response if the session ended before an answer.
+        if let Some(PendingReply::Offer(reply)) = self.reply.take() {
             let _ = reply.send(Err(self.session.refusal()));
         }
         if !self.was_connected {
@@ -246,28 +261,31 @@ impl SessionTask {
         }
     }
 
-    fn handle_input(&mut self, input: Input) {
+    fn handle_input(&mut self, input: SessionInput) {
         match input {
-            Input::Notice(notice) => self.session.handle_notice(&notice),
-            Input::Media(event) => self.handle_media(event),
-            Input::PublishRate(kbps) => {
-                // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call_in(&self.room, |machine, now| {
-                    machine.set_bitrate(&self.sid, kbps, now)
+            SessionInput::Notice(notice) => self.session.handle_notice(&notice),
+            SessionInput::Media(event) => self.handle_media(event),
+            SessionInput::PublishRate(kbps) => {
+                // A rate before the join is accepted, or after the leave, is dropped.
+                let _ = self.inner.call_in(&self.room, |room_state, now| {
+                    room_state.set_bitrate(&self.sid, kbps, now)
                 });
             }
-            // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
-            Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
+            // An encoder receives no media and has no WebSocket. WHIP has no message that requests a new connection.
+            SessionInput::Speakers(_)
+            | SessionInput::Qualities(_)
+            | SessionInput::Attach(_)
+            | SessionInput::Stop => {}
         }
     }
 
-    /// Handles an event of the participant at its media worker.
+    /// Handles a media worker's event about the visible participant.
     fn handle_media(&mut self, event: PeerEvent) {
         let (inner, session) = (&self.inner, &mut self.session);
         let transcoded = &self.transcoded;
-        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| match transcoded {
-            Some(transcoded) => transcoded.publisher.handle_media(machine, event, now),
-            None => session.handle_media(machine, event, now),
+        let (is_joining, answers) = inner.call_in(&self.room, |room_state, now| match transcoded {
+            Some(transcoded) => transcoded.publisher.handle_media(room_state, event, now),
+            None => session.handle_media(room_state, event, now),
         });
         if is_joining {
             self.was_connected = true;
@@ -289,8 +307,8 @@ impl SessionTask {
             TranscodedWake::Event(Some(event)) => {
                 transcoded.handle_event(&self.inner, &self.room, &event);
                 let session = &mut self.session;
-                self.inner.call_in(&self.room, |machine, now| {
-                    session.handle_media(machine, event, now)
+                self.inner.call_in(&self.room, |room_state, now| {
+                    session.handle_media(room_state, event, now)
                 });
                 Ok(())
             }
@@ -298,17 +316,17 @@ impl SessionTask {
             TranscodedWake::Packet(packet) => {
                 transcoded.push(&self.inner, &self.room, packet).await
             }
-            TranscodedWake::Made(made) => made.map(|made| {
-                transcoded.forward_made(&self.inner, &self.room, &made);
+            TranscodedWake::Output(output) => output.map(|output| {
+                transcoded.forward_output(&self.inner, &self.room, &output);
             }),
         };
         if let Err(error) = handled {
-            let reason = format!("the video is to be transcoded: {error}");
+            let reason = format!("the video must be transcoded: {error}");
             log::info!(participant = self.sid.as_str(); "WHIP encoder disconnected: {reason}");
-            self.inner.call_in(&self.room, |machine, now| {
-                machine.fail_encoder(&self.sid, reason, now);
+            self.inner.call_in(&self.room, |room_state, now| {
+                room_state.fail_encoder(&self.sid, reason, now);
             });
-            // Ignore further packets until the disconnection notice arrives.
+            // Further packets are ignored until the disconnection notice arrives.
             self.transcoded = None;
         }
     }
@@ -323,32 +341,33 @@ impl SessionTask {
         }
     }
 
-    fn handle_request(&mut self, request: Request) {
+    fn handle_request(&mut self, request: WhipRequest) {
         match request {
-            Request::Patch(patch, reply) => {
-                let patched = self.call(|session, machine, _| session.patch(machine, &patch));
+            WhipRequest::Patch(patch, reply) => {
+                let patched = self.call(|session, room_state, _| session.patch(room_state, &patch));
                 match patched {
-                    Ok(Patched::Restarting) => self.reply = Some(Waiting::Patch(reply)),
-                    // The encoder may have hung up.
-                    Ok(Patched::Accepted) => drop(reply.send(Ok(None))),
+                    Ok(PatchOutcome::Restarting) => self.reply = Some(PendingReply::Patch(reply)),
+                    // Fails if the encoder has hung up.
+                    Ok(PatchOutcome::Accepted) => drop(reply.send(Ok(None))),
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            Request::Delete(reply) => {
+            WhipRequest::Delete(reply) => {
                 let (inner, session) = (&self.inner, &mut self.session);
-                let ((), answers) = inner.call_in(&self.room, |machine, now| {
-                    session.end(machine, Departure::Left, now);
+                let ((), answers) = inner.call_in(&self.room, |room_state, now| {
+                    session.end(room_state, Departure::Left, now);
                 });
+                // The response waits until the leave is recorded. Meanwhile, the session must handle the notice of its end.
                 tokio::spawn(async move {
-                    // What is not written now is written by reconciliation.
-                    let _ = await_answers(answers).await;
+                    // Ignored: a leave that is not recorded now is recorded by reconciliation.
+                    let _ = await_replies(answers).await;
                     let _ = reply.send(());
                 });
             }
         }
     }
 
-    /// Replies with the media worker's answer, once it is there.
+    /// Replies with the media worker's answer, if there is one.
     fn reply_with_answer(&mut self) {
         let Some(sdp) = self.session.take_answer() else {
             return;
@@ -358,13 +377,13 @@ impl SessionTask {
             None => sdp,
         };
         let etag = self.session.etag().to_owned();
-        // The encoder may have hung up.
+        // Fails if the encoder has hung up.
         match self.reply.take() {
-            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
+            Some(PendingReply::Offer(reply)) => drop(reply.send(Ok(WhipRestart {
                 etag,
                 fragment: sdp,
             }))),
-            Some(Waiting::Patch(reply)) => {
+            Some(PendingReply::Patch(reply)) => {
                 drop(reply.send(Ok(Some(WhipRestart {
                     etag,
                     fragment: ice::ice_fragment(&sdp),
@@ -374,15 +393,18 @@ impl SessionTask {
         }
     }
 
-    fn call<T>(&mut self, call: impl FnOnce(&mut WhipSession, &mut Machine, Timestamp) -> T) -> T {
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut WhipSession, &mut RoomState, Timestamp) -> T,
+    ) -> T {
         let (inner, session) = (&self.inner, &mut self.session);
         inner
-            .call_in(&self.room, |machine, now| call(session, machine, now))
+            .call_in(&self.room, |room_state, now| call(session, room_state, now))
             .0
     }
 }
 
-/// Returns the next event of a transcoded session; never if there is none.
+/// Waits for a transcoded session's next event; pending forever without one.
 async fn next_transcoded(transcoded: &mut Option<TranscodedSession>) -> TranscodedWake {
     match transcoded {
         Some(transcoded) => transcoded.next().await,
@@ -391,7 +413,7 @@ async fn next_transcoded(transcoded: &mut Option<TranscodedSession>) -> Transcod
 }
 
 /// Waits until a monotonic reading; forever without one.
-async fn sleep_until(inner: &Inner, deadline: Option<Duration>) {
+async fn sleep_until(inner: &PlaneCore, deadline: Option<Duration>) {
     match deadline {
         Some(deadline) => inner.clock.sleep_until_reading(deadline).await,
         None => std::future::pending().await,

@@ -1,67 +1,68 @@
-//! ICE of a WHIP session: SDP fragments with its parameters (RFC 8840), which an encoder sends in PATCH requests when it finds further
-//! addresses or restarts ICE, and the entity tags by which these requests name what they are about (RFC 9725, section 4.3).
+//! ICE in a WHIP session: SDP fragments with its parameters (RFC 8840), which an encoder sends in PATCH requests for
+//! new candidates or an ICE restart, and the entity tags that associate these requests with ICE credentials (RFC 9725,
+//! section 4.3).
 
 use conclave_model::secret::{BASE62, random_text};
 
-/// Characters of an entity tag.
+/// Entity tag length, in characters.
 const TAG_LENGTH: usize = 16;
 
-/// What an encoder asks of its session by a PATCH request.
+/// An encoder's PATCH request.
 #[derive(Debug, Clone)]
 pub struct WhipPatch {
-    /// The value of `If-Match`.
+    /// The `If-Match` value.
     pub condition: Option<String>,
     /// The body, an SDP fragment.
     pub fragment: String,
 }
 
-/// What became of a PATCH request.
+/// A PATCH request's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patched {
-    /// There is nothing to do: the server learns addresses from the packets that come from them.
+pub(super) enum PatchOutcome {
+    /// Accepted without effect: the server learns addresses from packets.
     Accepted,
-    /// ICE restarts. The answer comes from the media worker.
+    /// ICE restarts. The answer will come from the media worker.
     Restarting,
 }
 
-/// Why a change of a session's ICE parameters is refused (RFC 9725, section 4.3).
+/// Reason for rejecting a change of ICE parameters (RFC 9725, section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WhipPatchError {
-    /// There is no such session, or it is over: 404.
+    /// Unknown or finished session: 404.
     #[error("no such session")]
     NoSession,
-    /// The request names no entity tag: 428.
+    /// No entity tag: 428.
     #[error(
         "the request must name the entity tag of the ICE session in If-Match, or * to restart ICE"
     )]
     NoCondition,
-    /// The request is about earlier ICE credentials: 412.
-    #[error("ICE was restarted: the entity tag is not that of the session now")]
+    /// Entity tag for earlier ICE credentials: 412.
+    #[error("ICE was restarted: the entity tag is not the session's current one")]
     Stale,
-    /// The body is no fragment with ICE credentials: 400.
+    /// The body is not a fragment with ICE credentials: 400.
     #[error("{0}")]
     BadFragment(&'static str),
-    /// The media worker did not answer: 503.
+    /// No reply from the media worker: 503.
     #[error("the media worker did not answer")]
     Unavailable,
 }
 
-/// The encoder's side of ICE, and its offers. Each offer has an entity tag of its own.
+/// The encoder's ICE credentials and its offers. Each offer has its own entity tag.
 #[derive(Debug)]
 pub(super) struct IceSession {
-    /// The offer with the ICE credentials of now.
+    /// The offer with the current ICE credentials.
     offer: String,
     offer_id: u32,
     credentials: IceCredentials,
     etag: String,
 }
 
-/// ICE credentials of one side of a connection. `Debug` shows no password.
+/// One side's ICE credentials. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IceCredentials {
-    /// The user name fragment.
+    /// User name fragment.
     pub ufrag: String,
-    /// The ICE password of the client.
+    /// The client's ICE password.
     pub password: String,
 }
 
@@ -73,11 +74,11 @@ impl std::fmt::Debug for IceCredentials {
     }
 }
 
-/// The lengths that RFC 8839 allows, in characters.
+/// Lengths in characters (RFC 8839).
 const UFRAG_LENGTH: std::ops::RangeInclusive<usize> = 4..=256;
 const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 22..=256;
 
-/// The attributes of a description that say how a connection is reached.
+/// Attributes in a description that determine a connection's addresses.
 const ICE_ATTRIBUTES: [&str; 4] = [
     "a=ice-ufrag:",
     "a=ice-pwd:",
@@ -86,7 +87,7 @@ const ICE_ATTRIBUTES: [&str; 4] = [
 ];
 
 impl IceSession {
-    /// Creates the ICE session of an offer that was not sent to the media worker yet.
+    /// Creates the ICE session for an offer that is still to be sent to the media worker.
     pub fn new(offer: String) -> Result<Self, &'static str> {
         Ok(Self {
             credentials: read_credentials(&offer)?,
@@ -99,42 +100,48 @@ impl IceSession {
     /// Returns the next offer for the media worker, with its id.
     pub fn next_offer(&mut self) -> (u32, String) {
         self.offer_id += 1;
+        // New for each offer: a PATCH request for the old credentials must fail.
         self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
         (self.offer_id, self.offer.clone())
     }
 
-    /// Returns whether an offer is the last one.
+    /// Returns whether an offer is the latest.
     pub fn is_current(&self, offer_id: u32) -> bool {
         self.offer_id == offer_id
     }
 
-    /// Returns the entity tag of the ICE credentials of now.
+    /// Returns the current ICE credentials' entity tag.
     pub fn etag(&self) -> &str {
         &self.etag
     }
 
-    /// Reads a PATCH request. If it restarts ICE, [`IceSession::next_offer`] has to be sent.
-    pub fn patch(&mut self, patch: &WhipPatch) -> Result<Patched, WhipPatchError> {
+    /// Processes a PATCH request. If it restarts ICE, the caller must send [`IceSession::next_offer`].
+    pub fn patch(&mut self, patch: &WhipPatch) -> Result<PatchOutcome, WhipPatchError> {
         let condition = patch
             .condition
             .as_deref()
             .ok_or(WhipPatchError::NoCondition)?;
+        // `If-Match` may contain a list.
         let mut tags = condition.split(',').map(str::trim);
+        // `*` is the condition of an ICE restart (RFC 9725).
         if condition.trim() != "*" && !tags.any(|tag| tag == self.etag) {
             return Err(WhipPatchError::Stale);
         }
         let credentials = read_credentials(&patch.fragment).map_err(WhipPatchError::BadFragment)?;
+        // Trickled candidates repeat the credentials that they belong to.
+        // The same credentials: only candidates are new.
         if credentials == self.credentials {
-            return Ok(Patched::Accepted);
+            return Ok(PatchOutcome::Accepted);
         }
         self.offer = with_credentials(&self.offer, &credentials);
         self.credentials = credentials;
-        Ok(Patched::Restarting)
+        Ok(PatchOutcome::Restarting)
     }
 }
 
-/// Reads the credentials of a fragment, or of a description. The first ones count: all sections use one connection.
+/// Parses the credentials in a fragment or description. The first ones count, since all sections share a connection.
 pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
+    // Each SDP line has a letter and an equals sign. This rejects JSON, forms and cut-off bodies.
     if let Some(line) = text
         .lines()
         .find(|line| !line.is_empty() && line.as_bytes().get(1) != Some(&b'='))
@@ -163,11 +170,12 @@ pub fn read_credentials(text: &str) -> Result<IceCredentials, &'static str> {
 }
 
 fn is_valid(text: &str, length: &std::ops::RangeInclusive<usize>) -> bool {
+    // The restricted characters keep the values from adding lines to the offer.
     let is_ice_char = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     length.contains(&text.len()) && text.bytes().all(is_ice_char)
 }
 
-/// Returns an offer with other ICE credentials and without the candidates that belong to the old ones.
+/// Returns an offer with other ICE credentials, and without the candidates that belong to the old ones.
 pub fn with_credentials(offer: &str, credentials: &IceCredentials) -> String {
     let mut changed = String::with_capacity(offer.len());
     for line in offer.lines().map(str::trim_end) {
@@ -187,10 +195,11 @@ pub fn with_credentials(offer: &str, credentials: &IceCredentials) -> String {
     changed
 }
 
-/// Returns what an answer says of ICE: the fragment by which an encoder learns the server's new credentials.
+/// Returns an answer's ICE fragment, from which an encoder learns the server's new credentials.
 pub fn ice_fragment(answer: &str) -> String {
     let session_ends = answer.find("\nm=").map_or(answer.len(), |at| at + 1);
     let (session, sections) = answer.split_at(session_ends);
+    // The first section is enough: bundled sections share its transport.
     let ends = sections.find("\nm=").map_or(sections.len(), |at| at + 1);
     let first = sections.get(..ends).unwrap_or_default();
     let of_session = ["a=ice-lite", "a=ice-options:", "a=group:BUNDLE"];

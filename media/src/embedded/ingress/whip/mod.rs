@@ -1,21 +1,21 @@
-//! Encoders that publish by WHIP (RFC 9725): WebRTC with the descriptions in HTTP requests.
+//! Encoders that publish by WHIP (RFC 9725): WebRTC with the session descriptions in HTTP requests.
 //!
-//! - [`driver`]: admission, a task for each session, and the calls of the HTTP requests, which find the task by [`WhipSessions`].
-//! - [`session`]: the state machine of one encoder's session.
-//! - [`offer`]: what is read of its offer, and rewritten in it. [`ice`]: its ICE parameters, which PATCH requests change.
+//! - [`driver`]: admission, a task per WHIP session, and the HTTP requests, which find the task through [`WhipSessions`].
+//! - [`session`]: the state machine of one encoder's WHIP session.
+//! - [`offer`]: its offer, parsed and rewritten. [`ice`]: its ICE parameters, which PATCH requests change.
 //!
-//! An encoder is a client of a media worker that only publishes, in one peer connection that it offers. Its join has the two
-//! phases of every client's.
+//! An encoder is a media worker's client that only publishes, in one peer connection that it offers. Its join has the same two phases
+//! as every other.
 //!
 //! If the endpoint transcodes, the encoder connects to a private room of a media worker, as a peer that no other participant sees.
 //! The session's task receives its packets ([`transcoded`]), forwards the audio, and sends the video through ffmpeg
-//! ([`pictures`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. Its offer
-//! may have codec profiles that receivers do not support.
+//! ([`media`]). The visible participant has no connection: it publishes the result in the same way as an RTMP encoder. The offer
+//! may then contain codec profiles that receivers do not support.
 
 pub(in crate::embedded) mod driver;
 mod ice;
+mod media;
 mod offer;
-mod pictures;
 mod session;
 mod transcoded;
 
@@ -31,33 +31,33 @@ use tokio::sync::{mpsc, oneshot};
 use crate::embedded::turn::TurnCredentials;
 pub use ice::{WhipPatch, WhipPatchError};
 
-/// What reads descriptions and fragments: for fuzzing.
+/// Parsers for descriptions and fragments, for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod machine {
     pub use super::ice::{IceCredentials, ice_fragment, read_credentials, with_credentials};
     pub use super::offer::announced_tracks;
 }
 
-/// Number of requests that wait for a session.
+/// Maximum number of pending requests per WHIP session.
 const WAITING_REQUESTS: usize = 16;
 
-/// The answer to an encoder that was admitted.
+/// Response to an admitted encoder.
 #[derive(Debug)]
 pub struct WhipAnswer {
-    /// The id by which the encoder finds its session again. A secret: it replaces the stream key.
+    /// The WHIP session's id in its URL. A secret: it replaces the stream key.
     pub session: Secret,
-    /// The entity tag of the session's ICE credentials.
+    /// Entity tag for the session's ICE credentials.
     pub etag: String,
     /// The SDP answer.
     pub sdp: String,
-    /// The TURN servers that the encoder may use.
+    /// TURN servers for the encoder.
     pub turn: Vec<TurnCredentials>,
 }
 
-/// What an encoder asks of its session.
+/// An encoder's request about its WHIP session.
 #[derive(Debug)]
-enum Request {
-    /// Change the ICE parameters. Replied with the new entity tag and fragment if ICE restarts.
+enum WhipRequest {
+    /// Change the ICE parameters. If ICE restarts, the reply has the new entity tag and fragment.
     Patch(
         WhipPatch,
         oneshot::Sender<Result<Option<WhipRestart>, WhipPatchError>>,
@@ -66,26 +66,27 @@ enum Request {
     Delete(oneshot::Sender<()>),
 }
 
-/// ICE credentials of the server after a restart.
+/// The server's ICE credentials after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhipRestart {
-    /// The entity tag of the session.
+    /// The session's entity tag.
     pub etag: String,
-    /// The credentials and addresses, as an SDP fragment.
+    /// Credentials and addresses, as an SDP fragment.
     pub fragment: String,
 }
 
-/// How a request names a session.
+/// Identification for a WHIP session in a request.
 #[derive(Clone, Copy)]
 pub enum WhipSessionName<'a> {
-    /// By the id in its url.
+    /// The id in its URL.
     Id(&'a str),
-    /// By the stream key with which it was opened.
+    /// The stream key with which it was opened.
     Key(&'a StreamKeyHash),
 }
 
 impl fmt::Debug for WhipSessionName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Neither an id nor a key's hash belongs in a log.
         f.write_str(match self {
             Self::Id(_) => "Id",
             Self::Key(_) => "Key",
@@ -93,17 +94,17 @@ impl fmt::Debug for WhipSessionName<'_> {
     }
 }
 
-/// SHA-256 of a session's id, so that a look-up takes no time that depends on a known id.
+/// SHA-256 of a session's id. Looking up a hash takes a time that reveals nothing about known ids.
 type SessionIdHash = [u8; 32];
 
-/// The channels to all sessions. Its lock is held for a look-up.
+/// Channels to all WHIP sessions. The lock is held for one look-up or change.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct WhipSessions(Mutex<Channels>);
 
 #[derive(Debug, Default)]
 struct Channels {
     by_id: HashMap<SessionIdHash, ParticipantSid>,
-    requests: HashMap<ParticipantSid, mpsc::Sender<Request>>,
+    requests: HashMap<ParticipantSid, mpsc::Sender<WhipRequest>>,
 }
 
 fn hash(id: &str) -> SessionIdHash {
@@ -112,28 +113,30 @@ fn hash(id: &str) -> SessionIdHash {
 
 impl WhipSessions {
     /// Adds a session and returns its requests.
-    fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<Request> {
+    fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<WhipRequest> {
         let (channel, requests) = mpsc::channel(WAITING_REQUESTS);
         let mut channels = self.0.lock();
+        // Under one lock, so that no request finds half a session.
         channels.by_id.insert(hash(id), sid.clone());
         channels.requests.insert(sid.clone(), channel);
         requests
     }
 
-    /// Removes a session that is over.
+    /// Removes a finished session.
     fn remove(&self, sid: &ParticipantSid) {
         let mut channels = self.0.lock();
         channels.requests.remove(sid);
-        channels.by_id.retain(|_, of| of != sid);
+        // A search: sessions end rarely, and their ids are not stored in clear.
+        channels.by_id.retain(|_, participant| participant != sid);
     }
 
-    /// Returns the participant of the session with this id.
+    /// Returns the participant in the session with this id.
     fn by_id(&self, id: &str) -> Option<ParticipantSid> {
         self.0.lock().by_id.get(&hash(id)).cloned()
     }
 
-    /// Returns the channel to the session of a participant.
-    fn channel(&self, sid: &ParticipantSid) -> Option<mpsc::Sender<Request>> {
+    /// Returns the channel to a participant's session.
+    fn channel(&self, sid: &ParticipantSid) -> Option<mpsc::Sender<WhipRequest>> {
         self.0.lock().requests.get(sid).cloned()
     }
 }

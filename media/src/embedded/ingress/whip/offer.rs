@@ -1,7 +1,7 @@
-//! What is read of an encoder's offer: the tracks that it announces, and codec profiles, which are rewritten.
+//! An encoder's offer: the tracks that it announces, and its codec profiles, which are rewritten.
 //!
 //! A media worker negotiates only the profile of each codec that all receivers support. Transcoded video may have any profile, so an
-//! offer is rewritten before the media worker reads it, and its answer afterwards.
+//! offer is rewritten before the media worker parses it, and its answer afterwards.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,13 +14,14 @@ use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 use crate::embedded::ingress::refusal::EncoderRefusal;
 use crate::protocol::{source_to_proto, track_kind_to_proto};
 
-/// The refusal of an offer that the media worker cannot use.
+/// Refusal of an offer that the media worker cannot use.
 pub(super) const UNUSABLE: EncoderRefusal =
     EncoderRefusal::BadStream("the session description of the encoder cannot be used");
 
-/// Reads the tracks that an offer announces: at most one of each medium.
+/// Returns the tracks that an offer announces: at most one per medium.
 pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefusal> {
     conclave_sfu::check_description(offer).map_err(|_| UNUSABLE)?;
+    // Sections that only receive are ignored: encoders may offer both directions by default.
     let sections: Vec<_> = conclave_sfu::read_sections(offer)
         .into_iter()
         .filter(|section| section.sends)
@@ -43,7 +44,7 @@ pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefu
     sections.iter().map(announced_track).collect()
 }
 
-/// Why an offer without a codec that is forwarded is refused.
+/// Refusal of an offer without a supported codec.
 static NO_CODEC: LazyLock<String> = LazyLock::new(|| {
     let videos = Codec::ALL
         .into_iter()
@@ -65,18 +66,19 @@ fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderR
         TrackMedium::Video => (TrackKind::Video, TrackSource::Camera),
     };
     Ok(AddTrackRequest {
+        // Without `a=msid`, the section's own id identifies the track.
         cid: section
             .track_id
             .clone()
             .unwrap_or_else(|| section.mid.clone()),
         r#type: track_kind_to_proto(kind).into(),
         source: source_to_proto(source).into(),
-        // The first codec of a section is the one that the encoder prefers.
+        // The first codec in a section is the encoder's preference.
         simulcast_codecs: vec![SimulcastCodec {
             codec: codec.mime_type().into(),
             ..SimulcastCodec::default()
         }],
-        // An encoder sends a programme rather than speech.
+        // Encoders usually send music or a programme, which discontinuous transmission would cut.
         audio_features: vec![
             AudioTrackFeature::TfStereo.into(),
             AudioTrackFeature::TfNoDtx.into(),
@@ -85,17 +87,18 @@ fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderR
     })
 }
 
-/// Rewritten format parameters of an encoder's offer, by payload type.
+/// Original format parameters in an encoder's offer, by payload type.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OfferedProfiles(HashMap<String, String>);
 
 impl OfferedProfiles {
-    /// Rewrites an offer to profiles that a media worker accepts, unless it has such a profile already.
+    /// Rewrites an offer to profiles that a media worker accepts, unless it already contains one.
     pub fn replace(offer: &str) -> (String, Self) {
         let is_known = conclave_sfu::read_sections(offer)
             .iter()
             .filter(|section| section.medium == TrackMedium::Video && section.sends)
             .all(|section| !section.codecs.is_empty());
+        // The media worker chooses the supported profile, so only the others would be rewritten.
         if is_known {
             return (offer.to_owned(), Self::default());
         }
@@ -116,9 +119,10 @@ impl OfferedProfiles {
     }
 }
 
-/// Returns payload type and encoding name of an `rtpmap` line.
+/// Returns payload type and encoding name from an `rtpmap` line.
 fn encoding(line: &str) -> Option<(&str, &str)> {
     let (payload_type, encoding) = line.trim_end().strip_prefix("a=rtpmap:")?.split_once(' ')?;
+    // The clock rate follows the slash.
     Some((payload_type, encoding.split('/').next()?))
 }
 
@@ -129,9 +133,11 @@ fn known_parameters(encoding: &str, parameters: &str) -> Option<String> {
         codec
             .common_profile()
             .iter()
+            // Encoders differ in the case of parameter names.
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     };
+    // Only the parameters of the profile change. Others, such as the packetization mode, must stay.
     let changed = parameters.split(';').map(|parameter| {
         let name = parameter.split('=').next().unwrap_or_default().trim();
         value(name).map_or_else(
@@ -146,6 +152,7 @@ fn known_parameters(encoding: &str, parameters: &str) -> Option<String> {
 /// Replaces format parameters for which `change` returns others, by payload type and parameters.
 fn map_formats(description: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> String {
     let mut changed = String::with_capacity(description.len());
+    // Unchanged lines keep their line ends.
     for line in description.split_inclusive('\n') {
         let format = line.trim_end().strip_prefix("a=fmtp:");
         let replaced = format.and_then(|format| format.split_once(' ')).and_then(

@@ -1,5 +1,5 @@
-//! Media path of a transcoded session: from the intake through ffmpeg to the visible participant. The intake is a private room of a
-//! media worker, so that no subscriber receives the encoder's original media.
+//! A transcoded session's media path: from the intake through ffmpeg to the visible participant. The intake is a
+//! private room at a media worker, so that no subscriber receives the encoder's original media.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use conclave_sfu::{
 };
 use tokio::sync::mpsc;
 
+use super::media::TranscodedMedia;
 use super::offer::OfferedProfiles;
-use super::pictures::TranscodedMedia;
 use crate::embedded::ingress::encoder::EncoderPublisher;
 use crate::embedded::ingress::transcoding::TranscodeError;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
-use crate::embedded::plane::core::Inner;
-use crate::embedded::room::{Directory, Room};
+use crate::embedded::plane::core::PlaneCore;
+use crate::embedded::room::{Room, RoomDirectory};
 
-/// Media of a session whose video is transcoded.
+/// Media for a session whose video is transcoded.
 pub(super) struct TranscodedSession {
     intake: Intake,
     queues: IntakeQueues,
@@ -27,24 +27,24 @@ pub(super) struct TranscodedSession {
     project: ProjectId,
     /// The visible participant.
     pub publisher: EncoderPublisher,
-    /// Codec profiles of the encoder's offer.
+    /// Codec profiles in the encoder's offer.
     pub profiles: OfferedProfiles,
 }
 
-/// Event of a transcoded session.
+/// An event in a transcoded session.
 pub(super) enum TranscodedWake {
-    /// An event of the connection; `None` if its queue overflowed.
+    /// A connection event; `None` if its queue overflowed.
     Event(Option<PeerEvent>),
-    /// A packet of the encoder.
+    /// A packet from the encoder.
     Packet(RecordedPacket),
-    /// Output of ffmpeg, or its final failure.
-    Made(Result<Transcoded, TranscodeError>),
+    /// ffmpeg's output, or its final failure.
+    Output(Result<Transcoded, TranscodeError>),
 }
 
 impl TranscodedSession {
     /// Opens an intake for a peer, whose media the publisher forwards.
     pub fn open(
-        inner: &Inner,
+        inner: &PlaneCore,
         room: &Room,
         peer: ParticipantSid,
         (publisher, profiles): (EncoderPublisher, OfferedProfiles),
@@ -60,12 +60,13 @@ impl TranscodedSession {
         }
     }
 
-    /// Returns the next event.
+    /// Waits for the next event.
     pub async fn next(&mut self) -> TranscodedWake {
         tokio::select! {
             event = self.queues.events.recv() => TranscodedWake::Event(event),
+            // Never closed, since the intake itself has a sender.
             Some(packet) = self.queues.packets.recv() => TranscodedWake::Packet(packet),
-            made = self.media.next() => TranscodedWake::Made(made),
+            output = self.media.next() => TranscodedWake::Output(output),
         }
     }
 
@@ -74,45 +75,54 @@ impl TranscodedSession {
         self.intake.send(command);
     }
 
-    /// Handles an event of the connection. The participant joins once the encoder is connected.
-    pub fn handle_event(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, event: &PeerEvent) {
+    /// Handles a connection event. The participant joins once the encoder is connected.
+    pub fn handle_event(&mut self, inner: &Arc<PlaneCore>, room: &Arc<Room>, event: &PeerEvent) {
         match event {
             PeerEvent::Connected => {
-                inner.call_in(room, |machine, _| self.publisher.join(machine));
+                // Only now: an encoder that never connects must not be reported as joined.
+                inner.call_in(room, |room_state, _| self.publisher.join(room_state));
             }
+            // The visible track is published later, with ffmpeg's first output.
             PeerEvent::TrackPublished { track, .. } => self.intake.record(track.clone()),
             _ => {}
         }
     }
 
-    /// Handles a packet of the encoder.
+    /// Handles a packet from the encoder.
     ///
     /// # Errors
-    /// The video cannot be transcoded.
+    /// If the video cannot be transcoded.
     pub async fn push(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         packet: RecordedPacket,
     ) -> Result<(), TranscodeError> {
-        self.publisher.note_heard();
-        let sound = self.media.push(inner, &self.project, packet).await?;
-        self.forward(inner, room, Codec::Opus, sound);
+        // The visible participant has no transport from which a media worker could derive the encoder's silence.
+        self.publisher.record_data();
+        let audio = self.media.push(inner, &self.project, packet).await?;
+        self.forward(inner, room, Codec::Opus, audio);
+        // After each packet: a gap, a dropped frame or a new size may need a key frame.
         if let Some(track) = self.media.awaited_key_frame(Instant::now()) {
             self.intake.request_key_frame(track);
         }
         Ok(())
     }
 
-    /// Forwards an output of ffmpeg.
-    pub fn forward_made(&mut self, inner: &Arc<Inner>, room: &Arc<Room>, made: &Transcoded) {
-        let packets = self.media.packets(made);
+    /// Forwards ffmpeg's output.
+    pub fn forward_output(
+        &mut self,
+        inner: &Arc<PlaneCore>,
+        room: &Arc<Room>,
+        output: &Transcoded,
+    ) {
+        let packets = self.media.packets(output);
         self.forward(inner, room, Codec::H264, packets);
     }
 
     fn forward(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         room: &Arc<Room>,
         codec: Codec,
         packets: Vec<SourcePacket>,
@@ -121,14 +131,14 @@ impl TranscodedSession {
     }
 }
 
-/// Capacity of the packet queue: some seconds of video.
+/// Packet queue capacity: some seconds of video.
 const QUEUE: usize = 4_096;
-/// Recorder id of the tracks at the media worker, unique per track.
+/// Recorder id at the media worker, unique per track.
 const RECORDER: &str = "intake";
 
 /// A private room with one encoder's connection. Dropping it closes the connection.
 pub(super) struct Intake {
-    rooms: Arc<Directory>,
+    rooms: Arc<RoomDirectory>,
     name: NamespacedRoom,
     /// Handle to the media worker; `None` without media workers, in which case no offer is answered.
     media: Option<RoomHandle>,
@@ -138,9 +148,9 @@ pub(super) struct Intake {
 
 /// Queues that an intake fills.
 pub(super) struct IntakeQueues {
-    /// The events of the connection.
+    /// The connection's events.
     pub events: mpsc::Receiver<PeerEvent>,
-    /// The packets of the tracks.
+    /// The tracks' packets.
     pub packets: mpsc::Receiver<RecordedPacket>,
 }
 
@@ -148,18 +158,19 @@ struct Packets(mpsc::Sender<RecordedPacket>);
 
 impl PacketSink for Packets {
     fn try_send(&self, packet: RecordedPacket) -> bool {
+        // Never waits: the caller is the media worker's thread. After a lost packet, the worker requests a key frame.
         self.0.try_send(packet).is_ok()
     }
 }
 
 impl Intake {
-    /// Opens a private room for a peer, in the same project as the room that its encoder publishes to.
+    /// Opens a private room for a peer, in the same project as the encoder's own room.
     pub fn open(
-        inner: &Inner,
-        beside: &NamespacedRoom,
+        inner: &PlaneCore,
+        publish_room: &NamespacedRoom,
         peer: ParticipantSid,
     ) -> (Self, IntakeQueues) {
-        let name = NamespacedRoom::random(&beside.split().0);
+        let name = NamespacedRoom::random(&publish_room.split().0);
         let (sender, packets) = mpsc::channel(QUEUE);
         let queues = IntakeQueues {
             events: inner.rooms.add_intake(&name),
@@ -190,6 +201,7 @@ impl Intake {
         let Some(egress) = recorder() else { return };
         let recorder = NewRecorder {
             egress,
+            // The best layer: the output has a single one.
             settings: TrackSettings::default(),
             sink: Arc::clone(&self.packets) as Arc<dyn PacketSink>,
         };

@@ -1,4 +1,4 @@
-//! Budgets by themselves, and that the default ones are enough for what LiveKit's clients send in large calls.
+//! Tests of budgets, and proof that the defaults suffice for LiveKit's clients in large calls.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,14 +19,14 @@ const MESSAGE: Weight = Weight {
     is_offer: false,
 };
 
-/// A join of a participant that was not there before.
+/// A join of a new participant.
 fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let identity = format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     budgets.client(who(&identity), address)
 }
 
-fn who(identity: &str) -> Who {
+fn who(identity: &str) -> BudgetOwner {
     Arc::new((
         "prj_0123456789ab.room".parse().unwrap(),
         identity.parse().unwrap(),
@@ -43,7 +43,7 @@ fn address(text: &str) -> Option<ClientAddress> {
     Some(text.parse::<IpAddr>().unwrap().into())
 }
 
-/// Takes as often as there is something, 100,000 times at most.
+/// Counts successful calls, up to 100,000.
 fn exhaust<E>(take: impl Fn() -> Result<(), E>) -> usize {
     (0..100_000).take_while(|_| take().is_ok()).count()
 }
@@ -66,7 +66,7 @@ fn a_client_that_exceeds_a_rate_is_refused_until_time_has_passed() {
 
 /// Proves S-44.
 #[test]
-fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
+fn changes_by_a_participant_with_much_metadata_count_as_several() {
     let (_clock, budgets) = budgets();
     let mut client = newcomer(&budgets, None);
     client.weigh_changes(17);
@@ -215,13 +215,13 @@ fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
     );
 }
 
-/// The bytes of a section of an offer of Chromium 156: to receive a video or sound, to send a video, and the rest of an offer.
+/// Bytes per section in an offer from Chromium 156, and bytes of everything else in the offer.
 const RECEIVED_VIDEO: usize = 5_250;
-const RECEIVED_SOUND: usize = 980;
+const RECEIVED_AUDIO: usize = 980;
 const SENT_VIDEO: usize = 4_000;
 const OTHER: usize = 1_500;
 
-/// Clients behind one address, and a clock that they move.
+/// Clients behind one address, and their clock.
 struct Office {
     clock: Clock,
     budgets: Budgets,
@@ -241,7 +241,7 @@ impl Office {
         }
     }
 
-    /// A client sends a message, as a frame of its websocket.
+    /// Sends a client's message as a WebSocket frame.
     #[track_caller]
     fn send(&mut self, client: usize, message: Request) {
         let request = proto::SignalRequest {
@@ -257,14 +257,14 @@ impl Office {
         );
     }
 
-    /// A client answers by an offer that the server asks it for one.
+    /// Requests an offer from a client and sends it.
     #[track_caller]
     fn answer_request(&mut self, client: usize, bytes: usize) {
         self.clients[client].ask_for_offer();
         self.send(client, offer(bytes));
     }
 
-    /// A client does what it does every five seconds.
+    /// Sends a client's messages of every five seconds.
     #[track_caller]
     fn ping(&mut self, client: usize) {
         self.send(client, Request::Ping(1));
@@ -303,7 +303,7 @@ fn announcement(number: usize) -> Request {
     })
 }
 
-/// What a client says of a track that it receives when its element comes into view or changes its size.
+/// A client's settings for a received track whose element comes into view or changes its size.
 fn settings(track: usize) -> Request {
     let track_sids = vec![format!("TR_VC{track:010}")];
     Request::TrackSetting(proto::UpdateTrackSettings {
@@ -343,7 +343,7 @@ fn a_client_publishes_50_tracks_at_once_and_another_receives_them() {
         office.send(receiver, settings(number));
         office.send(receiver, settings(number));
     }
-    // It mutes and unmutes all of them at once, and again.
+    // The publisher mutes and unmutes all tracks at once, twice.
     for number in 0..100 {
         office.send(publisher, mute(number < 50));
     }
@@ -382,15 +382,15 @@ fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
     }
 }
 
-/// What a client of a room offers in which so many send, half of them a video.
+/// Size of a client's offer in a room with this many senders, every second one with video.
 fn offer_of_room(senders: usize) -> usize {
-    OTHER + senders * RECEIVED_SOUND + senders / 2 * RECEIVED_VIDEO
+    OTHER + senders * RECEIVED_AUDIO + senders / 2 * RECEIVED_VIDEO
 }
 
 #[test]
 fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
     const CLIENTS: usize = 500;
-    // Of ten who join, one sends sound, and every second of these a video.
+    // One of ten clients sends audio, and every second one of these also video.
     const SENDS: usize = 10;
     let mut office = Office::new(CLIENTS);
     for newcomer in 0..CLIENTS {
@@ -414,7 +414,7 @@ fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
             (0..=newcomer).for_each(|client| office.ping(client));
         }
     }
-    // Whose role changes is subscribed anew to all.
+    // A role change subscribes the client to all tracks again.
     for client in 0..CLIENTS {
         (0..CLIENTS / SENDS).for_each(|track| office.send(client, subscription(track)));
     }

@@ -1,4 +1,5 @@
-//! What reaches a client: reports of the media worker, notices of the machine, and what it has missed when it resumes.
+//! Messages to the client: the media worker's reports, the room state's notices, and whatever it has missed when it
+//! resumes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,34 +22,34 @@ use crate::embedded::signal::connect_request::JoinParameters;
 use crate::embedded::signal::messages;
 use crate::embedded::wire::participant_info;
 
-/// How long a client whose media is dead may take to resume.
+/// Time for a client with lost media to resume.
 pub(super) const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Dead media of a client, which may resume for a while.
+/// Loss of a client's media, during which it may resume.
 #[derive(Debug, Default)]
 pub(super) struct MediaLoss {
-    /// Until when the client may resume, if its media is dead.
+    /// Until when the client may resume, if its media is lost.
     until: Option<Duration>,
     /// Whether the client has closed its transports, so that nothing is left to resume.
     is_closed: bool,
 }
 
 impl MediaLoss {
-    fn begin(&mut self, reading: Duration) {
+    fn start(&mut self, reading: Duration) {
         self.until = Some(reading + RESUME_TIMEOUT);
     }
 
     fn close(&mut self, reading: Duration) {
         self.is_closed = true;
-        self.begin(reading);
+        self.start(reading);
     }
 
-    /// Ends the wait: the media lives again, or the participant is gone.
+    /// Ends the loss: the media has recovered, or the participant has left.
     pub fn end(&mut self) {
         self.until = None;
     }
 
-    /// Returns the monotonic reading until which the client may resume, if its media is dead.
+    /// Returns the monotonic reading until which the client may resume, if its media is lost.
     pub fn deadline(&self) -> Option<Duration> {
         self.until
     }
@@ -59,13 +60,13 @@ impl MediaLoss {
     }
 }
 
-/// Reports of the media worker.
+/// Reports from the media worker.
 impl Session {
-    /// Handles an event of the participant's transports. Returns whether the join was reported by it, so that the answer to the
-    /// report has to be awaited.
+    /// Handles an event of the participant's transports. Returns whether it caused a report of the join, whose answer
+    /// the caller must await.
     pub fn handle_media(&mut self, context: &mut Context<'_>, event: PeerEvent) -> bool {
         match event {
-            PeerEvent::Connected => return context.machine.connected(&self.sid, context.now),
+            PeerEvent::Connected => return context.room_state.connected(&self.sid, context.now),
             PeerEvent::Answered {
                 offer_id,
                 sdp,
@@ -90,6 +91,7 @@ impl Session {
                     mid_to_track_id,
                 )));
             }
+            // With one peer connection, only the client can offer: it is asked for an offer with these sections.
             PeerEvent::MediaSectionsRequired {
                 num_audios,
                 num_videos,
@@ -108,7 +110,7 @@ impl Session {
             } => {
                 let section = MediaSection { mid, codec, layers };
                 context
-                    .machine
+                    .room_state
                     .track_negotiated(&self.sid, &track, section, context.now);
             }
             PeerEvent::BackupPublished {
@@ -117,21 +119,23 @@ impl Session {
                 codec,
                 layers,
             } => {
-                context.machine.backup_negotiated(
+                context.room_state.backup_negotiated(
                     &self.sid,
                     &track,
                     MediaSection { mid, codec, layers },
                 );
             }
             PeerEvent::BackupEnded { track, codec } => {
-                context.machine.backup_ended(&self.sid, &track, codec);
+                context.room_state.backup_ended(&self.sid, &track, codec);
             }
             PeerEvent::TrackEnded(track) => {
-                context.machine.track_ended(&self.sid, &track, context.now);
+                context
+                    .room_state
+                    .track_ended(&self.sid, &track, context.now);
             }
             PeerEvent::TrackRefused(track) => {
                 context
-                    .machine
+                    .room_state
                     .track_refused(&self.sid, &track, context.now);
             }
             PeerEvent::TrackSubscribed(track) => {
@@ -154,70 +158,73 @@ impl Session {
             }
             PeerEvent::MessageSent(message) => {
                 context
-                    .machine
+                    .room_state
                     .message_sent(&self.sid, &message, context.now);
             }
             PeerEvent::Resumed { last_message_seq } => self.resumed(context, last_message_seq),
             PeerEvent::Recovered => self.media_loss.end(),
             PeerEvent::Failed(reason) => self.media_failed(context, reason),
-            // The client notices an interruption by itself, and resumes. First frames are counted.
+            // No message: the client notices an interruption by itself and resumes. First frames are only counted.
             PeerEvent::Interrupted | PeerEvent::FirstFrame { .. } => {}
         }
         false
     }
 
-    /// Tells the client who began or ceased to speak, of those that it receives and itself.
+    /// Sends changed speakers among the participants that the client receives, including itself.
     pub fn handle_speakers(&mut self, context: &Context<'_>, speakers: &[Speaker]) {
         let concerned = speakers
             .iter()
-            .filter(|speaker| context.machine.follows(&self.sid, &speaker.peer));
+            .filter(|speaker| context.room_state.follows(&self.sid, &speaker.peer));
         messages::speakers(concerned)
             .into_iter()
             .for_each(|message| self.send(message));
     }
 
-    /// Tells the client how well itself and those that it receives are connected.
+    /// Sends changed connection qualities among the participants that the client receives, including its own.
     pub fn handle_qualities(&mut self, context: &Context<'_>, qualities: &[PeerQuality]) {
         let concerned = qualities
             .iter()
-            .filter(|quality| context.machine.follows(&self.sid, &quality.peer));
+            .filter(|quality| context.room_state.follows(&self.sid, &quality.peer));
         messages::qualities(concerned)
             .into_iter()
             .for_each(|message| self.send(message));
     }
 
-    /// The media is dead. Without signalling the participant is gone. Otherwise the client may resume if its transports are
-    /// still there, or has to join anew.
+    /// Handles lost media. Without signalling, the participant has left. Otherwise the client may resume if its
+    /// transports still exist, or has to join again.
     fn media_failed(&mut self, context: &mut Context<'_>, reason: FailureReason) {
         if self.link.is_lost() {
             self.end(context, Departure::Lost);
             return;
         }
         match reason {
+            // Packets stopped, for example at a change of the network. The transports can recover by an ICE restart.
             FailureReason::Silent => {
                 self.send(messages::leave(
                     DisconnectReason::ConnectionTimeout,
                     Action::Resume,
                 ));
                 self.link.close();
-                self.media_loss.begin(context.machine.reading());
+                self.media_loss.start(context.room_state.reading());
             }
-            // A client that leaves closes its transports too; its `leave` may come behind.
+            // A client that leaves closes its transports, too. Its `leave` may arrive later, and must still count as
+            // one.
             FailureReason::Closed => {
-                self.media_loss.close(context.machine.reading());
+                self.media_loss.close(context.room_state.reading());
             }
+            // The transports' state no longer matches the client's, so only new ones help.
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout
             | FailureReason::Capacity
             | FailureReason::TooManyCommands => self.reconnect(context),
+            // Too many data channels: the client would open them again after a reconnect.
             FailureReason::Channels => self.exclude(context),
         }
     }
 }
 
-/// Notices of the machine.
+/// Notices from the room state.
 impl Session {
-    /// Handles a notice of the machine.
     pub fn handle_notice(&mut self, context: &mut Context<'_>, notice: ClientNotice) {
         match notice {
             ClientNotice::ParticipantsChanged(infos) => self.participants_changed(&infos),
@@ -239,6 +246,7 @@ impl Session {
             ClientNotice::DataTrackUnpublished(info) => self.data_track_unpublished(info),
             ClientNotice::DataHandlesChanged => self.send_data_handles(context),
             ClientNotice::RoomChanged => self.send_room(context),
+            // The token contains the role's permissions.
             ClientNotice::RoleChanged(_) => self.refresh_token(context),
             ClientNotice::SubscriptionPermission {
                 publisher,
@@ -258,12 +266,12 @@ impl Session {
 
     fn send_room(&mut self, context: &Context<'_>) {
         self.send(Message::RoomUpdate(proto::RoomUpdate {
-            room: Some(messages::room_info(context.machine)),
+            room: Some(messages::room_info(context.room_state)),
         }));
     }
 
     fn participants_changed(&mut self, infos: &[Arc<proto::ParticipantInfo>]) {
-        // Its own state comes alone.
+        // Its own state arrives in an update of its own. In a batch about several participants, it would be outdated.
         let is_for_client =
             |info: &&Arc<proto::ParticipantInfo>| infos.len() == 1 || info.sid != self.sid.as_str();
         let infos: Vec<_> = infos
@@ -275,15 +283,16 @@ impl Session {
             self.send(messages::update(infos));
             return;
         }
+        // A resume's snapshot lists the participants in the room, so a leave is all that it cannot contain.
         for info in infos
             .into_iter()
             .filter(|info| info.state == i32::from(State::Disconnected))
         {
-            self.link.miss_leave(info);
+            self.link.record_leave(info);
         }
     }
 
-    /// The participant is gone. The client learns why also while it resumes.
+    /// Ends the session: its participant has left. A resuming client receives the reason, too.
     fn disconnected(&mut self, cause: DisconnectCause) {
         self.link.interrupt_resume();
         if let Some(leave) = messages::leave_for(cause) {
@@ -299,7 +308,7 @@ impl Session {
         ));
     }
 
-    /// Tells the client by which handles it gets the packets of all data tracks that it receives.
+    /// Sends the handles that mark the packets of each data track that the client receives.
     fn send_data_handles(&mut self, context: &Context<'_>) {
         let handle = |(track, known, identity): (TrackSid, DataHandle, String)| {
             let published = proto::data_track_subscriber_handles::PublishedDataTrack {
@@ -310,7 +319,7 @@ impl Session {
             (u32::from(known.handle), published)
         };
         let sub_handles = context
-            .machine
+            .room_state
             .data_handles(&self.sid)
             .into_iter()
             .map(handle)
@@ -321,14 +330,15 @@ impl Session {
     }
 }
 
-/// A client that comes back with a new websocket, while its transports may still be alive.
+/// Resumes: a client returns with a new WebSocket, while its transports may still be alive.
 impl Session {
-    /// A new websocket is attached. Nothing is sent on it before the media worker has prepared the resume.
+    /// Attaches a new WebSocket. No message is sent on it before the media worker has prepared the resume.
     pub fn resume(&mut self, context: &mut Context<'_>, join: JoinParameters) {
-        self.link.attach(context.machine.reading());
+        self.link.attach(context.room_state.reading());
         if self.link.closes_resume(ClosedResume::BeforeMessages) {
             return;
         }
+        // The transports first: its offer below applies to them.
         self.command(context, PeerCommand::Resume);
         if let Some(state) = join.sync_state {
             self.sync(context, state);
@@ -338,9 +348,10 @@ impl Session {
         }
     }
 
-    /// The media worker is ready: the client gets what it may have missed. `reconnect` comes first, since clients drop what
-    /// comes before it.
+    /// Sends everything that the client may have missed, once the media worker is ready. `reconnect` comes first, since
+    /// clients drop messages before it.
     fn resumed(&mut self, context: &mut Context<'_>, last_message_seq: u32) {
+        // A second report, or the WebSocket was lost meanwhile.
         if !self.link.finish_resume() {
             return;
         }
@@ -357,21 +368,23 @@ impl Session {
         if !left.is_empty() {
             self.send(messages::update(left));
         }
-        let own = context.machine.present(&self.sid).into_iter();
+        // A snapshot, not a difference: the server does not record which messages arrived.
+        let own = context.room_state.present(&self.sid).into_iter();
         let present: Vec<_> = own
-            .chain(context.machine.visible_to(&self.sid))
+            .chain(context.room_state.visible_to(&self.sid))
             .map(participant_info)
             .collect();
         self.send(messages::update(present));
         self.send_room(context);
-        if context.machine.uses_data_handles(&self.sid) {
+        // Only for clients with data tracks: older ones do not know the message.
+        if context.room_state.uses_data_handles(&self.sid) {
             self.send_data_handles(context);
         }
         self.refresh_token(context);
         self.link.closes_resume(ClosedResume::AfterMessages);
     }
 
-    /// The client has to join anew: its state and the server's do not fit together. The participant is gone.
+    /// Requests a new join, since the client's state and the server's contradict each other. The participant leaves.
     pub(super) fn reconnect(&mut self, context: &mut Context<'_>) {
         self.link.interrupt_resume();
         self.send(messages::leave(

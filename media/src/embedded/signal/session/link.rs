@@ -1,7 +1,7 @@
-//! The client's websocket as its session knows it: whether there is one, what is to be sent on it, and when it is to be closed.
-//!
-//! While no websocket is attached, or a resume is being prepared, messages are not queued: a client that resumes receives
-//! everything again. Only those who leave meanwhile are kept, because the client hears of them in no other way.
+//! A client's WebSocket from its session's view: whether it is attached, the queued messages, and when it is closed.
+//! Without a WebSocket, or while a resume is being prepared, messages are not queued, since a client that resumes
+//! receives a full snapshot. Only leaves are recorded: the snapshot lists the participants in the room, so it cannot
+//! report them.
 //!
 //! ```text
 //!            attach                     finish_resume
@@ -16,55 +16,56 @@ use std::time::Duration;
 use livekit_protocol::ParticipantInfo;
 use livekit_protocol::signal_response::Message;
 
-/// A client that has sent nothing for this long, not even the answer to a ping of its websocket, has lost its signalling.
+/// Maximum silence, in which not even a WebSocket pong arrived. Equals the client's own ping timeout.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Number of leaves that are kept for a client without websocket; it learns the others from the list of those present.
+/// Maximum recorded leaves. A client learns of further ones only by the participants' absence from the snapshot.
 const MAX_MISSED: usize = 1_000;
 
-/// Whether the client can be reached.
+/// Reachability of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// A websocket is attached, and the client is notified of what happens.
+enum Reachability {
+    /// A WebSocket is attached and receives notices.
     Attached,
-    /// A websocket is attached, and the media worker prepares the resume.
+    /// A WebSocket is attached, while the media worker prepares the resume.
     Resuming,
-    /// There is none.
+    /// No WebSocket.
     Lost,
 }
 
-/// When the websocket of the next resume is closed, in a simulation.
+/// Point at which a simulation closes the next resume's WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClosedResume {
-    /// Before anything is sent on it.
+    /// Before any message.
     BeforeMessages,
-    /// After the client got what it has missed.
+    /// After the messages that the client has missed.
     AfterMessages,
 }
 
-/// The client's websocket, and the messages for it.
+/// The client's WebSocket and its queued messages.
 #[derive(Debug)]
 pub(super) struct Link {
-    state: State,
-    /// When the client was last heard of.
-    heard_at: Duration,
-    outbox: Outbox,
-    /// Whether the websocket is to be closed once the messages are sent.
+    state: Reachability,
+    /// Time of the client's last frame.
+    last_frame_at: Duration,
+    queue: MessageQueue,
+    /// Whether the WebSocket must be closed after the messages.
     closes: bool,
-    /// Whether the client has resumed and may say what it knows.
+    /// Whether the client has resumed and may send its state.
     awaits_sync: bool,
-    /// Participants that left while no websocket was attached.
+    /// Participants that left while the client was unreachable.
     missed_leaves: HashMap<String, ParticipantInfo>,
-    /// When the websocket of the next resume is closed, in a simulation.
+    /// Simulated end of the next resume.
     closed_resume: Option<ClosedResume>,
 }
 
 impl Link {
-    /// Creates the link of a client whose websocket is about to be opened.
+    /// Creates the link of a client whose WebSocket is about to be opened.
     pub fn new(reading: Duration) -> Self {
         Self {
-            state: State::Attached,
-            heard_at: reading,
-            outbox: Outbox::default(),
+            // Before the WebSocket is opened, so that the join response can be queued.
+            state: Reachability::Attached,
+            last_frame_at: reading,
+            queue: MessageQueue::default(),
             closes: false,
             awaits_sync: false,
             missed_leaves: HashMap::new(),
@@ -72,183 +73,194 @@ impl Link {
         }
     }
 
-    /// Returns whether a websocket is attached on which the client is notified of what happens.
+    /// Returns whether a WebSocket is attached and receives notices.
     pub fn is_attached(&self) -> bool {
-        self.state == State::Attached
+        self.state == Reachability::Attached
     }
 
-    /// Returns whether there is no websocket.
+    /// Returns whether no WebSocket is attached.
     pub fn is_lost(&self) -> bool {
-        self.state == State::Lost
+        self.state == Reachability::Lost
     }
 
-    /// Queues a message, unless the client cannot be reached.
+    /// Queues a message, unless the client is unreachable.
     pub fn send(&mut self, message: Message) {
         if self.is_attached() {
-            self.outbox.push(message);
+            self.queue.push(message);
         }
     }
 
-    /// Holds back what is sent from now on, until a monotonic reading or until the websocket is closed.
-    pub fn hold_back(&mut self, until: Duration) {
-        self.outbox.hold_back(until);
+    /// Delays all further messages, until a monotonic reading or until the WebSocket is closed.
+    pub fn delay(&mut self, until: Duration) {
+        self.queue.delay(until);
     }
 
-    /// Returns the messages since the last call, in order, but for those that are held back.
+    /// Returns the messages since the last call, in order, without delayed ones.
     pub fn take_messages(&mut self) -> Vec<Message> {
+        // The last message, such as `leave`, must not be lost with the WebSocket.
         if self.closes {
-            self.outbox.release();
+            self.queue.release();
         }
-        self.outbox.take()
+        self.queue.take()
     }
 
-    /// Has the websocket closed once the messages are sent.
+    /// Requests that the WebSocket be closed after the messages.
     pub fn close(&mut self) {
         self.closes = true;
     }
 
-    /// Returns whether the websocket is to be closed, once for each websocket.
+    /// Returns whether the WebSocket must be closed. Returns true once per WebSocket.
     pub fn take_close(&mut self) -> bool {
         std::mem::take(&mut self.closes)
     }
 
-    /// Records that the client was heard of.
-    pub fn hear(&mut self, reading: Duration) {
-        self.heard_at = reading;
+    /// Records a frame from the client.
+    pub fn record_frame(&mut self, reading: Duration) {
+        self.last_frame_at = reading;
     }
 
-    /// Returns the monotonic reading at which [`Link::tick`] has to be called next, if ever.
+    /// Returns the monotonic reading for the next [`Link::tick`], if any.
     pub fn next_deadline(&self) -> Option<Duration> {
-        let silence = (!self.is_lost()).then(|| self.heard_at + SILENCE);
-        [silence, self.outbox.held_until()]
+        // Without a WebSocket, there is no silence to detect.
+        let silence = (!self.is_lost()).then(|| self.last_frame_at + SILENCE);
+        [silence, self.queue.delayed_until()]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Sends what was held back long enough. Closes the websocket of a client that is silent, and returns whether it is: then it has
-    /// to be detached.
+    /// Releases messages after their delay. Closes a silent client's WebSocket and returns whether it did; the caller
+    /// must then detach it.
     pub fn tick(&mut self, reading: Duration) -> bool {
         if self
-            .outbox
-            .held_until()
+            .queue
+            .delayed_until()
             .is_some_and(|until| until <= reading)
         {
-            self.outbox.release();
+            self.queue.release();
         }
-        let is_silent = !self.is_lost() && self.heard_at + SILENCE <= reading;
+        // A suspended device or a lost network closes no WebSocket.
+        let is_silent = !self.is_lost() && self.last_frame_at + SILENCE <= reading;
         self.closes |= is_silent;
         is_silent
     }
 
-    /// Records that the websocket is gone.
+    /// Records the loss of the WebSocket.
     pub fn detach(&mut self) {
-        self.state = State::Lost;
-        self.outbox.clear();
+        self.state = Reachability::Lost;
+        // Unsent messages would reach the client after newer ones: a resume sends a full snapshot.
+        self.queue.clear();
     }
 
-    /// Records a new websocket. Nothing is sent on it before [`Link::finish_resume`].
+    /// Records a new WebSocket. No message is sent on it before [`Link::finish_resume`].
     pub fn attach(&mut self, reading: Duration) {
-        self.heard_at = reading;
-        self.state = State::Resuming;
+        self.last_frame_at = reading;
+        self.state = Reachability::Resuming;
+        // Clients send their state after each resume, and at no other time.
         self.awaits_sync = true;
-        self.outbox.clear();
+        self.queue.clear();
+        // A pending close concerned the previous WebSocket.
         self.closes = false;
     }
 
-    /// Lets the client be reached by its new websocket. Returns whether there is one that awaited this.
+    /// Makes the client reachable by its new WebSocket. Returns whether a resume was being prepared.
     pub fn finish_resume(&mut self) -> bool {
-        let is_resuming = self.state == State::Resuming;
+        let is_resuming = self.state == Reachability::Resuming;
         if is_resuming {
-            self.state = State::Attached;
+            self.state = Reachability::Attached;
         }
         is_resuming
     }
 
-    /// Gives up a resume that is being prepared: the client gets what is sent from now on.
+    /// Cancels a resume that is being prepared. The client receives all further messages.
     pub fn interrupt_resume(&mut self) {
         self.finish_resume();
     }
 
-    /// Returns whether the client may say what it knows: once for each resume.
+    /// Returns whether the client may send its state. Returns true once per resume.
     pub fn take_sync(&mut self) -> bool {
         std::mem::take(&mut self.awaits_sync)
     }
 
-    /// Keeps a leave for a client that cannot be reached.
-    pub fn miss_leave(&mut self, info: ParticipantInfo) {
+    /// Records a leave for an unreachable client.
+    pub fn record_leave(&mut self, info: ParticipantInfo) {
+        // A large room may change a lot before the client returns.
         if self.missed_leaves.len() < MAX_MISSED {
             self.missed_leaves.insert(info.sid.clone(), info);
         }
     }
 
-    /// Returns the leaves that were kept, once.
+    /// Returns the recorded leaves, once.
     pub fn take_missed_leaves(&mut self) -> Vec<ParticipantInfo> {
         self.missed_leaves.drain().map(|(_, info)| info).collect()
     }
 
-    /// Has the websocket of the next resume closed at a point of it.
+    /// Schedules a simulated end of the next resume.
     pub fn close_next_resume(&mut self, at: ClosedResume) {
         self.closed_resume = Some(at);
     }
 
-    /// Closes the websocket of a resume if that is simulated at this point of it. Returns whether it does.
+    /// Closes a resume's WebSocket if its simulated end is this point. Returns whether it did.
     pub fn closes_resume(&mut self, at: ClosedResume) -> bool {
+        // Once: the resume after the simulated one must succeed.
         let closes = self.closed_resume.take_if(|closed| *closed == at).is_some();
         self.closes |= closes;
         closes
     }
 }
 
-/// The messages that are to be sent on a client's websocket, in order, of which the last ones may be held back for a while.
+/// Queue of messages for a client's WebSocket. The last ones may be delayed.
 #[derive(Debug, Default)]
-struct Outbox {
+struct MessageQueue {
     messages: Vec<Message>,
-    held: Option<Held>,
+    delayed: Option<DelayedMessages>,
 }
 
-/// What is held back.
+/// Delayed messages.
 #[derive(Debug)]
-struct Held {
-    /// The monotonic reading until which it is.
+struct DelayedMessages {
+    /// Monotonic reading at which the delay is over.
     until: Duration,
     messages: Vec<Message>,
 }
 
-impl Outbox {
-    /// Adds a message.
+impl MessageQueue {
     fn push(&mut self, message: Message) {
-        self.held
+        self.delayed
             .as_mut()
-            .map_or(&mut self.messages, |held| &mut held.messages)
+            .map_or(&mut self.messages, |delayed| &mut delayed.messages)
             .push(message);
     }
 
-    /// Holds back what is added from now on.
-    fn hold_back(&mut self, until: Duration) {
-        self.held = Some(Held {
+    /// Delays all further messages.
+    fn delay(&mut self, until: Duration) {
+        self.delayed = Some(DelayedMessages {
             until,
             messages: Vec::new(),
         });
     }
 
-    /// Returns until when messages are held back.
-    fn held_until(&self) -> Option<Duration> {
-        self.held.as_ref().map(|held| held.until)
+    /// Returns the end of the delay, if there is one.
+    fn delayed_until(&self) -> Option<Duration> {
+        self.delayed.as_ref().map(|delayed| delayed.until)
     }
 
-    /// Holds nothing back any more.
+    /// Ends the delay.
     fn release(&mut self) {
-        self.messages
-            .extend(self.held.take().into_iter().flat_map(|held| held.messages));
+        // Appended, so that the order stays.
+        self.messages.extend(
+            self.delayed
+                .take()
+                .into_iter()
+                .flat_map(|delayed| delayed.messages),
+        );
     }
 
-    /// Drops all messages.
     fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns the messages that are not held back.
+    /// Returns the messages that are not delayed.
     fn take(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.messages)
     }
@@ -281,12 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_held_back_until_their_time_or_until_the_websocket_is_closed() {
+    fn messages_are_delayed_until_their_time_or_until_the_websocket_is_closed() {
         let until = START + Duration::from_millis(50);
         for closes in [false, true] {
             let mut link = Link::new(START);
             link.send(message(1));
-            link.hold_back(until);
+            link.delay(until);
             link.send(message(2));
             assert_eq!(link.next_deadline(), Some(until));
             assert!(!link.tick(START));
@@ -304,22 +316,22 @@ mod tests {
     #[test]
     fn a_silent_client_loses_its_websocket() {
         let mut link = Link::new(START);
-        let heard_at = START + Duration::from_secs(5);
-        link.hear(heard_at);
+        let last_frame_at = START + Duration::from_secs(5);
+        link.record_frame(last_frame_at);
         assert!(!link.tick(START + SILENCE));
-        assert_eq!(link.next_deadline(), Some(heard_at + SILENCE));
-        assert!(link.tick(heard_at + SILENCE) && link.take_close());
+        assert_eq!(link.next_deadline(), Some(last_frame_at + SILENCE));
+        assert!(link.tick(last_frame_at + SILENCE) && link.take_close());
         link.detach();
-        assert!(!link.tick(heard_at + 2 * SILENCE) && link.next_deadline().is_none());
+        assert!(!link.tick(last_frame_at + 2 * SILENCE) && link.next_deadline().is_none());
     }
 
     #[test]
-    fn a_client_says_what_it_knows_once_for_each_resume_and_learns_who_left() {
+    fn a_client_sends_its_state_once_per_resume_and_receives_the_missed_leaves() {
         let mut link = Link::new(START);
         assert!(!link.take_sync());
         link.detach();
         for number in 0..=MAX_MISSED {
-            link.miss_leave(ParticipantInfo {
+            link.record_leave(ParticipantInfo {
                 sid: format!("PA_{number}"),
                 ..ParticipantInfo::default()
             });

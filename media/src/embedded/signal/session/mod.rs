@@ -1,21 +1,21 @@
-//! The state machine of one client's signalling.
+//! State machine of one client's signalling, without I/O.
 //!
-//! It is called with the machine and the time, queues messages for the client, and says when its websocket is to be closed
-//! and when it is over.
+//! The driver calls it with the room state and the time. It queues messages for the client, and reports when its WebSocket must be
+//! closed and when the session is over.
 //!
-//! - [`link`]: the websocket, whether the client can be reached by it, and the messages for it.
-//! - [`requests`]: what the client asks for. Each request calls the machine, which has effects for this and other clients.
-//! - [`events`]: what the client learns: of its media, of what happens in the room, and of what it has missed when it resumes.
+//! - [`link`]: the WebSocket, whether the client is reachable, and the queued messages.
+//! - [`requests`]: the client's requests. Each one is a call on the room state, which has effects for this and other clients.
+//! - [`events`]: messages to the client about its media, the room, and, after a resume, whatever it has missed.
 //!
-//! # The life of a session
+//! # Course of a signalling session
 //!
-//! 1. [`Session::start`] answers a join that was admitted. The media worker connects the client; once it has, the join is reported.
-//! 2. The client asks, and the machine and the media worker notify it. It sends pings, and its token is refreshed.
-//! 3. If its websocket is gone, the participant stays while its media lives. A client that comes back resumes: it gets everything
-//!    again, after the media worker has prepared its transports.
-//! 4. If its media is dead, it may resume for some seconds. If what it knows does not fit to what the server knows, it has to join
-//!    anew.
-//! 5. The session is over when the machine notifies it that its participant is gone, whatever the cause.
+//! 1. [`Session::start`] sends the join response. The media worker connects the client, and then the join is reported.
+//! 2. The client sends requests and pings, and receives notices from the room state and the media worker. Its token is refreshed.
+//! 3. If the WebSocket is lost, the participant stays while its media lives. A client that returns resumes: once the media worker has
+//!    prepared the transports, it receives a full snapshot.
+//! 4. If its media is lost, the client may resume for [`events::RESUME_TIMEOUT`]. If its state contradicts the server's, it has to join
+//!    again.
+//! 5. The session is over with the room state's notice that the participant has left, for whatever reason.
 
 mod events;
 mod link;
@@ -42,28 +42,29 @@ use super::connect_request::JoinParameters;
 use super::device::Device;
 use super::messages;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::Machine;
+use crate::embedded::room_state::RoomState;
 use crate::embedded::turn::TurnServers;
 use crate::embedded::wire::participant_info;
 use crate::token::TokenSigner;
 
-/// How often clients have to send a ping, and within which time they have to receive something, in seconds.
+/// Client's ping interval, and its timeout for receiving a message, in seconds.
 const PING_INTERVAL: i32 = 5;
 const PING_TIMEOUT: i32 = 15;
-/// How often a client's token is refreshed.
+/// Interval between token refreshes: half of a refreshed token's lifetime.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
-/// The version of the protocol since which a request that was carried out has a response.
+/// First protocol version whose clients expect a response to an accepted request.
 const ACCEPTANCE_PROTOCOL: i32 = 15;
-/// How long a client that sets the offer of its join late gets nothing but the response to its join.
+/// Pause after the join response for a client that sets the offer from its join late, such as LiveKit's SDK for Go.
+/// Such a client discards an answer that arrives earlier.
 const OFFER_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a session works on during one call.
+/// Context of one call on a session.
 pub(super) struct Context<'a> {
-    /// The room and its participants, and the monotonic reading of the clock, which the session's own deadlines are by.
-    pub machine: &'a mut Machine,
+    /// The room state, which also has the monotonic reading of the clock for the session's deadlines.
+    pub room_state: &'a mut RoomState,
     /// Signs refreshed tokens.
     pub signer: &'a TokenSigner,
-    /// The time of the call.
+    /// Time of the call.
     pub now: Timestamp,
 }
 
@@ -74,27 +75,27 @@ pub(super) struct Session {
     identity: Identity,
     mode: ConnectionMode,
     link: Link,
-    /// When its token is refreshed next.
+    /// Time of the next token refresh.
     refresh_at: Duration,
     media_loss: MediaLoss,
     awaited: AwaitedTracks,
-    /// The TURN servers that the client is given.
+    /// TURN servers for the client.
     turn: Arc<[TurnServers]>,
     is_over: bool,
-    /// Whether the client may simulate failures of the server.
+    /// Whether the client may simulate server failures.
     permits_simulations: bool,
-    /// Whether the client sends a video with the codec that it names, whatever the answer.
+    /// Whether the client sends video with the codec in its request, whatever the server's response.
     insists_on_codec: bool,
-    /// The client's machine and program.
+    /// The client's device and SDK.
     device: Device,
-    /// Whether the client knows responses that a request was carried out.
-    knows_acceptance: bool,
-    /// As how many changes one of the client counts.
+    /// Whether the client handles responses to accepted requests.
+    expects_acceptance: bool,
+    /// Weight of each change by the client.
     change_weight: u32,
 }
 
 impl Session {
-    /// Creates the session of a participant that has been admitted. Its first call has to be [`Session::start`].
+    /// Creates an admitted participant's session. Its first call must be [`Session::start`].
     pub fn new(
         sid: ParticipantSid,
         identity: Identity,
@@ -114,35 +115,36 @@ impl Session {
             permits_simulations: false,
             insists_on_codec: false,
             device: Device::default(),
-            knows_acceptance: false,
+            expects_acceptance: false,
             change_weight: 1,
         }
     }
 
-    /// Gives the client TURN servers.
     pub fn with_turn(self, turn: Arc<[TurnServers]>) -> Self {
         Self { turn, ..self }
     }
 
-    /// Answers the join: the room, the client's token, and its transports. Tracks and an offer that came with the join are
-    /// handled like requests.
+    /// Sends the join response: the room, the client's token, and its transports. Tracks and an offer in the join are
+    /// then handled like requests.
     pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
         self.insists_on_codec = join.insists_on_codec;
         self.device = join.device.clone();
-        self.knows_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
+        self.expects_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
         self.change_weight = context
-            .machine
+            .room_state
             .present(&self.sid)
             .map_or(1, LocalParticipant::change_weight);
         self.add_peer(context, join);
         if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));
         }
+        // Only the response goes out before the pause.
         if join.sets_offer_late && join.offer.is_some() {
-            self.link.hold_back(context.machine.reading() + OFFER_PAUSE);
+            self.link.delay(context.room_state.reading() + OFFER_PAUSE);
         }
-        context.machine.refresh_receiver(&self.sid);
+        context.room_state.refresh_receiver(&self.sid);
         self.refresh_token(context);
+        // Tracks before the offer, whose media sections belong to them.
         for request in &join.tracks {
             self.announce(context, request);
         }
@@ -151,33 +153,31 @@ impl Session {
         }
     }
 
-    /// Lets the client simulate failures of the server.
+    /// Permits the client to simulate server failures.
     pub fn permit_simulations(&mut self) {
         self.permits_simulations = true;
     }
 
-    /// Returns the messages for the client since the last call, in order, but for those that are held back while it
-    /// stays connected.
+    /// Returns the messages for the client since the last call, in order, without delayed ones.
     pub fn take_messages(&mut self) -> Vec<Message> {
         self.link.take_messages()
     }
 
-    /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
+    /// Returns whether the WebSocket must be closed after the messages. Returns true once per WebSocket.
     pub fn take_close(&mut self) -> bool {
         self.link.take_close()
     }
 
-    /// Returns as how many changes one of the client counts.
+    /// Returns the weight of each change by the client.
     pub fn change_weight(&self) -> u32 {
         self.change_weight
     }
 
-    /// Returns whether the session is over.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns the monotonic reading at which [`Session::tick`] has to be called next.
+    /// Returns the monotonic reading for the next [`Session::tick`].
     pub fn next_deadline(&self) -> Duration {
         [
             self.link.next_deadline(),
@@ -189,9 +189,9 @@ impl Session {
         .fold(self.refresh_at, Duration::min)
     }
 
-    /// Handles the deadlines that have passed.
+    /// Handles passed deadlines.
     pub fn tick(&mut self, context: &mut Context<'_>) {
-        let reading = context.machine.reading();
+        let reading = context.room_state.reading();
         if self.link.tick(reading) {
             self.detach(context);
         }
@@ -208,16 +208,17 @@ impl Session {
         }
     }
 
-    /// The websocket is gone. The participant stays while its media lives, or as long as it may resume.
+    /// Handles a lost WebSocket. The participant stays while its media lives, or as long as it may resume.
     pub fn detach(&mut self, context: &mut Context<'_>) {
         self.link.detach();
-        context.machine.signal_lost(&self.sid);
+        context.room_state.signal_lost(&self.sid);
+        // A client that has closed its transports and its WebSocket has left, even without a `leave`.
         if self.media_loss.is_closed() {
             self.end(context, Departure::Lost);
         }
     }
 
-    /// Asks the client to connect anew: the server stops.
+    /// Requests a new connection from the client, because the server is stopping.
     pub fn shut_down(&mut self) {
         self.send(messages::leave(
             DisconnectReason::ServerShutdown,
@@ -226,20 +227,21 @@ impl Session {
         self.link.close();
     }
 
-    /// Disconnects a client that sends more than it may. It is not to come back by itself.
+    /// Disconnects a client that exceeds its limits. The client must not reconnect by itself.
     pub fn exclude(&mut self, context: &mut Context<'_>) {
         self.send(messages::leave(
             DisconnectReason::ParticipantRemoved,
             Action::Disconnect,
         ));
         self.link.close();
+        // After the message: the notice of the end sends none, as if the client had left by itself.
         self.end(context, Departure::Lost);
     }
 
-    /// Ends the participant's stay. The notice of its end ends the session.
+    /// Ends the participant's join. The resulting notice ends the session.
     pub fn end(&mut self, context: &mut Context<'_>, departure: Departure) {
-        // It has been disconnected already if this fails; the notice is on its way.
-        let _ = context.machine.leave(&self.sid, departure, context.now);
+        // Fails if it has been disconnected already. The notice is on its way then.
+        let _ = context.room_state.leave(&self.sid, departure, context.now);
         self.media_loss.end();
     }
 
@@ -248,46 +250,50 @@ impl Session {
     }
 
     fn command(&self, context: &mut Context<'_>, command: PeerCommand) {
-        context.machine.command(&self.sid, command);
+        context.room_state.command(&self.sid, command);
     }
 
     fn refresh_token(&mut self, context: &mut Context<'_>) {
-        self.refresh_at = context.machine.reading() + REFRESH_INTERVAL;
-        let Ok(local) = context.machine.present(&self.sid) else {
+        self.refresh_at = context.room_state.reading() + REFRESH_INTERVAL;
+        let Ok(local) = context.room_state.present(&self.sid) else {
             return;
         };
-        // Signing fails for no token that is known.
+        // Signing cannot fail for a token that was verified.
         if let Ok(refreshed) = local.refreshed_token(context.signer, context.now) {
             self.send(Message::RefreshToken(refreshed.token.reveal().to_owned()));
         }
     }
 
     fn add_peer(&self, context: &mut Context<'_>, join: &JoinParameters) {
-        let Some(permissions) = context.machine.peer_permissions(&self.sid) else {
+        let Some(permissions) = context.room_state.peer_permissions(&self.sid) else {
             return;
         };
         let peer = NewPeer {
             sid: self.sid.clone(),
             identity: self.identity.clone(),
             mode: self.mode,
-            is_subscriber_primary: self.is_subscriber_primary(context.machine),
+            is_subscriber_primary: self.is_subscriber_primary(context.room_state),
             needs_full_ice: join.settings.disable_ice_lite,
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
             permissions,
         };
-        context.machine.add_peer(peer);
-        context.machine.refresh_message_reports();
+        context.room_state.add_peer(peer);
+        // Media workers report messages while a participant without a client is in the room, so that the sandbox can
+        // show them.
+        context.room_state.refresh_message_reports();
     }
 
-    /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
-    fn is_subscriber_primary(&self, machine: &Machine) -> bool {
-        let can_subscribe = machine
+    /// Returns whether the client waits for its subscriber connection, rather than its publisher connection, before it
+    /// counts as connected.
+    fn is_subscriber_primary(&self, room_state: &RoomState) -> bool {
+        // With two connections, a client without the right to subscribe has nothing to wait for on the second.
+        let can_subscribe = room_state
             .present(&self.sid)
             .is_ok_and(|local| local.grants.can_subscribe);
         self.mode == ConnectionMode::Dual && can_subscribe
     }
 
-    /// Returns the TURN servers with fresh credentials. The server's own addresses are in its descriptions.
+    /// Returns the TURN servers with new credentials. The server's own addresses are in its session descriptions.
     fn ice_servers(&self, now: Timestamp) -> Vec<proto::IceServer> {
         self.turn
             .iter()
@@ -296,25 +302,26 @@ impl Session {
     }
 
     fn join_response(&self, context: &Context<'_>) -> Option<proto::JoinResponse> {
-        let own = context.machine.present(&self.sid).ok()?;
+        let own = context.room_state.present(&self.sid).ok()?;
         let others = context
-            .machine
+            .room_state
             .visible_to(&self.sid)
             .into_iter()
             .map(participant_info);
         let server_info = messages::server_info();
         Some(proto::JoinResponse {
-            room: Some(messages::room_info(context.machine)),
+            room: Some(messages::room_info(context.room_state)),
             participant: Some(participant_info(own)),
             other_participants: others.collect(),
             server_version: server_info.version.clone(),
             server_info: Some(server_info),
-            subscriber_primary: self.is_subscriber_primary(context.machine),
+            subscriber_primary: self.is_subscriber_primary(context.room_state),
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
             enabled_publish_codecs: self
                 .device
                 .without_unusable(messages::publish_codecs(&own.grants)),
+            // The client negotiates its publisher connection right after the join, rather than with its first track.
             fast_publish: own.grants.can_publish,
             ice_servers: self.ice_servers(context.now),
             ..proto::JoinResponse::default()

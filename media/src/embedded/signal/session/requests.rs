@@ -1,4 +1,4 @@
-//! What the client asks for.
+//! Requests from the client.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::{Context, Session};
 use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::publish::allowed_codecs;
+use crate::embedded::room_state::media_tracks::AnnounceError;
 use crate::embedded::signal::messages;
 
-/// How long a track that a client wants may take to be published.
+/// Maximum wait for a requested track to be published.
 const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most entries of a list of a client that count.
+/// Maximum entries that are read from a client's list.
 const MAX_LIST: usize = 1_000;
 
 impl Session {
-    /// Handles a request of the client. A request that cannot be understood, or that an older client would not have sent, is
-    /// ignored.
+    /// Handles a request. Ignores requests without a known message.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
     pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
-        self.link.hear(context.machine.reading());
+        // Any frame is a sign of life, even with an unknown message.
+        self.link.record_frame(context.room_state.reading());
         let Some(message) = request.message else {
             return;
         };
@@ -59,6 +59,7 @@ impl Session {
             }
             signal_request::Message::Leave(_) => self.end(context, Departure::Left),
             signal_request::Message::SyncState(state) => self.sync(context, state),
+            // Superseded by `PingReq`. SDKs send both.
             signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),
             signal_request::Message::Simulate(request) => self.simulate(context, request),
@@ -71,10 +72,10 @@ impl Session {
             signal_request::Message::UnpublishDataTrackRequest(request) => {
                 self.unpublish_data_track(context, request);
             }
-            signal_request::Message::UpdateDataSubscription(wishes) => {
-                self.subscribe_data(context, wishes);
+            signal_request::Message::UpdateDataSubscription(requested) => {
+                self.subscribe_data(context, requested);
             }
-            // A response names neither request but by its id.
+            // Not supported. The response identifies these requests by their ids alone.
             signal_request::Message::StoreDataBlobRequest(request) => {
                 self.send(messages::refusal(
                     request.request_id,
@@ -89,7 +90,8 @@ impl Session {
                     None,
                 ));
             }
-            // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
+            // Ignored: the server is the only side that needs to be reachable, so the client's candidates are not
+            // needed. The others change nothing.
             signal_request::Message::Trickle(_)
             | signal_request::Message::UpdateLayers(_)
             | signal_request::Message::UpdateAudioTrack(_)
@@ -107,8 +109,9 @@ impl Session {
         );
     }
 
-    /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
+    /// Forwards a session description. If it is too large, the media worker only receives the participant's failure.
     fn describe(&self, context: &mut Context<'_>, command: PeerCommand) {
+        // Checked here, so that its bytes are not copied into a media worker's queue.
         let is_too_large = match &command {
             PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. } => {
                 conclave_sfu::check_description(sdp).is_err()
@@ -125,21 +128,24 @@ impl Session {
         );
     }
 
-    /// Admits a track, and answers with its sid or the reason why not.
+    /// Admits a track, and replies with its sid or the reason for the refusal.
     pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
         let codecs = context
-            .machine
+            .room_state
             .present(&self.sid)
             .map(|own| allowed_codecs(&own.grants))
             .unwrap_or_default();
         let admitted =
+            // LiveKit's Rust core sends the codec in its request, whatever the response contains, and ignores
+            // `track_unpublished`. So it is refused here, where other clients switch to a permitted codec.
             if self.insists_on_codec && announcement::names_other_codecs(request, &codecs) {
                 Err(AnnounceError::UnsupportedType)
             } else {
-                context.machine.announce_track(&self.sid, request)
+                context.room_state.announce_track(&self.sid, request)
             };
         let message = match admitted {
             Ok(track) => {
+                // The client matches response and request by this id of its own.
                 let cid = request.cid.clone();
                 Message::TrackPublished(proto::TrackPublishedResponse {
                     cid,
@@ -161,7 +167,7 @@ impl Session {
         self.send(message);
     }
 
-    /// Changes what the client says of itself. A notice of the change is answered by [`Session::metadata_updated`].
+    /// Updates the client's own metadata. [`Session::metadata_updated`] replies, once the update has been sent.
     fn update_metadata(
         &mut self,
         context: &mut Context<'_>,
@@ -169,10 +175,11 @@ impl Session {
     ) {
         let request_id = update.request_id;
         let updated = context
-            .machine
+            .room_state
             .update_own_metadata(&self.sid, update.into(), request_id);
+        // Others receive all its metadata with each change.
         self.change_weight = context
-            .machine
+            .room_state
             .present(&self.sid)
             .map_or(1, LocalParticipant::change_weight);
         if let Err(error) = updated {
@@ -185,10 +192,11 @@ impl Session {
         }
     }
 
-    /// Answers a change of what the client says of itself, after the update with it.
+    /// Replies to an update of the client's own metadata, after the client has received the update itself.
     pub(super) fn metadata_updated(&mut self, context: &mut Context<'_>, request_id: u32) {
+        // The token contains the metadata, so that a full reconnect keeps it.
         self.refresh_token(context);
-        if self.knows_acceptance {
+        if self.expects_acceptance {
             self.send(messages::acceptance(request_id, named_update(request_id)));
         }
     }
@@ -196,7 +204,7 @@ impl Session {
     fn mute(&self, context: &mut Context<'_>, mute: &proto::MuteTrackRequest) {
         if let Ok(track) = mute.sid.parse() {
             context
-                .machine
+                .room_state
                 .mute_by_client(&self.sid, &track, mute.muted, context.now);
         }
     }
@@ -205,22 +213,26 @@ impl Session {
         let listed = wish
             .participant_tracks
             .into_iter()
-            .flat_map(|of| of.track_sids);
+            .flat_map(|listed| listed.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
+        // SDKs may subscribe before they know that a track was published, or after it was unpublished.
         let unknown = if wish.subscribe {
-            context.machine.unpublished(&tracks)
+            context.room_state.unpublished(&tracks)
         } else {
             Vec::new()
         };
         self.awaited
-            .add(unknown, context.machine.reading() + TRACK_TIMEOUT);
-        context.machine.wish(&self.sid, tracks, wish.subscribe);
+            .add(unknown, context.room_state.reading() + TRACK_TIMEOUT);
+        context
+            .room_state
+            .set_wanted(&self.sid, tracks, wish.subscribe);
     }
 
-    /// Tells the client of the tracks that it wants and that were not published in time.
+    /// Reports a subscription error for each requested track that was not published in time.
     pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
-        while let Some(track) = self.awaited.take_due(context.machine.reading()) {
-            if context.machine.withdraw_wish(&self.sid, &track) {
+        while let Some(track) = self.awaited.take_due(context.room_state.reading()) {
+            // Not if the client has unsubscribed meanwhile, or has the track by now.
+            if context.room_state.withdraw_request(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
                 let response = proto::SubscriptionResponse {
                     track_sid: track.to_string(),
@@ -233,6 +245,7 @@ impl Session {
 
     fn apply_settings(&self, context: &mut Context<'_>, settings: &proto::UpdateTrackSettings) {
         let wanted = TrackSettings {
+            // Clients express "no video" in either way.
             is_disabled: settings.disabled
                 || settings.quality == i32::from(proto::VideoQuality::Off),
             quality: quality(settings.quality),
@@ -250,9 +263,9 @@ impl Session {
         tracks: impl Iterator<Item = String>,
         settings: TrackSettings,
     ) {
-        // A media worker would ignore the others, one by one.
+        // A media worker would ignore each of the others, one by one.
         for track in context
-            .machine
+            .room_state
             .received_tracks(&self.sid, parse_tracks(tracks))
         {
             self.command(context, PeerCommand::SetTrackSettings { track, settings });
@@ -260,16 +273,17 @@ impl Session {
     }
 
     fn permit(&self, context: &mut Context<'_>, permission: proto::SubscriptionPermission) {
-        let machine = &*context.machine;
+        // Entries may outlive their participants, so sids are resolved to identities now.
+        let room_state = &*context.room_state;
         let entry = |entry: proto::TrackPermission| {
-            // One that is named by its sid keeps the permission when it joins anew, as with LiveKit.
+            // An entry with a sid alone still applies after that participant has joined again, as in LiveKit.
             let sid = entry
                 .participant_sid
                 .parse()
                 .ok()
                 .filter(|_| entry.participant_identity.is_empty());
             let named = sid
-                .and_then(|sid: ParticipantSid| machine.present(&sid).ok())
+                .and_then(|sid: ParticipantSid| room_state.present(&sid).ok())
                 .map(LocalParticipant::identity);
             let tracks = || {
                 entry
@@ -296,10 +310,11 @@ impl Session {
             }
         };
         context
-            .machine
+            .room_state
             .set_publisher_permission(&self.sid, permission);
     }
 
+    // Unlike `Pong`, it repeats the client's timestamp, from which the client computes its round-trip time.
     fn pong(&mut self, context: &Context<'_>, ping: &proto::Ping) {
         let pong = proto::Pong {
             last_ping_timestamp: ping.timestamp,
@@ -308,8 +323,8 @@ impl Session {
         self.send(Message::PongResp(pong));
     }
 
-    /// Applies what a client that resumes says of its own state, once for each resume. At other times it has nothing to say: what it
-    /// wants has other requests.
+    /// Applies the client's own state after a resume, once. At other times the client has separate requests for each
+    /// part.
     pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
         if !self.link.take_sync() {
             return;
@@ -318,9 +333,10 @@ impl Session {
             .publish_tracks
             .iter()
             .filter_map(|published| published.track.as_ref());
+        // A track that is unknown here: the client would wait for packets that nobody requests from it.
         let is_unknown = published
             .into_iter()
-            .any(|track| !context.machine.has_announced(&self.sid, &track.sid));
+            .any(|track| !context.room_state.has_announced(&self.sid, &track.sid));
         let data = state
             .publish_data_tracks
             .iter()
@@ -328,7 +344,7 @@ impl Session {
         if is_unknown
             || data
                 .into_iter()
-                .any(|track| !context.machine.has_data_track(&self.sid, &track.sid))
+                .any(|track| !context.room_state.has_data_track(&self.sid, &track.sid))
         {
             self.reconnect(context);
             return;
@@ -336,20 +352,21 @@ impl Session {
         if let Some(wish) = state.subscription {
             self.subscribe(context, wish);
         }
-        if let Some(wishes) = state.data_subscription {
-            self.subscribe_data(context, wishes);
+        if let Some(requested) = state.data_subscription {
+            self.subscribe_data(context, requested);
         }
         let disabled = TrackSettings {
             is_disabled: true,
             ..TrackSettings::default()
         };
         self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
+        // One entry per sender, the highest number: repeated entries would make the media worker search once for each.
         let states = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let mut received = HashMap::new();
-        for (sender, last) in states.filter_map(|of| {
+        for (sender, last) in states.filter_map(|state| {
             Some((
-                of.publisher_sid.parse::<ParticipantSid>().ok()?,
-                of.last_seq,
+                state.publisher_sid.parse::<ParticipantSid>().ok()?,
+                state.last_seq,
             ))
         }) {
             let known = received.entry(sender).or_insert(last);
@@ -369,7 +386,7 @@ impl Session {
         request: &proto::PublishDataTrackRequest,
     ) {
         let message = match context
-            .machine
+            .room_state
             .publish_data_track(&self.sid, request, context.now)
         {
             Ok(info) => Message::PublishDataTrackResponse(proto::PublishDataTrackResponse {
@@ -396,7 +413,7 @@ impl Session {
         request: proto::UnpublishDataTrackRequest,
     ) {
         match context
-            .machine
+            .room_state
             .unpublish_data_track(&self.sid, request.pub_handle, context.now)
         {
             Some(info) => self.data_track_unpublished(info),
@@ -408,30 +425,31 @@ impl Session {
         }
     }
 
-    /// Sets which data tracks the client wants to receive. A track that is not published yet is received once it is. How many frames
-    /// a second it wants is not limited to.
-    fn subscribe_data(&self, context: &mut Context<'_>, wishes: proto::UpdateDataSubscription) {
-        let (wanted, unwanted): (Vec<_>, Vec<_>) = wishes
+    /// Updates the client's data track subscriptions. A track that is not published yet is received once it is. The
+    /// requested frame rate is ignored.
+    fn subscribe_data(&self, context: &mut Context<'_>, requested: proto::UpdateDataSubscription) {
+        let (wanted, unwanted): (Vec<_>, Vec<_>) = requested
             .updates
             .into_iter()
             .take(MAX_LIST)
             .partition(|update| update.subscribe);
+        // Unwanted ones first: if a track is listed twice, the client is to receive it.
         for (updates, is_wanted) in [(unwanted, false), (wanted, true)] {
             let tracks = parse_tracks(updates.into_iter().map(|update| update.track_sid));
-            context.machine.wish(&self.sid, tracks, is_wanted);
+            context.room_state.set_wanted(&self.sid, tracks, is_wanted);
         }
     }
 }
 
-/// Failures of the server that clients ask for, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
+/// Server failures for tests: `simulateScenario` in LiveKit's SDKs. Permitted in development only.
 impl Session {
-    /// Simulates what the client asks for, if that is permitted. Speech and a change of the transport protocol are not simulated.
+    /// Simulates a failure, if permitted. Speech and a transport protocol change are not simulated.
     fn simulate(&mut self, context: &mut Context<'_>, request: proto::SimulateScenario) {
         let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else {
             return;
         };
         match scenario {
-            // Nobody says goodbye, and there is nothing to resume.
+            // No message, and nothing to resume, as after the crash of a node.
             Scenario::NodeFailure(_) => self.end(context, Departure::Lost),
             Scenario::ServerLeave(_) => self.shut_down(),
             Scenario::LeaveRequestFullReconnect(_) => self.reconnect(context),
@@ -452,14 +470,15 @@ impl Session {
         }
     }
 
-    /// Limits what is sent to the client, until its role changes; 0 ends the limit.
+    /// Limits the bitrate to the client, until its role changes. 0 removes the limit.
     fn limit_bandwidth(&self, context: &mut Context<'_>, bits_per_second: i64) {
-        let Some(mut permissions) = context.machine.peer_permissions(&self.sid) else {
+        let Some(mut permissions) = context.room_state.peer_permissions(&self.sid) else {
             return;
         };
         let limit = u32::try_from(bits_per_second / 1_000)
             .ok()
             .filter(|_| bits_per_second > 0);
+        // A simulation must not raise the limit from the role.
         permissions.subscribe_max_kbps = [limit, permissions.subscribe_max_kbps]
             .into_iter()
             .flatten()
@@ -468,7 +487,7 @@ impl Session {
     }
 }
 
-/// Returns an update without its texts, which a response repeats.
+/// Returns the request without its texts, for a response, which repeats it.
 fn named_update(request_id: u32) -> Request {
     Request::UpdateMetadata(proto::UpdateParticipantMetadata {
         request_id,
@@ -476,7 +495,7 @@ fn named_update(request_id: u32) -> Request {
     })
 }
 
-/// Returns the quality that a client names; the best for one that it does not.
+/// Converts a `VideoQuality`; unknown numbers are the highest quality.
 fn quality(number: i32) -> Quality {
     usize::try_from(number)
         .ok()
@@ -484,7 +503,7 @@ fn quality(number: i32) -> Quality {
         .unwrap_or(Quality::High)
 }
 
-/// Returns the tracks of a list, each once, in order.
+/// Returns a list's valid track sids, each once, in order.
 fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     let mut seen = HashSet::new();
     let parsed = tracks
@@ -493,24 +512,24 @@ fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     parsed.filter(|track| seen.insert(track.clone())).collect()
 }
 
-/// Tracks that the client wants and that were not published then, each with the time until which they may be; oldest first.
+/// Requested tracks that were not published at the time, oldest first, each with the end of its wait.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedTracks(VecDeque<(Duration, TrackSid)>);
 
 impl AwaitedTracks {
-    /// Adds tracks, as many as there is room for.
+    /// Adds tracks, up to [`MAX_LIST`].
     fn add(&mut self, tracks: Vec<&TrackSid>, until: Duration) {
         let room_for = MAX_LIST.saturating_sub(self.0.len());
         let tracks = tracks.into_iter().take(room_for);
         self.0.extend(tracks.map(|track| (until, track.clone())));
     }
 
-    /// Returns when the time of the first one is over.
+    /// Returns the end of the first track's wait.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.0.front().map(|(until, _)| *until)
     }
 
-    /// Returns a track whose time is over, once.
+    /// Removes and returns a track whose wait is over.
     fn take_due(&mut self, reading: Duration) -> Option<TrackSid> {
         self.next_deadline().filter(|until| *until <= reading)?;
         self.0.pop_front().map(|(_, track)| track)

@@ -1,4 +1,4 @@
-//! The state machine of one WHIP session. It is called with the machine and the time, and does no I/O.
+//! State machine of one WHIP session, without I/O. The driver calls it with the room state and the time.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use conclave_sfu::{
 use livekit_protocol as proto;
 use proto::AddTrackRequest;
 
-use super::ice::{IceSession, Patched, WhipPatch, WhipPatchError};
+use super::ice::{IceSession, PatchOutcome, WhipPatch, WhipPatchError};
 use super::offer::UNUSABLE;
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::ingress::refusal::EncoderRefusal;
-use crate::embedded::machine::Machine;
-use crate::embedded::machine::membership::EncoderJoin;
+use crate::embedded::room_state::RoomState;
+use crate::embedded::room_state::membership::EncoderJoin;
 
-/// How long the request that ends a session may come behind the end of its connection: an encoder closes both.
+/// Time for the request that ends a session to arrive after its connection was closed: encoders close both at once.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// The WHIP session of one encoder.
+/// One encoder's WHIP session.
 #[derive(Debug)]
 pub(super) struct WhipSession {
     join: EncoderJoin,
     connection: Connection,
     ice: IceSession,
-    /// The answer to the last offer, until it is taken.
+    /// Answer to the last offer, until it is taken.
     answer: Option<String>,
     /// When the encoder counts as lost, after its connection was closed.
     closed_until: Option<Duration>,
-    /// Why the session is over, for the request that opens it.
+    /// Why the session is over, for the request that opened it.
     refusal: EncoderRefusal,
     is_over: bool,
 }
@@ -45,7 +45,7 @@ enum Connection {
     /// A private peer, because the video is transcoded.
     Intake {
         peer: ParticipantSid,
-        /// Commands for its media worker that were not taken yet.
+        /// Pending commands for its media worker.
         commands: Vec<Command>,
     },
 }
@@ -53,20 +53,20 @@ enum Connection {
 /// Refusal of tracks that the participant may not publish.
 const UNPUBLISHABLE: EncoderRefusal =
     EncoderRefusal::BadStream("the offer has tracks that cannot be published");
-/// Random characters of a sid.
+/// Number of random characters in a sid.
 const SID_LENGTH: usize = 12;
 
 impl WhipSession {
-    /// Creates the session of an admitted encoder, and sends its offer to the media worker. If the video is transcoded, the
-    /// connection belongs to a private peer, and the commands for it are returned by [`WhipSession::take_commands`].
+    /// Creates an admitted encoder's session, and sends its offer to the media worker. If the video is transcoded, the
+    /// connection belongs to a private peer, and [`WhipSession::take_commands`] returns the commands for it.
     pub fn start(
-        machine: &mut Machine,
+        room_state: &mut RoomState,
         join: EncoderJoin,
         offer: String,
         tracks: &[AddTrackRequest],
     ) -> Result<Self, EncoderRefusal> {
         let ice = IceSession::new(offer).map_err(EncoderRefusal::BadStream)?;
-        let permissions = machine
+        let permissions = room_state
             .peer_permissions(&join.sid)
             .ok_or(EncoderRefusal::UnknownKey)?;
         let peer = NewPeer {
@@ -81,12 +81,13 @@ impl WhipSession {
         let has_video = tracks
             .iter()
             .any(|track| track.r#type() == proto::TrackType::Video);
+        // Audio alone needs no transcoding: WHIP encoders send Opus.
         let connection = if join.is_transcoded && has_video {
             Connection::intake(peer, tracks)?
         } else {
-            machine.add_peer(peer);
+            room_state.add_peer(peer);
             for track in tracks {
-                let announced = machine.announce_track(&join.sid, track);
+                let announced = room_state.announce_track(&join.sid, track);
                 announced.map_err(|_| UNPUBLISHABLE)?;
             }
             Connection::Participant
@@ -97,11 +98,11 @@ impl WhipSession {
             ice,
             answer: None,
             closed_until: None,
-            // Its endpoint was deleted, unless something else is known.
+            // The likely reason for an end before the answer: the endpoint was deleted.
             refusal: EncoderRefusal::UnknownKey,
             is_over: false,
         };
-        session.send_offer(machine);
+        session.send_offer(room_state);
         Ok(session)
     }
 
@@ -121,7 +122,7 @@ impl WhipSession {
         }
     }
 
-    /// Returns the entity tag of the ICE credentials of now.
+    /// Returns the current ICE credentials' entity tag.
     pub fn etag(&self) -> &str {
         self.ice.etag()
     }
@@ -136,34 +137,33 @@ impl WhipSession {
         self.refusal
     }
 
-    /// Returns whether the session is over.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns the monotonic reading at which [`WhipSession::tick`] has to be called, if ever.
+    /// Returns the monotonic reading for the next [`WhipSession::tick`], if any.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.closed_until
     }
 
     /// Handles the deadline, if it has passed.
-    pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
+    pub fn tick(&mut self, room_state: &mut RoomState, now: Timestamp) {
         if self
             .closed_until
-            .is_some_and(|until| until <= machine.reading())
+            .is_some_and(|until| until <= room_state.reading())
         {
-            self.end(machine, Departure::Lost, now);
+            self.end(room_state, Departure::Lost, now);
         }
     }
 
-    /// Ends the encoder's stay: it has left if it asked for that. The notice of its end ends the session.
-    pub fn end(&mut self, machine: &mut Machine, departure: Departure, now: Timestamp) {
-        // It has been disconnected already if this fails; the notice is on its way.
-        let _ = machine.leave(&self.join.sid, departure, now);
+    /// Ends the encoder's join. The resulting notice ends the session.
+    pub fn end(&mut self, room_state: &mut RoomState, departure: Departure, now: Timestamp) {
+        // Fails if it has been disconnected already. The notice is on its way then.
+        let _ = room_state.leave(&self.join.sid, departure, now);
         self.closed_until = None;
     }
 
-    /// Handles a notice of the machine. An encoder is not notified of anything but its end, which it sees by its connection.
+    /// Handles a notice. An encoder receives none except for its end, which it notices by its connection.
     pub fn handle_notice(&mut self, notice: &ClientNotice) {
         let ClientNotice::Disconnected(cause) = notice else {
             return;
@@ -174,11 +174,11 @@ impl WhipSession {
         }
     }
 
-    /// Handles an event of the encoder's connection. Returns whether the join was reported by it, so that the answer to the
-    /// report has to be awaited.
+    /// Handles an event of the encoder's connection. Returns whether it caused a report of the join, whose answer the
+    /// caller must await.
     pub fn handle_media(
         &mut self,
-        machine: &mut Machine,
+        room_state: &mut RoomState,
         event: PeerEvent,
         now: Timestamp,
     ) -> bool {
@@ -187,7 +187,8 @@ impl WhipSession {
             // The visible participant joins and publishes separately.
             PeerEvent::Connected | PeerEvent::TrackPublished { .. } | PeerEvent::TrackEnded(_)
                 if is_intake => {}
-            PeerEvent::Connected => return machine.connected(&self.join.sid, now),
+            PeerEvent::Connected => return room_state.connected(&self.join.sid, now),
+            // An answer to an offer before an ICE restart is outdated.
             PeerEvent::Answered { offer_id, sdp, .. } if self.ice.is_current(offer_id) => {
                 self.answer = Some(sdp);
             }
@@ -198,18 +199,19 @@ impl WhipSession {
                 layers,
             } => {
                 let section = MediaSection { mid, codec, layers };
-                machine.track_negotiated(&self.join.sid, &track, section, now);
+                room_state.track_negotiated(&self.join.sid, &track, section, now);
             }
-            PeerEvent::TrackEnded(track) => machine.track_ended(&self.join.sid, &track, now),
+            PeerEvent::TrackEnded(track) => room_state.track_ended(&self.join.sid, &track, now),
             PeerEvent::Failed(FailureReason::Closed) => {
-                self.closed_until = Some(machine.reading() + CLOSE_GRACE);
+                // Not ended at once: a DELETE request that follows makes this a leave instead of a lost connection.
+                self.closed_until = Some(room_state.reading() + CLOSE_GRACE);
             }
             PeerEvent::Failed(FailureReason::Negotiation) => {
                 self.refusal = UNUSABLE;
-                machine.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);
+                room_state.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);
             }
-            PeerEvent::Failed(_) => self.end(machine, Departure::Lost, now),
-            // The rest is about what a participant receives.
+            PeerEvent::Failed(_) => self.end(room_state, Departure::Lost, now),
+            // The others concern media that a participant receives.
             _ => {}
         }
         false
@@ -218,35 +220,35 @@ impl WhipSession {
     /// Handles a PATCH request (RFC 9725, section 4.3).
     pub fn patch(
         &mut self,
-        machine: &mut Machine,
+        room_state: &mut RoomState,
         patch: &WhipPatch,
-    ) -> Result<Patched, WhipPatchError> {
+    ) -> Result<PatchOutcome, WhipPatchError> {
         let patched = self.ice.patch(patch)?;
-        if patched == Patched::Restarting {
-            self.send_offer(machine);
+        if patched == PatchOutcome::Restarting {
+            self.send_offer(room_state);
         }
         Ok(patched)
     }
 
-    fn send_offer(&mut self, machine: &mut Machine) {
+    fn send_offer(&mut self, room_state: &mut RoomState) {
         let (offer_id, sdp) = self.ice.next_offer();
         let offer = PeerCommand::Offer { offer_id, sdp };
         match &mut self.connection {
-            Connection::Participant => machine.command(&self.join.sid, offer),
+            Connection::Participant => room_state.command(&self.join.sid, offer),
             Connection::Intake { peer, commands } => commands.push(offer.for_peer(peer.clone())),
         }
     }
 }
 
 impl Connection {
-    /// Returns a private peer with these tracks, with the identity and permissions of another peer.
-    fn intake(like: NewPeer, tracks: &[AddTrackRequest]) -> Result<Self, EncoderRefusal> {
+    /// Creates a private peer with these tracks, and with another peer's identity and permissions.
+    fn intake(template: NewPeer, tracks: &[AddTrackRequest]) -> Result<Self, EncoderRefusal> {
         let peer: ParticipantSid = format!("PA_{}", random_text(SID_LENGTH, BASE62))
             .parse()
             .map_err(|_| UNPUBLISHABLE)?;
         let mut commands = vec![Command::AddPeer(NewPeer {
             sid: peer.clone(),
-            ..like
+            ..template
         })];
         for track in tracks {
             let kind_and_source = announcement::kind_and_source(track.r#type, track.source);
@@ -255,6 +257,7 @@ impl Connection {
             let sid: TrackSid = format!("{prefix}{}", random_text(SID_LENGTH, BASE62))
                 .parse()
                 .map_err(|_| UNPUBLISHABLE)?;
+            // Every codec, whatever the role permits: receivers get H.264.
             let (_, media) = announcement::accept(track, &sid, (kind, source), &Codec::ALL);
             commands.push(PeerCommand::PublishTrack(media).for_peer(peer.clone()));
         }

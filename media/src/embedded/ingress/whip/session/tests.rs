@@ -1,13 +1,13 @@
-//! Sessions with the machine, as the driver runs them.
+//! WHIP sessions with the room state, called as by the driver.
 
 use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_sfu::{Codec, Command, Quality};
 
 use super::*;
-use crate::embedded::effect::Effect;
-use crate::embedded::error::MachineError;
+use crate::embedded::effect::RoomEffect;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ingress::whip::offer::announced_tracks;
-use crate::embedded::machine::tests::endpoint;
+use crate::embedded::room_state::tests::endpoint;
 use crate::port::MediaEvent;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -25,39 +25,41 @@ fn both() -> String {
     )
 }
 
-/// A machine with a session that was just started.
-struct World {
-    machine: Machine,
+/// A room state with a session that has just started.
+struct Fixture {
+    room_state: RoomState,
     key: StreamKeyHash,
     session: WhipSession,
     commands: Vec<Command>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        let mut machine = Machine::default();
-        let key = endpoint(&mut machine, InputType::Whip);
-        let join = machine.request_encoder(&key, InputType::Whip, NOW).unwrap();
-        machine.admit_encoder(&join.sid, NOW).unwrap();
+        let mut room_state = RoomState::default();
+        let key = endpoint(&mut room_state, InputType::Whip);
+        let join = room_state
+            .request_encoder(&key, InputType::Whip, NOW)
+            .unwrap();
+        room_state.admit_encoder(&join.sid, NOW).unwrap();
         let session = WhipSession::start(
-            &mut machine,
+            &mut room_state,
             join,
             both(),
             &announced_tracks(&both()).unwrap(),
         )
         .unwrap();
-        let mut world = Self {
-            machine,
+        let mut fixture = Self {
+            room_state,
             key,
             session,
             commands: Vec::new(),
         };
-        world.deliver();
-        world
+        fixture.deliver();
+        fixture
     }
 
     fn media(&mut self, event: PeerEvent) -> bool {
-        let is_joining = self.session.handle_media(&mut self.machine, event, NOW);
+        let is_joining = self.session.handle_media(&mut self.room_state, event, NOW);
         self.deliver();
         is_joining
     }
@@ -81,17 +83,17 @@ impl World {
         }
         assert!(self.media(PeerEvent::Connected));
         let sid = self.session.join.sid.clone();
-        self.machine.complete_join(&sid, NOW);
+        self.room_state.complete_join(&sid, NOW);
         self.deliver();
     }
 
     fn deliver(&mut self) {
-        for effect in self.machine.take_effects() {
+        for effect in self.room_state.take_effects() {
             match effect {
-                Effect::Command(command) => self.commands.push(command),
-                Effect::Notify { notice, .. } => self.session.handle_notice(&notice),
-                Effect::OpenMedia | Effect::CloseMedia => {}
-                Effect::Job { .. } => panic!("{effect:?}"),
+                RoomEffect::Command(command) => self.commands.push(command),
+                RoomEffect::Notify { notice, .. } => self.session.handle_notice(&notice),
+                RoomEffect::OpenMedia | RoomEffect::CloseMedia => {}
+                RoomEffect::Job { .. } => panic!("{effect:?}"),
             }
         }
     }
@@ -104,7 +106,7 @@ impl World {
                 None
             }
         };
-        self.machine
+        self.room_state
             .take_reports()
             .into_iter()
             .filter_map(|report| status(report.event))
@@ -115,124 +117,136 @@ impl World {
         &mut self,
         condition: Option<&str>,
         fragment: &str,
-    ) -> Result<Patched, WhipPatchError> {
+    ) -> Result<PatchOutcome, WhipPatchError> {
         let patch = WhipPatch {
             condition: condition.map(str::to_owned),
             fragment: fragment.into(),
         };
-        self.session.patch(&mut self.machine, &patch)
+        self.session.patch(&mut self.room_state, &patch)
     }
 }
 
 #[test]
 fn an_endpoint_buffers_publishes_and_is_inactive_again() {
-    let mut world = World::new();
-    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
-    let second = world.machine.vacant_endpoint(&world.key, InputType::Whip);
-    assert_eq!(second.err(), Some(MachineError::EncoderConnected));
-    world.publish();
-    assert_eq!(world.statuses(), [IngressStatus::Publishing]);
-    world.session.end(&mut world.machine, Departure::Left, NOW);
-    world.deliver();
-    assert_eq!(world.statuses(), [IngressStatus::Inactive]);
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.statuses(), [IngressStatus::Buffering]);
+    let second = fixture
+        .room_state
+        .vacant_endpoint(&fixture.key, InputType::Whip);
+    assert_eq!(second.err(), Some(RoomStateError::EncoderConnected));
+    fixture.publish();
+    assert_eq!(fixture.statuses(), [IngressStatus::Publishing]);
+    fixture
+        .session
+        .end(&mut fixture.room_state, Departure::Left, NOW);
+    fixture.deliver();
+    assert_eq!(fixture.statuses(), [IngressStatus::Inactive]);
     assert!(
-        world.session.is_over()
-            && world
-                .machine
-                .vacant_endpoint(&world.key, InputType::Whip)
+        fixture.session.is_over()
+            && fixture
+                .room_state
+                .vacant_endpoint(&fixture.key, InputType::Whip)
                 .is_ok()
     );
 }
 
 #[test]
 fn an_offer_that_the_media_worker_cannot_use_is_an_error_of_the_endpoint_until_the_next_encoder() {
-    let mut world = World::new();
-    world.media(PeerEvent::Failed(FailureReason::Negotiation));
+    let mut fixture = Fixture::new();
+    fixture.media(PeerEvent::Failed(FailureReason::Negotiation));
     assert_eq!(
-        world.statuses(),
+        fixture.statuses(),
         [IngressStatus::Buffering, IngressStatus::Error]
     );
-    assert!(world.session.is_over() && world.session.refusal() == UNUSABLE);
-    let join = world
-        .machine
-        .request_encoder(&world.key, InputType::Whip, NOW)
+    assert!(fixture.session.is_over() && fixture.session.refusal() == UNUSABLE);
+    let join = fixture
+        .room_state
+        .request_encoder(&fixture.key, InputType::Whip, NOW)
         .unwrap();
-    world.machine.admit_encoder(&join.sid, NOW).unwrap();
-    assert_eq!(world.statuses(), [IngressStatus::Buffering]);
+    fixture.room_state.admit_encoder(&join.sid, NOW).unwrap();
+    assert_eq!(fixture.statuses(), [IngressStatus::Buffering]);
 }
 
 #[test]
 fn a_closed_connection_leaves_time_for_the_request_that_ends_the_session() {
-    let mut world = World::new();
-    world.publish();
-    world.media(PeerEvent::Failed(FailureReason::Closed));
-    let deadline = world.session.next_deadline().unwrap();
-    world.session.tick(&mut world.machine, NOW);
-    world.deliver();
-    assert!(!world.session.is_over());
-    world.machine.set_reading(deadline);
-    world.session.tick(&mut world.machine, NOW);
-    world.deliver();
-    assert!(world.session.is_over());
+    let mut fixture = Fixture::new();
+    fixture.publish();
+    fixture.media(PeerEvent::Failed(FailureReason::Closed));
+    let deadline = fixture.session.next_deadline().unwrap();
+    fixture.session.tick(&mut fixture.room_state, NOW);
+    fixture.deliver();
+    assert!(!fixture.session.is_over());
+    fixture.room_state.set_reading(deadline);
+    fixture.session.tick(&mut fixture.room_state, NOW);
+    fixture.deliver();
+    assert!(fixture.session.is_over());
 }
 
 #[test]
 fn a_patch_needs_the_entity_tag_of_now_and_restarts_ice_with_other_credentials() {
-    let mut world = World::new();
-    let tag = world.session.etag().to_owned();
-    assert_eq!(world.patch(None, ICE), Err(WhipPatchError::NoCondition));
-    assert_eq!(world.patch(Some("\"x\""), ICE), Err(WhipPatchError::Stale));
+    let mut fixture = Fixture::new();
+    let tag = fixture.session.etag().to_owned();
+    assert_eq!(fixture.patch(None, ICE), Err(WhipPatchError::NoCondition));
     assert_eq!(
-        world.patch(Some(&format!("\"x\", {tag}")), ICE),
-        Ok(Patched::Accepted)
+        fixture.patch(Some("\"x\""), ICE),
+        Err(WhipPatchError::Stale)
     );
-    assert_eq!(world.patch(Some("*"), ICE), Ok(Patched::Accepted));
+    assert_eq!(
+        fixture.patch(Some(&format!("\"x\", {tag}")), ICE),
+        Ok(PatchOutcome::Accepted)
+    );
+    assert_eq!(fixture.patch(Some("*"), ICE), Ok(PatchOutcome::Accepted));
     assert!(matches!(
-        world.patch(Some("*"), "a=x:1"),
+        fixture.patch(Some("*"), "a=x:1"),
         Err(WhipPatchError::BadFragment(_))
     ));
-    assert_eq!(world.session.etag(), tag);
+    assert_eq!(fixture.session.etag(), tag);
     let other = ICE.replace("EsAw", "Other");
-    assert_eq!(world.patch(Some(&tag), &other), Ok(Patched::Restarting));
-    assert_ne!(world.session.etag(), tag);
-    world.deliver();
+    assert_eq!(
+        fixture.patch(Some(&tag), &other),
+        Ok(PatchOutcome::Restarting)
+    );
+    assert_ne!(fixture.session.etag(), tag);
+    fixture.deliver();
     let Some(Command::Peer {
         command: PeerCommand::Offer {
             offer_id: 2, sdp, ..
         },
         ..
-    }) = world.commands.last()
+    }) = fixture.commands.last()
     else {
-        panic!("{:?}", world.commands)
+        panic!("{:?}", fixture.commands)
     };
     assert!(sdp.contains("a=ice-ufrag:Other"));
-    // The answer to the first offer comes too late.
+    // The answer to the first offer is too late.
     for (offer_id, taken) in [(1, None), (2, Some("answer".to_owned()))] {
-        world.media(PeerEvent::Answered {
+        fixture.media(PeerEvent::Answered {
             offer_id,
             sdp: "answer".into(),
             mid_to_track_id: Vec::new(),
         });
-        assert_eq!(world.session.take_answer(), taken);
+        assert_eq!(fixture.session.take_answer(), taken);
     }
 }
 
 #[test]
 fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
-    let mut machine = Machine::default();
-    let key = endpoint(&mut machine, InputType::Whip);
+    let mut room_state = RoomState::default();
+    let key = endpoint(&mut room_state, InputType::Whip);
     let join = EncoderJoin {
         is_transcoded: true,
-        ..machine.request_encoder(&key, InputType::Whip, NOW).unwrap()
+        ..room_state
+            .request_encoder(&key, InputType::Whip, NOW)
+            .unwrap()
     };
-    machine.admit_encoder(&join.sid, NOW).unwrap();
-    machine.take_reports();
-    machine.take_effects();
-    let start = |machine: &mut Machine, offer: String| {
+    room_state.admit_encoder(&join.sid, NOW).unwrap();
+    room_state.take_reports();
+    room_state.take_effects();
+    let start = |room_state: &mut RoomState, offer: String| {
         let tracks = announced_tracks(&offer).unwrap();
-        WhipSession::start(machine, join.clone(), offer, &tracks).unwrap()
+        WhipSession::start(room_state, join.clone(), offer, &tracks).unwrap()
     };
-    let mut session = start(&mut machine, both());
+    let mut session = start(&mut room_state, both());
     let peer = session.intake().unwrap().clone();
     assert_ne!(peer, join.sid);
     let commands = session.take_commands();
@@ -242,11 +256,11 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
     assert_eq!((&added.sid, added.mode), (&peer, ConnectionMode::Single));
     let [
         Command::Peer {
-            command: PeerCommand::PublishTrack(sound),
+            command: PeerCommand::PublishTrack(audio),
             ..
         },
         Command::Peer {
-            command: PeerCommand::PublishTrack(pictures),
+            command: PeerCommand::PublishTrack(video),
             ..
         },
         Command::Peer {
@@ -258,13 +272,13 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
         panic!("{others:?}")
     };
     assert_eq!(
-        (sound.codec, pictures.codec),
+        (audio.codec, video.codec),
         (Some(Codec::Opus), Some(Codec::H264))
     );
     assert_eq!(offered, &peer);
-    // Its events are not those of the participant.
+    // Events of the private peer do not concern the participant.
     let published = PeerEvent::TrackPublished {
-        track: pictures.sid.clone(),
+        track: video.sid.clone(),
         mid: "1".into(),
         codec: Codec::H264,
         layers: vec![Quality::Low],
@@ -272,16 +286,19 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
     for event in [
         PeerEvent::Connected,
         published,
-        PeerEvent::TrackEnded(sound.sid.clone()),
+        PeerEvent::TrackEnded(audio.sid.clone()),
     ] {
-        assert!(!session.handle_media(&mut machine, event, NOW));
+        assert!(!session.handle_media(&mut room_state, event, NOW));
     }
-    assert!(machine.take_reports().is_empty() && machine.take_effects().is_empty());
+    assert!(room_state.take_reports().is_empty() && room_state.take_effects().is_empty());
     let patch = WhipPatch {
         condition: Some("*".into()),
         fragment: ICE.replace("EsAw", "Other"),
     };
-    assert_eq!(session.patch(&mut machine, &patch), Ok(Patched::Restarting));
+    assert_eq!(
+        session.patch(&mut room_state, &patch),
+        Ok(PatchOutcome::Restarting)
+    );
     assert!(matches!(
         session.take_commands().as_slice(),
         [Command::Peer {
@@ -290,25 +307,27 @@ fn an_encoder_that_is_transcoded_has_a_connection_beside_its_participant() {
         }]
     ));
     session.handle_media(
-        &mut machine,
+        &mut room_state,
         PeerEvent::Failed(FailureReason::Negotiation),
         NOW,
     );
     assert_eq!(session.refusal(), UNUSABLE);
-    assert!(machine.vacant_endpoint(&key, InputType::Whip).is_ok());
+    assert!(room_state.vacant_endpoint(&key, InputType::Whip).is_ok());
 }
 
 #[test]
-fn sound_alone_is_not_transcoded() {
-    let mut machine = Machine::default();
-    let key = endpoint(&mut machine, InputType::Whip);
+fn audio_alone_is_not_transcoded() {
+    let mut room_state = RoomState::default();
+    let key = endpoint(&mut room_state, InputType::Whip);
     let join = EncoderJoin {
         is_transcoded: true,
-        ..machine.request_encoder(&key, InputType::Whip, NOW).unwrap()
+        ..room_state
+            .request_encoder(&key, InputType::Whip, NOW)
+            .unwrap()
     };
-    machine.admit_encoder(&join.sid, NOW).unwrap();
-    let sound = offer("m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n");
-    let tracks = announced_tracks(&sound).unwrap();
-    let mut session = WhipSession::start(&mut machine, join, sound, &tracks).unwrap();
+    room_state.admit_encoder(&join.sid, NOW).unwrap();
+    let audio = offer("m=audio 9 X 111\r\na=mid:0\r\na=sendonly\r\na=rtpmap:111 opus/48000/2\r\n");
+    let tracks = announced_tracks(&audio).unwrap();
+    let mut session = WhipSession::start(&mut room_state, join, audio, &tracks).unwrap();
     assert!(session.intake().is_none() && session.take_commands().is_empty());
 }

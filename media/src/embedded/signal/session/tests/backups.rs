@@ -6,7 +6,7 @@ use proto::request_response::Reason;
 
 use super::*;
 
-/// A camera that can be sent with these codecs.
+/// A camera track that can be sent with these codecs.
 fn camera_with(codecs: &[&str]) -> AddTrackRequest {
     let codec = |codec: &&str| proto::SimulcastCodec {
         codec: (*codec).to_owned(),
@@ -52,7 +52,7 @@ fn codecs(info: &proto::TrackInfo) -> Vec<(&str, &str, &str)> {
         .collect()
 }
 
-impl World {
+impl Fixture {
     /// Publishes a camera with VP9, and other codecs to fall back on.
     fn publish_with(&mut self, sid: &ParticipantSid, named: &[&str]) -> TrackSid {
         self.request(sid, Request::AddTrack(camera_with(named)));
@@ -70,7 +70,7 @@ impl World {
         track
     }
 
-    /// The answer to the last track that a client announced.
+    /// The response to the client's last announced track.
     fn admitted(&mut self, sid: &ParticipantSid) -> Result<proto::TrackInfo, Reason> {
         let messages = self.take(sid);
         let answer = messages
@@ -95,7 +95,7 @@ impl World {
         announced.collect()
     }
 
-    /// The last description of the first track of a participant that a client got.
+    /// The last state of a participant's first track that a client received.
     fn seen(&mut self, by: &ParticipantSid, identity: &str) -> proto::TrackInfo {
         let messages = self.take(by);
         let infos = messages
@@ -114,26 +114,26 @@ impl World {
 
 #[test]
 fn a_backup_codec_is_announced_for_its_track_and_others_see_one_track_with_both() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    world.take_all();
-    let track = world.publish_with(&alice, &["vp9", "vp8"]);
-    assert_eq!(world.announced()[0].backup_codecs, [Codec::Vp8]);
-    let info = world.seen(&bob, "alice");
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    fixture.take_all();
+    let track = fixture.publish_with(&alice, &["vp9", "vp8"]);
+    assert_eq!(fixture.announced()[0].backup_codecs, [Codec::Vp8]);
+    let info = fixture.seen(&bob, "alice");
     assert_eq!(
         codecs(&info),
         [("video/VP9", "3", "camera-1"), ("video/VP8", "", "")]
     );
-    world.take_all();
+    fixture.take_all();
 
-    world.request(&alice, backup(&track, "vp8", "copy"));
-    let info = world.admitted(&alice).unwrap();
+    fixture.request(&alice, backup(&track, "vp8", "copy"));
+    let info = fixture.admitted(&alice).unwrap();
     assert_eq!(
         (info.sid.as_str(), &info.codecs[1].cid[..]),
         (track.as_str(), "copy")
     );
-    let [announced] = &world.announced()[..] else {
-        panic!("{:?}", world.commands)
+    let [announced] = &fixture.announced()[..] else {
+        panic!("{:?}", fixture.commands)
     };
     assert_eq!(
         (&announced.sid, announced.cid.as_str(), announced.is_backup),
@@ -159,8 +159,8 @@ fn a_backup_codec_is_announced_for_its_track_and_others_see_one_track_with_both(
         codec: Codec::Vp8,
         layers,
     };
-    world.media(&alice, published);
-    let info = world.seen(&bob, "alice");
+    fixture.media(&alice, published);
+    let info = fixture.seen(&bob, "alice");
     assert_eq!(
         codecs(&info),
         [("video/VP9", "3", "camera-1"), ("video/VP8", "4", "copy")]
@@ -170,36 +170,42 @@ fn a_backup_codec_is_announced_for_its_track_and_others_see_one_track_with_both(
         ("video/VP9", "3")
     );
     assert_eq!(
-        world.machine.codec_of(&track),
+        fixture.room_state.codec_of(&track),
         Some(Codec::Vp9),
         "a recording has the first codec"
     );
     assert!(
-        world.event_names().is_empty(),
+        fixture.event_names().is_empty(),
         "it is one track for the control plane"
     );
 
-    world.media(
+    fixture.media(
         &alice,
         PeerEvent::BackupEnded {
             track: track.clone(),
             codec: Codec::Vp8,
         },
     );
-    assert_eq!(codecs(&world.seen(&bob, "alice"))[1], ("video/VP8", "", ""));
-    world.request(&alice, backup(&track, "vp8", "again"));
-    assert!(world.admitted(&alice).is_ok(), "it can be announced again");
-    world.media(&alice, PeerEvent::TrackEnded(track));
-    assert_eq!(world.event_names(), ["unpublished"]);
+    assert_eq!(
+        codecs(&fixture.seen(&bob, "alice"))[1],
+        ("video/VP8", "", "")
+    );
+    fixture.request(&alice, backup(&track, "vp8", "again"));
+    assert!(
+        fixture.admitted(&alice).is_ok(),
+        "it can be announced again"
+    );
+    fixture.media(&alice, PeerEvent::TrackEnded(track));
+    assert_eq!(fixture.event_names(), ["unpublished"]);
 }
 
 #[test]
 fn a_codec_that_the_track_or_the_role_does_not_have_is_refused_with_the_reason() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    let track = world.publish_with(&alice, &["vp9", "vp8", "h264", "av1", "vp8"]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    let track = fixture.publish_with(&alice, &["vp9", "vp8", "h264", "av1", "vp8"]);
     assert_eq!(
-        world.announced()[0].backup_codecs,
+        fixture.announced()[0].backup_codecs,
         [Codec::Vp8, Codec::H264],
         "two at most"
     );
@@ -211,14 +217,18 @@ fn a_codec_that_the_track_or_the_role_does_not_have_is_refused_with_the_reason()
         (&track, "theora", "copy", Reason::UnsupportedType),
         (&track, "vp8", "camera-1", Reason::Queued),
     ] {
-        world.request(&alice, backup(track, codec, cid));
-        assert_eq!(world.admitted(&alice).err(), Some(reason), "{codec} {cid}");
+        fixture.request(&alice, backup(track, codec, cid));
+        assert_eq!(
+            fixture.admitted(&alice).err(),
+            Some(reason),
+            "{codec} {cid}"
+        );
     }
-    world.request(&alice, backup(&track, "vp8", "copy"));
-    assert!(world.admitted(&alice).is_ok());
-    world.request(&alice, backup(&track, "vp8", "another"));
+    fixture.request(&alice, backup(&track, "vp8", "copy"));
+    assert!(fixture.admitted(&alice).is_ok());
+    fixture.request(&alice, backup(&track, "vp8", "another"));
     assert_eq!(
-        world.admitted(&alice).err(),
+        fixture.admitted(&alice).err(),
         Some(Reason::Queued),
         "once for each codec"
     );
@@ -227,40 +237,40 @@ fn a_codec_that_the_track_or_the_role_does_not_have_is_refused_with_the_reason()
         video_codecs: Some(vec![PublishCodec::Vp9, PublishCodec::H264]),
         ..Grants::default()
     };
-    let bob = world.join_with(
+    let bob = fixture.join_with(
         Claims {
             grants,
             ..claims("bob", None)
         },
         &parameters(ConnectionMode::Single),
     );
-    world.connect(&bob);
-    world.take_all();
-    let track = world.publish_with(&bob, &["vp9", "vp8", "h264"]);
+    fixture.connect(&bob);
+    fixture.take_all();
+    let track = fixture.publish_with(&bob, &["vp9", "vp8", "h264"]);
     assert_eq!(
-        world.announced()[0].backup_codecs,
+        fixture.announced()[0].backup_codecs,
         [Codec::H264],
         "those that the role has"
     );
-    world.request(&bob, backup(&track, "vp8", "copy"));
-    assert_eq!(world.admitted(&bob).err(), Some(Reason::UnsupportedType));
+    fixture.request(&bob, backup(&track, "vp8", "copy"));
+    assert_eq!(fixture.admitted(&bob).err(), Some(Reason::UnsupportedType));
 }
 
 #[test]
 fn a_role_without_the_backup_codec_ends_that_and_one_without_the_first_codec_ends_the_track() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let track = world.publish_with(&alice, &["vp9", "vp8"]);
-    world.request(&alice, backup(&track, "vp8", "copy"));
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let track = fixture.publish_with(&alice, &["vp9", "vp8"]);
+    fixture.request(&alice, backup(&track, "vp8", "copy"));
+    fixture.take_all();
     let only = |codec| Grants {
         video_codecs: Some(vec![codec]),
         ..Grants::default()
     };
-    world.set_role("alice", "vp9", only(PublishCodec::Vp9));
+    fixture.set_role("alice", "vp9", only(PublishCodec::Vp9));
     let ended = |command: &Command| matches!(command, Command::Peer { command: PeerCommand::UnpublishBackup { track: of, codec: Codec::Vp8 }, .. } if *of == track);
     assert_eq!(
-        world
+        fixture
             .commands
             .iter()
             .filter(|command| ended(command))
@@ -268,29 +278,32 @@ fn a_role_without_the_backup_codec_ends_that_and_one_without_the_first_codec_end
         1
     );
     assert_eq!(
-        codecs(&world.seen(&bob, "alice")),
+        codecs(&fixture.seen(&bob, "alice")),
         [("video/VP9", "3", "camera-1")]
     );
-    assert!(!world.event_names().contains(&"unpublished"));
-    world.request(&alice, backup(&track, "vp8", "again"));
-    assert_eq!(world.admitted(&alice).err(), Some(Reason::UnsupportedType));
-    world.set_role("alice", "vp8", only(PublishCodec::Vp8));
-    assert!(world.event_names().contains(&"unpublished"));
+    assert!(!fixture.event_names().contains(&"unpublished"));
+    fixture.request(&alice, backup(&track, "vp8", "again"));
+    assert_eq!(
+        fixture.admitted(&alice).err(),
+        Some(Reason::UnsupportedType)
+    );
+    fixture.set_role("alice", "vp8", only(PublishCodec::Vp8));
+    assert!(fixture.event_names().contains(&"unpublished"));
 }
 
 #[test]
-fn the_publisher_is_told_of_the_use_of_each_codec() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    let track = world.publish_with(&alice, &["vp9", "vp8"]);
-    world.take_all();
+fn the_publisher_learns_the_use_of_each_codec() {
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    let track = fixture.publish_with(&alice, &["vp9", "vp8"]);
+    fixture.take_all();
     let codec_use = |codec, enabled| CodecUse { codec, enabled };
     let codecs = vec![
         codec_use(Codec::Vp9, [true, false, false]),
         codec_use(Codec::Vp8, [true; 3]),
     ];
-    world.media(&alice, PeerEvent::SubscribedQuality { track, codecs });
-    let messages = world.take(&alice);
+    fixture.media(&alice, PeerEvent::SubscribedQuality { track, codecs });
+    let messages = fixture.take(&alice);
     let [Response::SubscribedQualityUpdate(update)] = &messages[..] else {
         panic!("{messages:?}")
     };

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
-    let mut world = World::new();
-    let (simulated, track) = world.simulated("bob");
-    let sid = world.join("alice", Some("host"));
-    let messages = world.take(&sid);
+    let mut fixture = Fixture::new();
+    let (simulated, track) = fixture.simulated("bob");
+    let sid = fixture.join("alice", Some("host"));
+    let messages = fixture.take(&sid);
     let [Response::Join(join), Response::RefreshToken(token), ..] = &messages[..] else {
         panic!("{messages:?}")
     };
@@ -15,7 +15,7 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
     assert!(room.sid.starts_with("RM_"));
     assert_eq!(
         room.name,
-        world.machine.name().split().1.as_str(),
+        fixture.room_state.name().split().1.as_str(),
         "as in the API, without the project"
     );
     let own = join.participant.as_ref().unwrap();
@@ -54,19 +54,19 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
         ]
     );
     assert_eq!(
-        world.signer.verify(token, START).unwrap().role(),
+        fixture.signer.verify(token, START).unwrap().role(),
         Some("host".parse().unwrap())
     );
-    assert!(matches!(world.commands[0], Command::AddPeer(_)));
+    assert!(matches!(fixture.commands[0], Command::AddPeer(_)));
     assert!(
-        !world.is_subscribed(&sid, &track),
+        !fixture.is_subscribed(&sid, &track),
         "a participant of the sandbox sends no packets"
     );
 }
 
 #[test]
 fn a_client_that_sets_its_offer_late_gets_the_answer_after_a_pause() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let offer = Some(proto::SessionDescription {
         sdp: "v=0".into(),
         ..proto::SessionDescription::default()
@@ -81,60 +81,60 @@ fn a_client_that_sets_its_offer_late_gets_the_answer_after_a_pause() {
         sdp: "v=0".into(),
         mid_to_track_id: Vec::new(),
     };
-    let alice = world.join_with(claims("alice", None), &join);
-    assert!(matches!(world.take(&alice)[..], [Response::Join(_)]));
-    assert!(world.commands.iter().any(|command| matches!(
+    let alice = fixture.join_with(claims("alice", None), &join);
+    assert!(matches!(fixture.take(&alice)[..], [Response::Join(_)]));
+    assert!(fixture.commands.iter().any(|command| matches!(
         command,
         Command::Peer {
             command: PeerCommand::Offer { .. },
             ..
         }
     )));
-    world.media(&alice, answer());
-    assert_eq!(world.take(&alice), []);
+    fixture.media(&alice, answer());
+    assert_eq!(fixture.take(&alice), []);
     let until = START.after(OFFER_PAUSE);
-    assert_eq!(world.sessions[&alice].next_deadline(), reading(until));
-    world.now = until;
-    world.call(&alice, Session::tick);
+    assert_eq!(fixture.sessions[&alice].next_deadline(), reading(until));
+    fixture.now = until;
+    fixture.call(&alice, Session::tick);
     assert!(matches!(
-        world.take(&alice)[..],
+        fixture.take(&alice)[..],
         [Response::RefreshToken(_), .., Response::Answer(_)]
     ));
 
-    let bob = world.join_with(
+    let bob = fixture.join_with(
         claims("bob", None),
         &JoinParameters {
             sets_offer_late: false,
             ..join.clone()
         },
     );
-    world.media(&bob, answer());
+    fixture.media(&bob, answer());
     assert!(
-        matches!(world.take(&bob).last(), Some(Response::Answer(_))),
+        matches!(fixture.take(&bob).last(), Some(Response::Answer(_))),
         "no other client waits"
     );
-    let carol = world.join_with(claims("carol", None), &join);
-    world.call(&carol, |session, _| session.shut_down());
+    let carol = fixture.join_with(claims("carol", None), &join);
+    fixture.call(&carol, |session, _| session.shut_down());
     assert!(
-        leave_of(&world.take(&carol)).is_some(),
+        leave_of(&fixture.take(&carol)).is_some(),
         "what ends the connection comes at once"
     );
 }
 
 #[test]
 fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_it_resumes() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let (urls, ttl) = (
         vec!["turn:turn.example.com".to_owned()],
         Duration::from_secs(100),
     );
-    world.turn = Arc::new([TurnServers {
+    fixture.turn = Arc::new([TurnServers {
         urls,
         secret: Secret::new("hush"),
         ttl,
     }]);
-    let alice = world.joined("alice", None);
-    let messages = world.take(&alice);
+    let alice = fixture.joined("alice", None);
+    let messages = fixture.take(&alice);
     let Response::Join(join) = &messages[0] else {
         panic!("{messages:?}")
     };
@@ -143,24 +143,24 @@ fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_i
         format!("{}:{alice}", START.after(ttl).millis() / 1_000)
     );
 
-    world.call(&alice, Session::detach);
-    world.now = START.after(Duration::from_secs(50));
-    world.call(&alice, |session, context| {
+    fixture.call(&alice, Session::detach);
+    fixture.now = START.after(Duration::from_secs(50));
+    fixture.call(&alice, |session, context| {
         session.resume(context, parameters(ConnectionMode::Single));
     });
-    world.media(
+    fixture.media(
         &alice,
         PeerEvent::Resumed {
             last_message_seq: 0,
         },
     );
-    let messages = world.take(&alice);
+    let messages = fixture.take(&alice);
     let Response::Reconnect(reconnect) = &messages[0] else {
         panic!("{messages:?}")
     };
     assert_eq!(
         reconnect.ice_servers[0].username,
-        format!("{}:{alice}", world.now.after(ttl).millis() / 1_000)
+        format!("{}:{alice}", fixture.now.after(ttl).millis() / 1_000)
     );
     assert_ne!(
         reconnect.ice_servers[0].credential,
@@ -170,90 +170,90 @@ fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_i
 
 #[test]
 fn a_participant_is_reported_and_seen_once_its_media_is_connected() {
-    let mut world = World::new();
-    let bob = world.joined("bob", None);
-    world.take_all();
-    let alice = world.join("alice", None);
+    let mut fixture = Fixture::new();
+    let bob = fixture.joined("bob", None);
+    fixture.take_all();
+    let alice = fixture.join("alice", None);
     assert_eq!(
-        (updates(&world.take(&bob)), world.event_names()),
+        (updates(&fixture.take(&bob)), fixture.event_names()),
         (vec![], vec!["requested"])
     );
-    let track = world.publish(&alice);
+    let track = fixture.publish(&alice);
     assert_eq!(
-        (updates(&world.take(&bob)), world.event_names()),
+        (updates(&fixture.take(&bob)), fixture.event_names()),
         (vec![], vec![]),
         "it is not active yet"
     );
-    world.connect(&alice);
-    assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 1)]);
-    assert_eq!(world.event_names(), ["joined", "published"]);
-    assert!(world.is_subscribed(&bob, &track));
+    fixture.connect(&alice);
+    assert_eq!(updates(&fixture.take(&bob)), [("alice".to_owned(), 2, 1)]);
+    assert_eq!(fixture.event_names(), ["joined", "published"]);
+    assert!(fixture.is_subscribed(&bob, &track));
     assert!(
-        !world.media(&alice, PeerEvent::Connected),
+        !fixture.media(&alice, PeerEvent::Connected),
         "a second connection is no second join"
     );
 }
 
 #[test]
 fn a_join_whose_media_is_not_connected_in_time_is_aborted() {
-    let mut world = World::new();
-    let alice = world.join("alice", None);
-    world.take_all();
-    world.now = START.after(Duration::from_secs(60));
-    world.tick_machine();
-    assert_eq!(world.event_names(), ["aborted"]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join("alice", None);
+    fixture.take_all();
+    fixture.now = START.after(Duration::from_secs(60));
+    fixture.tick_room_state();
+    assert_eq!(fixture.event_names(), ["aborted"]);
     assert_eq!(
-        leave_of(&world.take(&alice)),
+        leave_of(&fixture.take(&alice)),
         Some((DisconnectReason::JoinFailure, Action::Disconnect))
     );
-    assert!(world.sessions[&alice].is_over());
-    assert!(world.commands.iter().any(|command| matches!(
+    assert!(fixture.sessions[&alice].is_over());
+    assert!(fixture.commands.iter().any(|command| matches!(
         command,
         Command::Peer {
             command: PeerCommand::Remove,
             ..
         }
     )));
-    assert_eq!(world.machine.next_deadline(), None);
+    assert_eq!(fixture.room_state.next_deadline(), None);
 }
 
 #[test]
 fn a_client_that_is_still_connecting_has_half_a_minute_without_signalling() {
-    let mut world = World::new();
-    let alice = world.join("alice", None);
-    world.take_all();
-    world.call(&alice, Session::detach);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join("alice", None);
+    fixture.take_all();
+    fixture.call(&alice, Session::detach);
     assert_eq!(
-        world.machine.next_deadline(),
+        fixture.room_state.next_deadline(),
         Some(reading(START.after(Duration::from_secs(30))))
     );
-    world.now = START.after(Duration::from_secs(30));
-    world.tick_machine();
-    assert_eq!(world.event_names(), ["aborted"]);
+    fixture.now = START.after(Duration::from_secs(30));
+    fixture.tick_room_state();
+    assert_eq!(fixture.event_names(), ["aborted"]);
 }
 
 #[test]
 fn the_same_identity_again_replaces_the_first() {
-    let mut world = World::new();
-    let first = world.joined("alice", None);
-    world.take_all();
-    let second = world.joined("alice", None);
+    let mut fixture = Fixture::new();
+    let first = fixture.joined("alice", None);
+    fixture.take_all();
+    let second = fixture.joined("alice", None);
     assert_eq!(
-        leave_of(&world.take(&first)),
+        leave_of(&fixture.take(&first)),
         Some((DisconnectReason::DuplicateIdentity, Action::Disconnect))
     );
-    assert_eq!(world.event_names(), ["requested", "left", "joined"]);
-    assert!(world.sessions[&first].is_over() && !world.sessions[&second].is_over());
+    assert_eq!(fixture.event_names(), ["requested", "left", "joined"]);
+    assert!(fixture.sessions[&first].is_over() && !fixture.sessions[&second].is_over());
 }
 
 #[test]
 fn what_is_published_already_is_forwarded_once_the_media_worker_knows_the_participant() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    let track = world.publish(&alice);
-    world.take_all();
-    let bob = world.join("bob", None);
-    let of_bob: Vec<_> = world
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    let track = fixture.publish(&alice);
+    fixture.take_all();
+    let bob = fixture.join("bob", None);
+    let of_bob: Vec<_> = fixture
         .commands
         .iter()
         .filter_map(|command| match command {

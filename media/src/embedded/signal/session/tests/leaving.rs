@@ -4,101 +4,101 @@ use super::*;
 use crate::embedded::signal::session::events::RESUME_TIMEOUT;
 
 #[test]
-fn a_removed_participant_a_closed_room_and_a_stopping_server_are_told_apart() {
-    let mut world = World::new();
+fn a_removed_participant_a_closed_room_and_a_stopping_server_have_different_reasons() {
+    let mut fixture = Fixture::new();
     let (alice, bob, carol) = (
-        world.joined("alice", None),
-        world.joined("bob", None),
-        world.joined("carol", None),
+        fixture.joined("alice", None),
+        fixture.joined("bob", None),
+        fixture.joined("carol", None),
     );
-    world.take_all();
-    world.machine.remove_participant(&alice, world.now);
-    world.deliver();
-    world.call(&carol, |session, _| session.shut_down());
+    fixture.take_all();
+    fixture.room_state.remove_participant(&alice, fixture.now);
+    fixture.deliver();
+    fixture.call(&carol, |session, _| session.shut_down());
     assert_eq!(
-        leave_of(&world.take(&carol)),
+        leave_of(&fixture.take(&carol)),
         Some((DisconnectReason::ServerShutdown, Action::Reconnect))
     );
-    world.machine.close(world.now);
-    world.deliver();
+    fixture.room_state.close(fixture.now);
+    fixture.deliver();
     assert_eq!(
-        leave_of(&world.take(&alice)),
+        leave_of(&fixture.take(&alice)),
         Some((DisconnectReason::ParticipantRemoved, Action::Disconnect))
     );
     assert_eq!(
-        leave_of(&world.take(&bob)),
+        leave_of(&fixture.take(&bob)),
         Some((DisconnectReason::RoomDeleted, Action::Disconnect))
     );
-    assert!(matches!(world.commands.last(), Some(Command::CloseRoom)));
+    assert!(matches!(fixture.commands.last(), Some(Command::CloseRoom)));
 }
 
 #[test]
 fn a_clean_leave_is_the_clients_own_and_a_dead_connection_is_not() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    world.take_all();
-    world.request(&alice, Request::Leave(proto::LeaveRequest::default()));
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    fixture.take_all();
+    fixture.request(&alice, Request::Leave(proto::LeaveRequest::default()));
     assert_eq!(
-        (world.event_names(), leave_of(&world.take(&alice))),
+        (fixture.event_names(), leave_of(&fixture.take(&alice))),
         (vec!["left"], None)
     );
-    assert!(world.sessions.get_mut(&alice).unwrap().take_close());
-    world.call(&bob, Session::detach);
-    assert_eq!(world.event_names(), Vec::<&str>::new(), "its media lives");
-    world.media(&bob, PeerEvent::Failed(FailureReason::Silent));
-    assert_eq!(world.event_names(), ["lost"]);
+    assert!(fixture.sessions.get_mut(&alice).unwrap().take_close());
+    fixture.call(&bob, Session::detach);
+    assert_eq!(fixture.event_names(), Vec::<&str>::new(), "its media lives");
+    fixture.media(&bob, PeerEvent::Failed(FailureReason::Silent));
+    assert_eq!(fixture.event_names(), ["lost"]);
 }
 
 #[test]
 fn a_client_whose_media_is_silent_may_resume_within_five_seconds() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.media(&alice, PeerEvent::Failed(FailureReason::Silent));
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.media(&alice, PeerEvent::Failed(FailureReason::Silent));
     assert_eq!(
-        leave_of(&world.take(&alice)),
+        leave_of(&fixture.take(&alice)),
         Some((DisconnectReason::ConnectionTimeout, Action::Resume))
     );
-    world.call(&alice, Session::detach);
+    fixture.call(&alice, Session::detach);
     assert_eq!(
-        world.sessions[&alice].next_deadline(),
+        fixture.sessions[&alice].next_deadline(),
         reading(START.after(RESUME_TIMEOUT))
     );
-    world.now = START.after(RESUME_TIMEOUT);
-    world.call(&alice, Session::tick);
-    assert_eq!(world.event_names(), ["lost"]);
+    fixture.now = START.after(RESUME_TIMEOUT);
+    fixture.call(&alice, Session::tick);
+    assert_eq!(fixture.event_names(), ["lost"]);
 }
 
 #[test]
-fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed() {
-    let mut world = World::new();
+fn a_resuming_client_receives_reconnect_first_and_then_what_it_has_missed() {
+    let mut fixture = Fixture::new();
     let (alice, bob, carol) = (
-        world.joined("alice", None),
-        world.joined("bob", None),
-        world.joined("carol", None),
+        fixture.joined("alice", None),
+        fixture.joined("bob", None),
+        fixture.joined("carol", None),
     );
-    world.call(&alice, Session::detach);
-    world.request(&bob, Request::Leave(proto::LeaveRequest::default()));
-    world.take_all();
-    world.call(&alice, |session, context| {
+    fixture.call(&alice, Session::detach);
+    fixture.request(&bob, Request::Leave(proto::LeaveRequest::default()));
+    fixture.take_all();
+    fixture.call(&alice, |session, context| {
         session.resume(context, parameters(ConnectionMode::Single));
     });
     assert!(
-        matches!(&world.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice)
+        matches!(&fixture.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice)
     );
-    world.publish(&carol);
+    fixture.publish(&carol);
     assert_eq!(
-        world.take(&alice),
+        fixture.take(&alice),
         [],
         "nothing comes before the media worker is ready"
     );
-    world.media(
+    fixture.media(
         &alice,
         PeerEvent::Resumed {
             last_message_seq: 7,
         },
     );
-    let messages = world.take(&alice);
+    let messages = fixture.take(&alice);
     let [
         Response::Reconnect(reconnect),
         Response::Update(_),
@@ -116,14 +116,14 @@ fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed(
         ("carol".to_owned(), 2, 1),
     ];
     assert_eq!(updates(&messages), told);
-    assert_eq!(world.event_names(), ["published"], "a resume is no join");
+    assert_eq!(fixture.event_names(), ["published"], "a resume is no join");
 }
 
 #[test]
 fn a_client_that_resumes_with_a_track_that_is_not_known_has_to_join_anew() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
     let track = proto::TrackInfo {
         sid: "TR_VCunknown".into(),
         ..proto::TrackInfo::default()
@@ -136,31 +136,31 @@ fn a_client_that_resumes_with_a_track_that_is_not_known_has_to_join_anew() {
         publish_tracks: vec![published],
         ..proto::SyncState::default()
     };
-    world.resume(&alice);
-    world.request(&alice, Request::SyncState(state));
+    fixture.resume(&alice);
+    fixture.request(&alice, Request::SyncState(state));
     assert_eq!(
-        leave_of(&world.take(&alice)),
+        leave_of(&fixture.take(&alice)),
         Some((DisconnectReason::StateMismatch, Action::Reconnect))
     );
-    assert_eq!(world.event_names(), ["lost"]);
+    assert_eq!(fixture.event_names(), ["lost"]);
 }
 
 #[test]
 fn a_client_that_closes_its_transports_and_then_its_websocket_is_gone_at_once() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.media(&alice, PeerEvent::Failed(FailureReason::Closed));
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.media(&alice, PeerEvent::Failed(FailureReason::Closed));
     assert_eq!(
-        world.event_names(),
+        fixture.event_names(),
         Vec::<&str>::new(),
         "its leave may come"
     );
-    world.call(&alice, Session::detach);
-    assert_eq!(world.event_names(), ["lost"]);
+    fixture.call(&alice, Session::detach);
+    assert_eq!(fixture.event_names(), ["lost"]);
 }
 
-/// What a client has received of others.
+/// The leaves and updates that a client has received about others.
 fn received(states: &[(&str, u32)]) -> proto::SyncState {
     let state = |(sid, last): &(&str, u32)| proto::DataChannelReceiveState {
         publisher_sid: (*sid).to_owned(),
@@ -173,9 +173,9 @@ fn received(states: &[(&str, u32)]) -> proto::SyncState {
     }
 }
 
-/// What media workers were asked to send again since the last call, by sender.
-fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
-    let commands = std::mem::take(&mut world.commands);
+/// Requests to media workers to send messages again, since the last call, by sender.
+fn replayed(fixture: &mut Fixture) -> Vec<Vec<(String, u32)>> {
+    let commands = std::mem::take(&mut fixture.commands);
     let of_replays = commands.into_iter().filter_map(|command| match command {
         Command::Peer {
             command: PeerCommand::ReplayData { received },
@@ -197,28 +197,28 @@ fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
 /// Proves S-53.
 #[test]
 fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
     let many = received(&[("PA_bob", 3); 900]);
-    world.request(&alice, Request::SyncState(many.clone()));
-    assert!(replayed(&mut world).is_empty(), "it has not resumed");
-    world.resume(&alice);
+    fixture.request(&alice, Request::SyncState(many.clone()));
+    assert!(replayed(&mut fixture).is_empty(), "it has not resumed");
+    fixture.resume(&alice);
     let both = received(&[("PA_bob", 3), ("PA_carol", 1), ("PA_bob", 7), ("PA_bob", 5)]);
-    world.request(&alice, Request::SyncState(both));
+    fixture.request(&alice, Request::SyncState(both));
     assert_eq!(
-        replayed(&mut world),
+        replayed(&mut fixture),
         [[("PA_bob".to_owned(), 7), ("PA_carol".to_owned(), 1)]]
     );
-    world.request(&alice, Request::SyncState(many.clone()));
-    assert!(replayed(&mut world).is_empty(), "once is enough");
+    fixture.request(&alice, Request::SyncState(many.clone()));
+    assert!(replayed(&mut fixture).is_empty(), "once is enough");
     let join = JoinParameters {
         sync_state: Some(many.clone()),
         ..parameters(ConnectionMode::Single)
     };
-    world.call(&alice, |session, context| session.resume(context, join));
-    world.request(&alice, Request::SyncState(many));
+    fixture.call(&alice, |session, context| session.resume(context, join));
+    fixture.request(&alice, Request::SyncState(many));
     assert_eq!(
-        replayed(&mut world),
+        replayed(&mut fixture),
         [[("PA_bob".to_owned(), 3)]],
         "it came with the request to resume"
     );
@@ -227,10 +227,10 @@ fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once(
 /// Proves S-53.
 #[test]
 fn the_state_of_a_client_that_has_not_resumed_changes_nothing() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let track = world.publish(&bob);
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let track = fixture.publish(&bob);
+    fixture.take_all();
     let track_sids = vec![track.to_string()];
     let unwanted = proto::UpdateSubscription {
         track_sids: track_sids.clone(),
@@ -258,12 +258,12 @@ fn the_state_of_a_client_that_has_not_resumed_changes_nothing() {
             ..Default::default()
         },
     ] {
-        world.request(&alice, Request::SyncState(state));
+        fixture.request(&alice, Request::SyncState(state));
         assert_eq!(
             (
-                world.commands.len(),
-                world.take(&alice),
-                world.event_names()
+                fixture.commands.len(),
+                fixture.take(&alice),
+                fixture.event_names()
             ),
             (0, vec![], vec![])
         );

@@ -1,4 +1,4 @@
-//! What clients are told in between, and what they cannot have.
+//! Other messages to clients, and refused requests.
 
 use proto::request_response::Reason;
 
@@ -6,45 +6,48 @@ use super::*;
 
 #[test]
 fn a_client_is_answered_and_one_that_is_silent_for_fifteen_seconds_has_lost_its_signalling() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.now = START.after(Duration::from_secs(10));
-    world.request(
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.now = START.after(Duration::from_secs(10));
+    fixture.request(
         &alice,
         Request::PingReq(proto::Ping {
             timestamp: 42,
             rtt: 0,
         }),
     );
-    let messages = world.take(&alice);
+    let messages = fixture.take(&alice);
     assert!(matches!(&messages[..], [Response::PongResp(pong)] if pong.last_ping_timestamp == 42));
     assert_eq!(
-        world.sessions[&alice].next_deadline(),
+        fixture.sessions[&alice].next_deadline(),
         reading(START.after(Duration::from_secs(25)))
     );
-    world.now = START.after(Duration::from_secs(25));
-    world.call(&alice, Session::tick);
-    assert!(world.sessions.get_mut(&alice).unwrap().take_close());
-    assert!(world.machine.present(&alice).is_ok(), "its media may live");
+    fixture.now = START.after(Duration::from_secs(25));
+    fixture.call(&alice, Session::tick);
+    assert!(fixture.sessions.get_mut(&alice).unwrap().take_close());
+    assert!(
+        fixture.room_state.present(&alice).is_ok(),
+        "its media may live"
+    );
 }
 
 /// Proves S-38.
 #[test]
 fn a_description_that_is_too_large_reaches_no_media_worker() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
     let description = |sdp: &str| proto::SessionDescription {
         sdp: sdp.to_owned(),
         ..Default::default()
     };
     let line = "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n";
     for request in [Request::Offer as fn(_) -> _, Request::Answer] {
-        world.commands.clear();
-        world.request(&alice, request(description(&line.repeat(256))));
-        world.request(&alice, request(description(&line.repeat(257))));
-        let [allowed, refused] = &world.commands[..] else {
-            panic!("{:?}", world.commands)
+        fixture.commands.clear();
+        fixture.request(&alice, request(description(&line.repeat(256))));
+        fixture.request(&alice, request(description(&line.repeat(257))));
+        let [allowed, refused] = &fixture.commands[..] else {
+            panic!("{:?}", fixture.commands)
         };
         assert!(
             matches!(
@@ -65,10 +68,10 @@ fn a_description_that_is_too_large_reaches_no_media_worker() {
 
 #[test]
 fn requests_for_what_the_server_does_not_have_are_answered_with_their_id() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.request(
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.request(
         &alice,
         Request::StoreDataBlobRequest(proto::StoreDataBlobRequest {
             request_id: 7,
@@ -79,15 +82,18 @@ fn requests_for_what_the_server_does_not_have_are_answered_with_their_id() {
         request_id: 8,
         ..Default::default()
     };
-    world.request(&alice, Request::GetDataBlobRequest(get));
-    world.request(
+    fixture.request(&alice, Request::GetDataBlobRequest(get));
+    fixture.request(
         &alice,
         Request::UnpublishDataTrackRequest(proto::UnpublishDataTrackRequest { pub_handle: 9 }),
     );
-    let answers = world.take(&alice).into_iter().map(|message| match message {
-        Response::RequestResponse(response) => (response.request_id, response.reason()),
-        other => panic!("{other:?}"),
-    });
+    let answers = fixture
+        .take(&alice)
+        .into_iter()
+        .map(|message| match message {
+            Response::RequestResponse(response) => (response.request_id, response.reason()),
+            other => panic!("{other:?}"),
+        });
     let expected = [
         (7, Reason::NotAllowed),
         (8, Reason::NotAllowed),
@@ -98,16 +104,16 @@ fn requests_for_what_the_server_does_not_have_are_answered_with_their_id() {
 
 #[test]
 fn a_token_is_refreshed_every_five_minutes() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
     for minute in 1..=10 {
-        world.take_all();
+        fixture.take_all();
         for second in 0..12 {
-            world.now = START.after(Duration::from_secs((minute - 1) * 60 + second * 5 + 5));
-            world.request(&alice, Request::Ping(1));
-            world.call(&alice, Session::tick);
+            fixture.now = START.after(Duration::from_secs((minute - 1) * 60 + second * 5 + 5));
+            fixture.request(&alice, Request::Ping(1));
+            fixture.call(&alice, Session::tick);
         }
-        let tokens = world
+        let tokens = fixture
             .take(&alice)
             .into_iter()
             .filter(|message| matches!(message, Response::RefreshToken(_)));
@@ -120,25 +126,25 @@ fn a_token_is_refreshed_every_five_minutes() {
 }
 
 #[test]
-fn speech_and_connections_are_told_of_those_that_are_received() {
-    let mut world = World::new();
+fn speakers_and_connection_qualities_are_sent_for_received_participants() {
+    let mut fixture = Fixture::new();
     let (alice, bob, carol) = (
-        world.joined("alice", None),
-        world.joined("bob", None),
-        world.joined("carol", None),
+        fixture.joined("alice", None),
+        fixture.joined("bob", None),
+        fixture.joined("carol", None),
     );
-    world.publish(&alice);
-    world.take_all();
+    fixture.publish(&alice);
+    fixture.take_all();
     let speaker = |peer: &ParticipantSid| Speaker {
         peer: peer.clone(),
         level: 0.5,
         is_active: true,
     };
     let speakers = [speaker(&alice), speaker(&carol)];
-    world.call(&bob, |session, context| {
+    fixture.call(&bob, |session, context| {
         session.handle_speakers(context, &speakers);
     });
-    let messages = world.take(&bob);
+    let messages = fixture.take(&bob);
     let [Response::SpeakersChanged(changed)] = &messages[..] else {
         panic!("{messages:?}")
     };
@@ -155,37 +161,37 @@ fn speech_and_connections_are_told_of_those_that_are_received() {
         quality: ConnectionQuality::Excellent,
         score: 4.5,
     };
-    world.call(&bob, |session, context| {
+    fixture.call(&bob, |session, context| {
         session.handle_qualities(context, std::slice::from_ref(&quality));
     });
     assert!(
-        matches!(&world.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1)
+        matches!(&fixture.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1)
     );
-    world.call(&carol, |session, context| {
+    fixture.call(&carol, |session, context| {
         session.handle_qualities(context, std::slice::from_ref(&quality));
     });
-    assert!(world.take(&carol).is_empty());
+    assert!(fixture.take(&carol).is_empty());
 }
 
 #[test]
 fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    let (bob, _) = world.simulated("bob");
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    let (bob, _) = fixture.simulated("bob");
+    fixture.take_all();
     let data = ServerData {
         data: b"hi".to_vec(),
         topic: None,
         kind: DataKind::Lossy,
         to: vec![],
     };
-    world.machine.send_server_data(data, world.now);
-    world
-        .machine
-        .send_data(&bob, b"hi".to_vec(), Some("chat"), world.now)
+    fixture.room_state.send_server_data(data, fixture.now);
+    fixture
+        .room_state
+        .send_data(&bob, b"hi".to_vec(), Some("chat"), fixture.now)
         .unwrap();
-    world.deliver();
-    let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else {
+    fixture.deliver();
+    let [Command::SendData(of_server), Command::SendData(of_bob)] = &fixture.commands[..] else {
         panic!()
     };
     assert_eq!(
@@ -196,23 +202,23 @@ fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
         (of_bob.to[0].as_str(), of_bob.payload.as_slice()),
         ("alice", &b"hi"[..])
     );
-    assert!(world.machine.present(&alice).is_ok());
+    assert!(fixture.room_state.present(&alice).is_ok());
 }
 
 #[test]
 fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_there() {
-    let mut world = World::new();
-    let (bob, _) = world.simulated("bob");
-    let alice = world.joined("alice", None);
-    let (carol, _) = world.simulated("carol");
-    let reports = |world: &World| {
-        let mut reports = world.commands.iter().filter_map(|command| match command {
+    let mut fixture = Fixture::new();
+    let (bob, _) = fixture.simulated("bob");
+    let alice = fixture.joined("alice", None);
+    let (carol, _) = fixture.simulated("carol");
+    let reports = |fixture: &Fixture| {
+        let mut reports = fixture.commands.iter().filter_map(|command| match command {
             Command::ReportMessages { enabled } => Some(*enabled),
             _ => None,
         });
         reports.next_back()
     };
-    assert_eq!(reports(&world), Some(true));
+    assert_eq!(reports(&fixture), Some(true));
     let to = |identities: &[&str]| SentMessage {
         kind: DataKind::Lossy,
         topic: Some("chat".into()),
@@ -225,14 +231,14 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
             sids: vec![],
         },
     };
-    world.media(&alice, PeerEvent::MessageSent(to(&[])));
-    world.media(&alice, PeerEvent::MessageSent(to(&["carol"])));
-    let inbox = |world: &World, sid| world.machine.active_or_left(sid).unwrap().inbox;
+    fixture.media(&alice, PeerEvent::MessageSent(to(&[])));
+    fixture.media(&alice, PeerEvent::MessageSent(to(&["carol"])));
+    let inbox = |fixture: &Fixture, sid| fixture.room_state.active_or_left(sid).unwrap().inbox;
     assert_eq!(
         (
-            inbox(&world, &bob).len(),
-            inbox(&world, &carol).len(),
-            inbox(&world, &alice).len()
+            inbox(&fixture, &bob).len(),
+            inbox(&fixture, &carol).len(),
+            inbox(&fixture, &alice).len()
         ),
         (1, 2, 0)
     );
@@ -242,16 +248,16 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
         kind: DataKind::Lossy,
         from_identity: Some("alice".parse().unwrap()),
     };
-    assert_eq!(inbox(&world, &bob)[0].notice, expected);
+    assert_eq!(inbox(&fixture, &bob)[0].notice, expected);
     for sid in [bob, carol] {
-        assert_eq!(reports(&world), Some(true));
-        world
-            .machine
-            .leave(&sid, Departure::Left, world.now)
+        assert_eq!(reports(&fixture), Some(true));
+        fixture
+            .room_state
+            .leave(&sid, Departure::Left, fixture.now)
             .unwrap();
-        world.deliver();
+        fixture.deliver();
     }
-    assert_eq!(reports(&world), Some(false));
+    assert_eq!(reports(&fixture), Some(false));
 }
 
 proptest! {
@@ -259,12 +265,12 @@ proptest! {
 
     #[test]
     fn random_frames_cause_no_panic(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..64)) {
-        let mut world = World::new();
-        let alice = world.joined("alice", None);
-        world.publish(&alice);
+        let mut fixture = Fixture::new();
+        let alice = fixture.joined("alice", None);
+        fixture.publish(&alice);
         for frame in frames {
             if let Ok(request) = SignalRequest::decode(&*frame) {
-                world.call(&alice, |session, context| session.handle_request(context, request));
+                fixture.call(&alice, |session, context| session.handle_request(context, request));
             }
         }
     }

@@ -1,11 +1,11 @@
-//! What clients say of themselves.
+//! The clients' own metadata.
 
 use proto::request_response::Reason;
 
 use super::*;
 use crate::embedded::own_metadata::OwnMetadata;
 
-/// The claims of a participant that may change its own metadata.
+/// Claims that permit a participant to change its own metadata.
 fn talkative(identity: &str) -> Claims {
     let grants = Grants {
         can_update_own_metadata: true,
@@ -34,8 +34,8 @@ fn pairs<M: FromIterator<(String, String)>>(attributes: &[(&str, &str)]) -> M {
         .collect()
 }
 
-/// The last that a client was told of a participant.
-fn told_of(messages: &[Response], identity: &str) -> Option<proto::ParticipantInfo> {
+/// The last state of a participant that a client received.
+fn last_update_of(messages: &[Response], identity: &str) -> Option<proto::ParticipantInfo> {
     let updates = messages.iter().filter_map(|message| match message {
         Response::Update(update) => Some(&update.participants),
         _ => None,
@@ -54,7 +54,7 @@ fn reasons(messages: &[Response]) -> Vec<(u32, Reason)> {
     responses.collect()
 }
 
-impl World {
+impl Fixture {
     fn join_talkative(&mut self, identity: &str) -> ParticipantSid {
         let sid = self.join_with(talkative(identity), &parameters(ConnectionMode::Single));
         self.connect(&sid);
@@ -64,11 +64,11 @@ impl World {
 
 #[test]
 fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
-    let mut world = World::new();
-    let (alice, bob) = (world.join_talkative("alice"), world.joined("bob", None));
-    world.take_all();
-    world.request(&alice, update("Al", &[("hand", "up")]));
-    let messages = world.take(&alice);
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.join_talkative("alice"), fixture.joined("bob", None));
+    fixture.take_all();
+    fixture.request(&alice, update("Al", &[("hand", "up")]));
+    let messages = fixture.take(&alice);
     let [
         Response::Update(_),
         Response::RefreshToken(token),
@@ -78,7 +78,7 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
         panic!("the update comes before the response: {messages:?}")
     };
     assert_eq!((response.request_id, response.reason()), (7, Reason::Ok));
-    let refreshed = world.signer.verify(token, START).unwrap();
+    let refreshed = fixture.signer.verify(token, START).unwrap();
     assert_eq!(
         (
             refreshed.name.as_str(),
@@ -87,7 +87,7 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
         ("Al", "up")
     );
     assert!(refreshed.grants.can_update_own_metadata);
-    let told = told_of(&world.take(&bob), "alice").unwrap();
+    let told = last_update_of(&fixture.take(&bob), "alice").unwrap();
     assert_eq!(
         (told.name.as_str(), told.attributes["hand"].as_str()),
         ("Al", "up")
@@ -95,13 +95,13 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
     assert_eq!(told.attributes["svc.role"], "host");
     assert!(told.permission.unwrap().can_update_metadata);
     assert_eq!(
-        world.machine.participants()[0].attributes["hand"],
+        fixture.room_state.participants()[0].attributes["hand"],
         "up",
         "the API shows it"
     );
 
-    let carol = world.joined("carol", None);
-    let messages = world.take(&carol);
+    let carol = fixture.joined("carol", None);
+    let messages = fixture.take(&carol);
     let Response::Join(join) = &messages[0] else {
         panic!("{messages:?}")
     };
@@ -115,8 +115,8 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
         ("Al", "up")
     );
 
-    world.request(&alice, update("", &[("hand", "")]));
-    let told = told_of(&world.take(&carol), "alice").unwrap();
+    fixture.request(&alice, update("", &[("hand", "")]));
+    let told = last_update_of(&fixture.take(&carol), "alice").unwrap();
     assert_eq!(
         (told.name.as_str(), told.attributes.get("hand")),
         ("Al", None)
@@ -126,21 +126,21 @@ fn a_client_that_may_changes_what_all_see_of_it_and_its_token() {
 
 #[test]
 fn a_client_without_the_permission_or_with_an_attribute_of_the_server_changes_nothing() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let (alice, bob) = (
-        world.joined("alice", Some("host")),
-        world.join_talkative("bob"),
+        fixture.joined("alice", Some("host")),
+        fixture.join_talkative("bob"),
     );
-    world.take_all();
-    world.request(&alice, update("Al", &[]));
-    world.request(
+    fixture.take_all();
+    fixture.request(&alice, update("Al", &[]));
+    fixture.request(
         &bob,
         update("Bobby", &[("hand", "up"), ("svc.role", "owner")]),
     );
-    world.request(&bob, update("", &[("svc.role", "")]));
-    assert_eq!(reasons(&world.take(&alice)), [(7, Reason::NotAllowed)]);
-    assert_eq!(reasons(&world.take(&bob)), [(7, Reason::NotAllowed); 2]);
-    let shown = world.machine.participants();
+    fixture.request(&bob, update("", &[("svc.role", "")]));
+    assert_eq!(reasons(&fixture.take(&alice)), [(7, Reason::NotAllowed)]);
+    assert_eq!(reasons(&fixture.take(&bob)), [(7, Reason::NotAllowed); 2]);
+    let shown = fixture.room_state.participants();
     assert_eq!(
         shown.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
         ["", "of the token"]
@@ -154,29 +154,29 @@ fn a_client_without_the_permission_or_with_an_attribute_of_the_server_changes_no
 
 #[test]
 fn a_text_that_is_too_long_is_refused_as_such_and_much_of_it_makes_changes_heavier() {
-    let mut world = World::new();
-    let alice = world.join_talkative("alice");
-    world.take_all();
-    world.request(&alice, update(&"n".repeat(257), &[]));
-    assert_eq!(reasons(&world.take(&alice)), [(7, Reason::LimitExceeded)]);
-    assert_eq!(world.sessions[&alice].change_weight(), 1);
-    world.request(&alice, update("", &[("text", &"t".repeat(60_000))]));
-    let messages = world.take(&alice);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_talkative("alice");
+    fixture.take_all();
+    fixture.request(&alice, update(&"n".repeat(257), &[]));
+    assert_eq!(reasons(&fixture.take(&alice)), [(7, Reason::LimitExceeded)]);
+    assert_eq!(fixture.sessions[&alice].change_weight(), 1);
+    fixture.request(&alice, update("", &[("text", &"t".repeat(60_000))]));
+    let messages = fixture.take(&alice);
     assert_eq!(reasons(&messages), [(7, Reason::Ok)]);
-    assert_eq!(world.sessions[&alice].change_weight(), 8);
+    assert_eq!(fixture.sessions[&alice].change_weight(), 8);
     let Some(Response::RefreshToken(token)) = messages.iter().rev().nth(1) else {
         panic!("{messages:?}")
     };
     assert!(token.len() < 1_000, "a token goes into a url");
     assert_eq!(
-        world.signer.verify(token, START).unwrap().attributes,
+        fixture.signer.verify(token, START).unwrap().attributes,
         pairs(&[("svc.role", "host")])
     );
 }
 
 #[test]
-fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_not_permit_it() {
-    let mut world = World::new();
+fn own_metadata_in_a_join_is_in_its_report_and_is_dropped_if_the_role_does_not_permit_it() {
+    let mut fixture = Fixture::new();
     let own_metadata = OwnMetadata {
         metadata: "{}".into(),
         attributes: pairs(&[("hand", "up")]),
@@ -186,15 +186,15 @@ fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_n
         own_metadata: own_metadata.clone(),
         ..Client::default()
     };
-    let sid = world
-        .machine
+    let sid = fixture
+        .room_state
         .request_join(talkative("alice"), client(), START)
         .unwrap();
-    let reported = |world: &mut World| match world.machine.take_reports().remove(0).event {
+    let reported = |fixture: &mut Fixture| match fixture.room_state.take_reports().remove(0).event {
         MediaEvent::JoinRequested { participant, .. } => participant,
         other => panic!("{other:?}"),
     };
-    let participant = reported(&mut world);
+    let participant = reported(&mut fixture);
     assert_eq!(
         (
             participant.metadata.as_str(),
@@ -210,16 +210,16 @@ fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_n
         },
         max_kbps: None,
     };
-    let kept = world
-        .machine
+    let kept = fixture
+        .room_state
         .set_role_of_join(&sid, permits(true), START)
         .unwrap();
     assert_eq!(
         (kept.metadata.as_str(), kept.attributes["svc.role"].as_str()),
         ("{}", "guest")
     );
-    let dropped = world
-        .machine
+    let dropped = fixture
+        .room_state
         .set_role_of_join(&sid, permits(false), START)
         .unwrap();
     assert_eq!(
@@ -228,12 +228,12 @@ fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_n
     );
     assert_eq!(dropped.attributes, pairs(&[("svc.role", "guest")]));
 
-    world
-        .machine
+    fixture
+        .room_state
         .request_join(claims("bob", None), client(), START)
         .unwrap();
     assert_eq!(
-        reported(&mut world).metadata,
+        reported(&mut fixture).metadata,
         "",
         "its token does not permit it"
     );
@@ -241,20 +241,20 @@ fn what_a_client_says_when_it_joins_is_in_its_report_and_goes_if_its_role_does_n
 
 #[test]
 fn a_client_that_resumes_gets_what_others_have_said_meanwhile() {
-    let mut world = World::new();
-    let (alice, bob) = (world.join_talkative("alice"), world.joined("bob", None));
-    world.call(&bob, Session::detach);
-    world.request(&alice, update("Al", &[("hand", "up")]));
-    world.call(&bob, |session, context| {
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.join_talkative("alice"), fixture.joined("bob", None));
+    fixture.call(&bob, Session::detach);
+    fixture.request(&alice, update("Al", &[("hand", "up")]));
+    fixture.call(&bob, |session, context| {
         session.resume(context, parameters(ConnectionMode::Single));
     });
-    world.media(
+    fixture.media(
         &bob,
         PeerEvent::Resumed {
             last_message_seq: 0,
         },
     );
-    let told = told_of(&world.take(&bob), "alice").unwrap();
+    let told = last_update_of(&fixture.take(&bob), "alice").unwrap();
     assert_eq!(
         (told.name.as_str(), told.attributes["hand"].as_str()),
         ("Al", "up")
@@ -263,19 +263,19 @@ fn a_client_that_resumes_gets_what_others_have_said_meanwhile() {
 
 #[test]
 fn a_client_of_an_older_protocol_gets_no_response_of_success() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let join = JoinParameters {
         protocol: 14,
         ..parameters(ConnectionMode::Single)
     };
-    let alice = world.join_with(talkative("alice"), &join);
-    world.connect(&alice);
-    world.take_all();
-    world.request(&alice, update("Al", &[]));
-    let messages = world.take(&alice);
+    let alice = fixture.join_with(talkative("alice"), &join);
+    fixture.connect(&alice);
+    fixture.take_all();
+    fixture.request(&alice, update("Al", &[]));
+    let messages = fixture.take(&alice);
     assert_eq!(
         (
-            told_of(&messages, "alice").unwrap().name.as_str(),
+            last_update_of(&messages, "alice").unwrap().name.as_str(),
             reasons(&messages).len()
         ),
         ("Al", 0)

@@ -1,4 +1,4 @@
-//! Sessions with the machine, as the driver runs them.
+//! Sessions with the room state, called as by the driver.
 
 mod backups;
 mod data_tracks;
@@ -29,19 +29,19 @@ use proto::{AddTrackRequest, SignalRequest};
 
 use super::*;
 use crate::embedded::client::{Client, Subscriptions};
-use crate::embedded::effect::{ClientNotice, Effect};
+use crate::embedded::effect::{ClientNotice, RoomEffect};
 use crate::embedded::inbox::Notice;
-use crate::embedded::machine::tests::{self as machine_tests, room};
 use crate::embedded::publish::NewTrack;
+use crate::embedded::room_state::tests::{self as room_state_tests, room};
 use crate::embedded::signal::connect_request::ConnectRequest;
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 use crate::token::{Claims, Grants};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// A room with clients, as the driver runs it: notices reach their sessions, and commands are kept.
-struct World {
-    machine: Machine,
+/// A room with clients, run as by the driver: notices reach the sessions, and commands are recorded.
+struct Fixture {
+    room_state: RoomState,
     signer: TokenSigner,
     now: Timestamp,
     sessions: BTreeMap<ParticipantSid, Session>,
@@ -56,7 +56,7 @@ fn claims(identity: &str, role: Option<&str>) -> Claims {
         attributes: attributes.into_iter().collect(),
         room_config: None,
         expires_at: START.after(Duration::from_secs(60)),
-        ..machine_tests::claims(&room(), identity, None)
+        ..room_state_tests::claims(&room(), identity, None)
     }
 }
 
@@ -83,10 +83,10 @@ fn reading(now: Timestamp) -> Duration {
     now.since(START.before(Duration::from_secs(3_600)))
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         Self {
-            machine: machine_tests::sandbox_machine(),
+            room_state: room_state_tests::sandbox_room_state(),
             signer: TokenSigner::new(
                 "key",
                 &Secret::new("secret of the media plane, long enough"),
@@ -110,14 +110,17 @@ impl World {
             ..Client::default()
         };
         let identity = claims.identity.clone();
-        self.machine.set_reading(reading(self.now));
-        let sid = self.machine.request_join(claims, client, self.now).unwrap();
+        self.room_state.set_reading(reading(self.now));
+        let sid = self
+            .room_state
+            .request_join(claims, client, self.now)
+            .unwrap();
         let mut session = Session::new(sid.clone(), identity, parameters.mode, reading(self.now))
             .with_turn(self.turn.clone());
-        self.machine.admit(&sid, self.now).unwrap();
+        self.room_state.admit(&sid, self.now).unwrap();
         session.start(
             &mut Context {
-                machine: &mut self.machine,
+                room_state: &mut self.room_state,
                 signer: &self.signer,
                 now: self.now,
             },
@@ -137,7 +140,7 @@ impl World {
 
     fn connect(&mut self, sid: &ParticipantSid) {
         if self.media(sid, PeerEvent::Connected) {
-            self.machine.complete_join(sid, self.now);
+            self.room_state.complete_join(sid, self.now);
         }
         self.deliver();
     }
@@ -145,17 +148,17 @@ impl World {
     /// Joins a participant of the sandbox that publishes a camera.
     fn simulated(&mut self, identity: &str) -> (ParticipantSid, TrackSid) {
         let sid = self
-            .machine
-            .begin_join(claims(identity, None), self.now)
+            .room_state
+            .start_join(claims(identity, None), self.now)
             .unwrap();
-        self.machine.complete_join(&sid, self.now);
+        self.room_state.complete_join(&sid, self.now);
         let camera = NewTrack {
             kind: TrackKind::Video,
             source: TrackSource::Camera,
             name: None,
             muted: false,
         };
-        let track = self.machine.publish(&sid, camera, self.now).unwrap().sid;
+        let track = self.room_state.publish(&sid, camera, self.now).unwrap().sid;
         self.deliver();
         (sid, track)
     }
@@ -165,12 +168,12 @@ impl World {
         sid: &ParticipantSid,
         call: impl FnOnce(&mut Session, &mut Context<'_>) -> T,
     ) -> T {
-        self.machine.set_reading(reading(self.now));
+        self.room_state.set_reading(reading(self.now));
         let session = self.sessions.get_mut(sid).unwrap();
         let result = call(
             session,
             &mut Context {
-                machine: &mut self.machine,
+                room_state: &mut self.room_state,
                 signer: &self.signer,
                 now: self.now,
             },
@@ -179,9 +182,9 @@ impl World {
         result
     }
 
-    fn tick_machine(&mut self) {
-        self.machine.set_reading(reading(self.now));
-        self.machine.tick(self.now);
+    fn tick_room_state(&mut self) {
+        self.room_state.set_reading(reading(self.now));
+        self.room_state.tick(self.now);
         self.deliver();
     }
 
@@ -200,7 +203,7 @@ impl World {
         self.call(sid, |session, context| session.handle_media(context, event))
     }
 
-    /// A client attaches a new websocket, and its media worker is ready.
+    /// Attaches a new WebSocket, with a media worker that is ready at once.
     fn resume(&mut self, sid: &ParticipantSid) {
         self.call(sid, |session, context| {
             session.resume(context, parameters(ConnectionMode::Single));
@@ -236,23 +239,23 @@ impl World {
 
     fn deliver(&mut self) {
         self.events.extend(
-            self.machine
+            self.room_state
                 .take_reports()
                 .into_iter()
                 .map(|report| report.event),
         );
         loop {
-            let effects = self.machine.take_effects();
+            let effects = self.room_state.take_effects();
             if effects.is_empty() {
                 return;
             }
             for effect in effects {
                 match effect {
-                    Effect::Command(command) => self.commands.push(command),
-                    Effect::Notify { to, notice } => self.notify(&to, notice),
-                    Effect::OpenMedia => {}
-                    Effect::CloseMedia => self.commands.push(Command::CloseRoom),
-                    Effect::Job { .. } => panic!("{effect:?}"),
+                    RoomEffect::Command(command) => self.commands.push(command),
+                    RoomEffect::Notify { to, notice } => self.notify(&to, notice),
+                    RoomEffect::OpenMedia => {}
+                    RoomEffect::CloseMedia => self.commands.push(Command::CloseRoom),
+                    RoomEffect::Job { .. } => panic!("{effect:?}"),
                 }
             }
         }
@@ -262,7 +265,7 @@ impl World {
         if let Some(session) = self.sessions.get_mut(to) {
             session.handle_notice(
                 &mut Context {
-                    machine: &mut self.machine,
+                    room_state: &mut self.room_state,
                     signer: &self.signer,
                     now: self.now,
                 },
@@ -308,7 +311,7 @@ impl World {
             grants,
             max_kbps: None,
         };
-        self.machine
+        self.room_state
             .set_role(&identity.parse().unwrap(), grant, self.now)
             .unwrap();
         self.deliver();

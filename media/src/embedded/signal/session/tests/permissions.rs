@@ -1,29 +1,29 @@
-//! Whom a publisher lets receive its tracks, in every order.
+//! A publisher's subscription permissions, in every order of events.
 
 use super::*;
 
-/// What happens in a room, once each.
+/// Events in a room, once each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// The publisher permits its tracks to bob only.
+enum RoomStep {
+    /// The publisher permits only bob to receive its tracks.
     Permit,
-    /// It publishes audio or video.
+    /// The publisher publishes audio or video.
     Publish,
-    /// It publishes a data track, which both others want.
+    /// The publisher publishes a data track, to which both others subscribe.
     PublishData,
     BobJoins,
     CarolJoins,
-    /// The publisher, and whoever else is there, loses its websocket and resumes.
+    /// Every connected client loses its WebSocket and resumes.
     Resume,
 }
 
-const STEPS: [Step; 6] = [
-    Step::Permit,
-    Step::Publish,
-    Step::PublishData,
-    Step::BobJoins,
-    Step::CarolJoins,
-    Step::Resume,
+const STEPS: [RoomStep; 6] = [
+    RoomStep::Permit,
+    RoomStep::Publish,
+    RoomStep::PublishData,
+    RoomStep::BobJoins,
+    RoomStep::CarolJoins,
+    RoomStep::Resume,
 ];
 
 fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
@@ -40,12 +40,12 @@ fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
     Request::SubscriptionPermission(permission)
 }
 
-/// Returns all orders of some steps.
-fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+/// Returns all orders of the steps.
+fn orders(steps: &[RoomStep]) -> Vec<Vec<RoomStep>> {
     let Some((first, rest)) = steps.split_first() else {
         return vec![vec![]];
     };
-    let with_first = |order: Vec<Step>| {
+    let with_first = |order: Vec<RoomStep>| {
         (0..=order.len()).map(move |at| {
             let mut order = order.clone();
             order.insert(at, *first);
@@ -55,7 +55,7 @@ fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
     orders(rest).into_iter().flat_map(with_first).collect()
 }
 
-impl World {
+impl Fixture {
     fn resume_all(&mut self) {
         let sids: Vec<_> = self.sessions.keys().cloned().collect();
         for sid in &sids {
@@ -72,17 +72,17 @@ impl World {
         }
     }
 
-    /// Joins a client that wants all tracks, also data tracks.
+    /// Joins a client that subscribes to all tracks, including data tracks.
     fn join_eager(&mut self, identity: &str) -> ParticipantSid {
         let client = Client {
             subscriptions: Subscriptions::new(true).with_data(true),
             ..Client::default()
         };
         let sid = self
-            .machine
+            .room_state
             .request_join(claims(identity, None), client, START)
             .unwrap();
-        self.machine.admit(&sid, START).unwrap();
+        self.room_state.admit(&sid, START).unwrap();
         let session = Session::new(
             sid.clone(),
             identity.parse().unwrap(),
@@ -98,41 +98,41 @@ impl World {
     }
 
     fn receives_data(&self, sid: &ParticipantSid) -> bool {
-        !self.machine.data_handles(sid).is_empty()
+        !self.room_state.data_handles(sid).is_empty()
     }
 }
 
 #[test]
 fn a_permission_holds_in_every_order_of_its_message_tracks_joins_and_resumes() {
     for order in orders(&STEPS) {
-        let mut world = World::new();
-        let alice = world.joined("alice", None);
+        let mut fixture = Fixture::new();
+        let alice = fixture.joined("alice", None);
         let (mut track, mut bob, mut carol) = (None, None, None);
         for step in &order {
             match step {
-                Step::Permit => world.request(&alice, permit("bob", "", &[])),
-                Step::Publish => track = Some(world.publish(&alice)),
-                Step::PublishData => {
+                RoomStep::Permit => fixture.request(&alice, permit("bob", "", &[])),
+                RoomStep::Publish => track = Some(fixture.publish(&alice)),
+                RoomStep::PublishData => {
                     let name = "position".to_owned();
                     let request = proto::PublishDataTrackRequest {
                         pub_handle: 1,
                         name,
                         ..Default::default()
                     };
-                    world.request(&alice, Request::PublishDataTrackRequest(request));
+                    fixture.request(&alice, Request::PublishDataTrackRequest(request));
                 }
-                Step::BobJoins => bob = Some(world.join_eager("bob")),
-                Step::CarolJoins => carol = Some(world.join_eager("carol")),
-                Step::Resume => world.resume_all(),
+                RoomStep::BobJoins => bob = Some(fixture.join_eager("bob")),
+                RoomStep::CarolJoins => carol = Some(fixture.join_eager("carol")),
+                RoomStep::Resume => fixture.resume_all(),
             }
         }
         let (track, bob, carol) = (track.unwrap(), bob.unwrap(), carol.unwrap());
         assert!(
-            world.is_subscribed(&bob, &track) && world.receives_data(&bob),
+            fixture.is_subscribed(&bob, &track) && fixture.receives_data(&bob),
             "{order:?}"
         );
         assert!(
-            !world.is_subscribed(&carol, &track) && !world.receives_data(&carol),
+            !fixture.is_subscribed(&carol, &track) && !fixture.receives_data(&carol),
             "{order:?}"
         );
     }
@@ -140,15 +140,15 @@ fn a_permission_holds_in_every_order_of_its_message_tracks_joins_and_resumes() {
 
 #[test]
 fn a_permission_for_a_track_holds_from_its_announcement_on() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    world.request(&alice, Request::AddTrack(camera()));
-    let messages = world.take(&alice);
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    fixture.request(&alice, Request::AddTrack(camera()));
+    let messages = fixture.take(&alice);
     let Some(Response::TrackPublished(published)) = messages.last() else {
         panic!("{messages:?}")
     };
     let first: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
-    world.request(&alice, permit("bob", "", &[&first]));
+    fixture.request(&alice, permit("bob", "", &[&first]));
     let layers = vec![Quality::Low];
     let negotiated = PeerEvent::TrackPublished {
         track: first.clone(),
@@ -156,22 +156,22 @@ fn a_permission_for_a_track_holds_from_its_announcement_on() {
         codec: Codec::Vp8,
         layers,
     };
-    world.media(&alice, negotiated);
-    assert!(world.is_subscribed(&bob, &first));
-    world.request(
+    fixture.media(&alice, negotiated);
+    assert!(fixture.is_subscribed(&bob, &first));
+    fixture.request(
         &alice,
         Request::AddTrack(AddTrackRequest {
             cid: "other".into(),
             ..camera()
         }),
     );
-    let messages = world.take(&alice);
+    let messages = fixture.take(&alice);
     let Some(Response::TrackPublished(published)) = messages.last() else {
         panic!("{messages:?}")
     };
     let second: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
     let layers = vec![Quality::Low];
-    world.media(
+    fixture.media(
         &alice,
         PeerEvent::TrackPublished {
             track: second.clone(),
@@ -180,18 +180,18 @@ fn a_permission_for_a_track_holds_from_its_announcement_on() {
             layers,
         },
     );
-    assert!(!world.is_subscribed(&bob, &second));
+    assert!(!fixture.is_subscribed(&bob, &second));
 }
 
 #[test]
 fn a_participant_that_was_named_by_its_sid_keeps_the_permission_when_it_joins_anew() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let track = world.publish(&alice);
-    world.request(&alice, permit("", bob.as_str(), &[]));
-    assert!(world.is_subscribed(&bob, &track));
-    let again = world.joined("bob", None);
-    assert!(world.is_subscribed(&again, &track));
-    world.request(&alice, permit("", "PA_nobody", &[]));
-    assert!(!world.is_subscribed(&again, &track));
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let track = fixture.publish(&alice);
+    fixture.request(&alice, permit("", bob.as_str(), &[]));
+    assert!(fixture.is_subscribed(&bob, &track));
+    let again = fixture.joined("bob", None);
+    assert!(fixture.is_subscribed(&again, &track));
+    fixture.request(&alice, permit("", "PA_nobody", &[]));
+    assert!(!fixture.is_subscribed(&again, &track));
 }

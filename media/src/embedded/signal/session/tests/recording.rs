@@ -1,10 +1,10 @@
-//! Whether clients know that the room is recorded or broadcast.
+//! The recording state that clients show.
 
 use conclave_model::egress::EgressStatus;
 
 use super::*;
 
-/// What each message about the room says of recording.
+/// Recording state in each message about the room.
 fn recorded(messages: &[Response]) -> Vec<bool> {
     let rooms = messages.iter().filter_map(|message| match message {
         Response::Join(join) => join.room.as_ref(),
@@ -14,59 +14,60 @@ fn recorded(messages: &[Response]) -> Vec<bool> {
     rooms.map(|room| room.active_recording).collect()
 }
 
-impl World {
+impl Fixture {
     fn egress(&mut self) -> conclave_model::EgressId {
-        self.machine.set_reading(reading(self.now));
-        let id = self.machine.start_egress(self.now).egress_id;
+        self.room_state.set_reading(reading(self.now));
+        let id = self.room_state.start_egress(self.now).egress_id;
         self.deliver();
         id
     }
 
     fn set_status(&mut self, id: &conclave_model::EgressId, status: EgressStatus) {
-        self.machine.set_egress_status(id, status, None, self.now);
+        self.room_state
+            .set_egress_status(id, status, None, self.now);
         self.deliver();
     }
 }
 
 #[test]
 fn clients_learn_that_a_recording_starts_and_that_it_ends() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    assert_eq!(recorded(&world.take(&alice)), [false]);
-    let id = world.egress();
-    assert_eq!(recorded(&world.take(&alice)), [true]);
-    world.set_status(&id, EgressStatus::Active);
-    assert!(recorded(&world.take(&alice)).is_empty());
-    world.machine.stop_egress(&id, world.now).unwrap();
-    world.deliver();
-    assert_eq!(recorded(&world.take(&alice)), [false]);
-    world.set_status(&id, EgressStatus::Complete);
-    assert!(recorded(&world.take(&alice)).is_empty());
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
+    let id = fixture.egress();
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
+    fixture.set_status(&id, EgressStatus::Active);
+    assert!(recorded(&fixture.take(&alice)).is_empty());
+    fixture.room_state.stop_egress(&id, fixture.now).unwrap();
+    fixture.deliver();
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
+    fixture.set_status(&id, EgressStatus::Complete);
+    assert!(recorded(&fixture.take(&alice)).is_empty());
 }
 
 #[test]
 fn a_client_that_joins_or_resumes_learns_it_with_the_room() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.call(&alice, Session::detach);
-    world.egress();
-    let bob = world.joined("bob", None);
-    assert_eq!(recorded(&world.take(&bob)), [true]);
-    world.take_all();
-    world.resume(&alice);
-    assert_eq!(recorded(&world.take(&alice)), [true]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.call(&alice, Session::detach);
+    fixture.egress();
+    let bob = fixture.joined("bob", None);
+    assert_eq!(recorded(&fixture.take(&bob)), [true]);
+    fixture.take_all();
+    fixture.resume(&alice);
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
 }
 
 #[test]
-fn while_one_of_several_runs_the_room_is_recorded_and_each_change_is_told() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    let (first, second) = (world.egress(), world.egress());
-    assert_eq!(recorded(&world.take(&alice)), [true, true]);
-    world.set_status(&first, EgressStatus::Failed);
-    assert_eq!(recorded(&world.take(&alice)), [true]);
-    world.set_status(&second, EgressStatus::LimitReached);
-    assert_eq!(recorded(&world.take(&alice)), [false]);
+fn while_one_of_several_runs_the_room_is_recorded_and_each_change_is_sent() {
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    let (first, second) = (fixture.egress(), fixture.egress());
+    assert_eq!(recorded(&fixture.take(&alice)), [true, true]);
+    fixture.set_status(&first, EgressStatus::Failed);
+    assert_eq!(recorded(&fixture.take(&alice)), [true]);
+    fixture.set_status(&second, EgressStatus::LimitReached);
+    assert_eq!(recorded(&fixture.take(&alice)), [false]);
 }

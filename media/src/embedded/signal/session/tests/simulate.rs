@@ -1,11 +1,11 @@
-//! Failures that a client lets the server simulate.
+//! Server failures that a client simulates.
 
 use proto::simulate_scenario::Scenario;
 
 use super::*;
 
-fn simulate(world: &mut World, sid: &ParticipantSid, scenario: Scenario) {
-    world.request(
+fn simulate(fixture: &mut Fixture, sid: &ParticipantSid, scenario: Scenario) {
+    fixture.request(
         sid,
         Request::Simulate(proto::SimulateScenario {
             scenario: Some(scenario),
@@ -14,39 +14,43 @@ fn simulate(world: &mut World, sid: &ParticipantSid, scenario: Scenario) {
 }
 
 /// A room with one client, which may simulate failures.
-fn world_with_alice() -> (World, ParticipantSid) {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.sessions.get_mut(&alice).unwrap().permit_simulations();
-    world.take_all();
-    (world, alice)
+fn fixture_with_alice() -> (Fixture, ParticipantSid) {
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture
+        .sessions
+        .get_mut(&alice)
+        .unwrap()
+        .permit_simulations();
+    fixture.take_all();
+    (fixture, alice)
 }
 
 #[test]
 fn nothing_is_simulated_without_permission() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
     for scenario in [
         Scenario::NodeFailure(true),
         Scenario::Migration(true),
         Scenario::SubscriberBandwidth(1_000),
     ] {
-        simulate(&mut world, &alice, scenario);
+        simulate(&mut fixture, &alice, scenario);
     }
     assert_eq!(
         (
-            world.take(&alice),
-            world.event_names(),
-            world.commands.len()
+            fixture.take(&alice),
+            fixture.event_names(),
+            fixture.commands.len()
         ),
         (vec![], vec![], 0)
     );
-    assert!(!world.sessions.get_mut(&alice).unwrap().take_close());
+    assert!(!fixture.sessions.get_mut(&alice).unwrap().take_close());
 }
 
 #[test]
-fn a_client_is_told_to_come_back_as_in_the_real_case() {
+fn a_simulated_failure_sends_the_same_leave_as_a_real_one() {
     let cases = [
         (
             Scenario::Migration(true),
@@ -68,26 +72,26 @@ fn a_client_is_told_to_come_back_as_in_the_real_case() {
         ),
     ];
     for (scenario, reason, action, events) in cases {
-        let (mut world, alice) = world_with_alice();
-        simulate(&mut world, &alice, scenario);
-        assert_eq!(leave_of(&world.take(&alice)), Some((reason, action)));
+        let (mut fixture, alice) = fixture_with_alice();
+        simulate(&mut fixture, &alice, scenario);
+        assert_eq!(leave_of(&fixture.take(&alice)), Some((reason, action)));
         assert!(
-            world.sessions.get_mut(&alice).unwrap().take_close(),
+            fixture.sessions.get_mut(&alice).unwrap().take_close(),
             "{scenario:?}"
         );
-        assert_eq!(world.event_names(), events, "{scenario:?}");
+        assert_eq!(fixture.event_names(), events, "{scenario:?}");
     }
 }
 
 #[test]
-fn a_server_that_fails_says_nothing() {
-    let (mut world, alice) = world_with_alice();
-    simulate(&mut world, &alice, Scenario::NodeFailure(true));
+fn a_server_that_fails_sends_nothing() {
+    let (mut fixture, alice) = fixture_with_alice();
+    simulate(&mut fixture, &alice, Scenario::NodeFailure(true));
     assert_eq!(
-        (world.take(&alice), world.event_names()),
+        (fixture.take(&alice), fixture.event_names()),
         (vec![], vec!["lost"])
     );
-    assert!(world.sessions.get_mut(&alice).unwrap().take_close());
+    assert!(fixture.sessions.get_mut(&alice).unwrap().take_close());
 }
 
 #[test]
@@ -97,27 +101,27 @@ fn the_websocket_of_one_resume_is_closed_before_or_after_its_messages() {
         (before, true),
         (Scenario::DisconnectSignalOnResume(true), false),
     ] {
-        let (mut world, alice) = world_with_alice();
-        simulate(&mut world, &alice, scenario);
+        let (mut fixture, alice) = fixture_with_alice();
+        simulate(&mut fixture, &alice, scenario);
         for is_closed in [true, false] {
-            world.call(&alice, Session::detach);
-            world.call(&alice, |session, context| {
+            fixture.call(&alice, Session::detach);
+            fixture.call(&alice, |session, context| {
                 session.resume(context, parameters(ConnectionMode::Single));
             });
             if !(is_closed && comes_first) {
-                world.media(
+                fixture.media(
                     &alice,
                     PeerEvent::Resumed {
                         last_message_seq: 0,
                     },
                 );
                 assert!(
-                    matches!(world.take(&alice)[..], [Response::Reconnect(_), ..]),
+                    matches!(fixture.take(&alice)[..], [Response::Reconnect(_), ..]),
                     "{scenario:?}"
                 );
             }
             assert_eq!(
-                world.sessions.get_mut(&alice).unwrap().take_close(),
+                fixture.sessions.get_mut(&alice).unwrap().take_close(),
                 is_closed,
                 "{scenario:?}"
             );
@@ -126,18 +130,18 @@ fn the_websocket_of_one_resume_is_closed_before_or_after_its_messages() {
 }
 
 #[test]
-fn the_bandwidth_of_a_client_is_limited_until_it_says_zero() {
-    let (mut world, alice) = world_with_alice();
+fn the_bandwidth_of_a_client_is_limited_until_it_sends_zero() {
+    let (mut fixture, alice) = fixture_with_alice();
     for (bits_per_second, expected) in [(500_000, Some(500)), (0, None)] {
         simulate(
-            &mut world,
+            &mut fixture,
             &alice,
             Scenario::SubscriberBandwidth(bits_per_second),
         );
         let Some(Command::Peer {
             command: PeerCommand::SetPermissions(permissions),
             ..
-        }) = world.commands.last()
+        }) = fixture.commands.last()
         else {
             panic!("no command")
         };

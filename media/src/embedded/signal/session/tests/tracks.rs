@@ -1,4 +1,4 @@
-//! Tracks: who may publish and receive them.
+//! Permissions for publishing and receiving tracks.
 
 use conclave_model::role::PublishCodec;
 use conclave_sfu::PeerCommand;
@@ -6,22 +6,22 @@ use conclave_sfu::PeerCommand;
 use super::*;
 
 #[test]
-fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
-    let mut world = World::new();
+fn a_track_is_admitted_by_the_grants_or_refused_with_a_reason() {
+    let mut fixture = Fixture::new();
     let microphones = Grants {
         sources: vec![TrackSource::Microphone],
         ..Grants::default()
     };
-    let alice = world.join_with(
+    let alice = fixture.join_with(
         Claims {
             grants: microphones,
             ..claims("alice", None)
         },
         &parameters(ConnectionMode::Single),
     );
-    world.take_all();
-    world.request(&alice, Request::AddTrack(camera()));
-    let messages = world.take(&alice);
+    fixture.take_all();
+    fixture.request(&alice, Request::AddTrack(camera()));
+    let messages = fixture.take(&alice);
     let [Response::RequestResponse(refused)] = &messages[..] else {
         panic!("{messages:?}")
     };
@@ -30,16 +30,16 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
         proto::request_response::Reason::NotAllowed
     );
     assert!(
-        world.commands.is_empty(),
+        fixture.commands.is_empty(),
         "the media worker does not know the track"
     );
 
-    let bob = world.join("bob", None);
-    let track = world.publish(&bob);
+    let bob = fixture.join("bob", None);
+    let track = fixture.publish(&bob);
     assert!(track.as_str().starts_with("TR_VC"));
-    world.take_all();
-    world.request(&bob, Request::AddTrack(camera()));
-    let messages = world.take(&bob);
+    fixture.take_all();
+    fixture.request(&bob, Request::AddTrack(camera()));
+    let messages = fixture.take(&bob);
     assert!(
         matches!(&messages[..], [Response::RequestResponse(queued)] if queued.reason() == proto::request_response::Reason::Queued)
     );
@@ -47,7 +47,7 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 
 #[test]
 fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insists_on_them() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let codec = proto::SimulcastCodec {
         codec: "theora".to_owned(),
         ..Default::default()
@@ -61,10 +61,10 @@ fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insist
             insists_on_codec,
             ..parameters(ConnectionMode::Single)
         };
-        let sid = world.join_with(claims(identity, None), &parameters);
-        world.take_all();
-        world.request(&sid, Request::AddTrack(other.clone()));
-        let reason = world
+        let sid = fixture.join_with(claims(identity, None), &parameters);
+        fixture.take_all();
+        fixture.request(&sid, Request::AddTrack(other.clone()));
+        let reason = fixture
             .take(&sid)
             .into_iter()
             .find_map(|message| match message {
@@ -78,19 +78,19 @@ fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insist
 
 #[test]
 fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let grants = Grants {
         video_codecs: Some(vec![PublishCodec::Av1]),
         ..Grants::default()
     };
-    let alice = world.join_with(
+    let alice = fixture.join_with(
         Claims {
             grants,
             ..claims("alice", None)
         },
         &parameters(ConnectionMode::Single),
     );
-    let messages = world.take(&alice);
+    let messages = fixture.take(&alice);
     let Some(Response::Join(join)) = messages.first() else {
         panic!("{messages:?}")
     };
@@ -100,9 +100,9 @@ fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
         .map(|codec| codec.mime.as_str())
         .collect();
     assert_eq!(mimes, ["video/AV1", "audio/opus"]);
-    world.connect(&alice);
-    let track = world.publish(&alice);
-    let announced = world.commands.iter().find_map(|command| match command {
+    fixture.connect(&alice);
+    let track = fixture.publish(&alice);
+    let announced = fixture.commands.iter().find_map(|command| match command {
         Command::Peer {
             command: PeerCommand::PublishTrack(track),
             ..
@@ -114,15 +114,15 @@ fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
         Some(vec![Codec::Av1, Codec::Opus]),
         "the offer decides, of these"
     );
-    world.take_all();
+    fixture.take_all();
     let none = Grants {
         video_codecs: Some(Vec::new()),
         ..Grants::default()
     };
-    world.set_role("alice", "viewer", none);
-    assert_eq!(world.machine.codec_of(&track), None);
+    fixture.set_role("alice", "viewer", none);
+    assert_eq!(fixture.room_state.codec_of(&track), None);
     assert_eq!(
-        world.event_names()[0],
+        fixture.event_names()[0],
         "unpublished",
         "a role without codecs ends it"
     );
@@ -130,29 +130,29 @@ fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
 
 #[test]
 fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced_again() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.request(&alice, Request::AddTrack(camera()));
-    let messages = world.take(&alice);
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    fixture.take_all();
+    fixture.request(&alice, Request::AddTrack(camera()));
+    let messages = fixture.take(&alice);
     let Some(Response::TrackPublished(admitted)) = messages.last() else {
         panic!("{messages:?}")
     };
     let track = admitted.track.as_ref().unwrap().sid.clone();
-    world.media(&alice, PeerEvent::TrackRefused(track.parse().unwrap()));
-    let messages = world.take(&alice);
+    fixture.media(&alice, PeerEvent::TrackRefused(track.parse().unwrap()));
+    let messages = fixture.take(&alice);
     assert!(
         matches!(&messages[..], [Response::TrackUnpublished(ended)] if ended.track_sid == track),
         "{messages:?}"
     );
-    assert!(world.event_names().is_empty(), "it was never published");
-    world.publish(&alice);
-    assert_eq!(world.event_names(), ["published"]);
+    assert!(fixture.event_names().is_empty(), "it was never published");
+    fixture.publish(&alice);
+    assert_eq!(fixture.event_names(), ["published"]);
 }
 
 #[test]
 fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who_receives() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let rules = [(
         "guest".parse().unwrap(),
         RoleSubscribe {
@@ -162,15 +162,15 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
     )]
     .into();
     let (host, guest, other) = (
-        world.joined("host", Some("host")),
-        world.joined("guest", Some("guest")),
-        world.joined("other", Some("guest")),
+        fixture.joined("host", Some("host")),
+        fixture.joined("guest", Some("guest")),
+        fixture.joined("other", Some("guest")),
     );
-    world.machine.set_subscription_rules(rules);
-    let (of_host, of_other) = (world.publish(&host), world.publish(&other));
-    assert!(world.is_subscribed(&guest, &of_host) && world.is_subscribed(&host, &of_other));
-    assert!(!world.is_subscribed(&guest, &of_other));
-    let denied = world.take(&guest);
+    fixture.room_state.set_subscription_rules(rules);
+    let (of_host, of_other) = (fixture.publish(&host), fixture.publish(&other));
+    assert!(fixture.is_subscribed(&guest, &of_host) && fixture.is_subscribed(&host, &of_other));
+    assert!(!fixture.is_subscribed(&guest, &of_other));
+    let denied = fixture.take(&guest);
     assert!(denied.iter().any(
         |message| matches!(message, Response::SubscriptionPermissionUpdate(update)
         if !update.allowed && update.track_sid == of_other.as_str())
@@ -180,17 +180,17 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
         all_participants: false,
         track_permissions: vec![],
     };
-    world.request(&host, Request::SubscriptionPermission(nobody));
-    assert!(!world.is_subscribed(&guest, &of_host) && !world.is_subscribed(&other, &of_host));
+    fixture.request(&host, Request::SubscriptionPermission(nobody));
+    assert!(!fixture.is_subscribed(&guest, &of_host) && !fixture.is_subscribed(&other, &of_host));
     let everyone = proto::SubscriptionPermission {
         all_participants: true,
         track_permissions: vec![],
     };
-    world.request(&host, Request::SubscriptionPermission(everyone));
-    assert!(world.is_subscribed(&guest, &of_host));
+    fixture.request(&host, Request::SubscriptionPermission(everyone));
+    assert!(fixture.is_subscribed(&guest, &of_host));
 
-    world.take_all();
-    world.set_role(
+    fixture.take_all();
+    fixture.set_role(
         "other",
         "ghost",
         Grants {
@@ -198,12 +198,12 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
             ..Grants::default()
         },
     );
-    assert!(world.commands.iter().any(
+    assert!(fixture.commands.iter().any(
         |command| matches!(command, Command::Peer { peer, command: PeerCommand::Unsubscribe(_) } if *peer == host)
     ));
     let left = proto::participant_info::State::Disconnected.into();
     assert_eq!(
-        updates(&world.take(&host)),
+        updates(&fixture.take(&host)),
         [("other".to_owned(), left, 0)],
         "it is gone for the others"
     );
@@ -211,9 +211,9 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
 
 #[test]
 fn a_client_receives_what_it_wants() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let track = world.publish(&alice);
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let track = fixture.publish(&alice);
     let wish = |subscribe| {
         let track_sids = vec![track.to_string()];
         Request::Subscription(proto::UpdateSubscription {
@@ -222,22 +222,22 @@ fn a_client_receives_what_it_wants() {
             participant_tracks: vec![],
         })
     };
-    world.request(&bob, wish(false));
-    assert!(!world.is_subscribed(&bob, &track));
-    world.request(&bob, wish(true));
-    assert!(world.is_subscribed(&bob, &track));
+    fixture.request(&bob, wish(false));
+    assert!(!fixture.is_subscribed(&bob, &track));
+    fixture.request(&bob, wish(true));
+    assert!(fixture.is_subscribed(&bob, &track));
 }
 
 #[test]
 fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let (alice, bob) = (
-        world.joined("alice", Some("host")),
-        world.joined("bob", None),
+        fixture.joined("alice", Some("host")),
+        fixture.joined("bob", None),
     );
-    let track = world.publish(&alice);
-    world.take_all();
-    world.set_role(
+    let track = fixture.publish(&alice);
+    fixture.take_all();
+    fixture.set_role(
         "alice",
         "viewer",
         Grants {
@@ -245,10 +245,10 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
             ..Grants::default()
         },
     );
-    assert!(world.commands.iter().any(
+    assert!(fixture.commands.iter().any(
         |command| matches!(command, Command::Peer { command: PeerCommand::UnpublishTrack(of, ..), .. } if *of == track)
     ));
-    let told = world.take(&alice);
+    let told = fixture.take(&alice);
     assert!(
         matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str())
     );
@@ -256,24 +256,24 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
         panic!("{told:?}")
     };
     assert!(
-        !world
+        !fixture
             .signer
             .verify(token, START)
             .unwrap()
             .grants
             .can_publish
     );
-    assert_eq!(updates(&world.take(&bob)), [("alice".to_owned(), 2, 0)]);
-    assert_eq!(world.event_names(), ["unpublished"]);
+    assert_eq!(updates(&fixture.take(&bob)), [("alice".to_owned(), 2, 0)]);
+    assert_eq!(fixture.event_names(), ["unpublished"]);
 }
 
 #[test]
-fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_minute() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let late = world.publish(&bob);
-    world.media(&bob, PeerEvent::TrackEnded(late.clone()));
-    world.take_all();
+fn a_requested_track_that_is_not_published_within_a_minute_is_a_subscription_error() {
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let late = fixture.publish(&bob);
+    fixture.media(&bob, PeerEvent::TrackEnded(late.clone()));
+    fixture.take_all();
     let wish = |track: &str, subscribe| {
         let track_sids = vec![track.to_owned()];
         Request::Subscription(proto::UpdateSubscription {
@@ -283,21 +283,21 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
         })
     };
     for track in ["TR_VCnone", "TR_VCother"] {
-        world.request(&alice, wish(track, true));
+        fixture.request(&alice, wish(track, true));
     }
-    world.request(&alice, wish("TR_VCother", false));
-    let published = world.publish(&bob);
-    world.request(&alice, wish(published.as_str(), true));
-    world.now = START.after(Duration::from_secs(59));
-    world.request(&alice, Request::Ping(1));
-    world.take_all();
+    fixture.request(&alice, wish("TR_VCother", false));
+    let published = fixture.publish(&bob);
+    fixture.request(&alice, wish(published.as_str(), true));
+    fixture.now = START.after(Duration::from_secs(59));
+    fixture.request(&alice, Request::Ping(1));
+    fixture.take_all();
     assert_eq!(
-        world.sessions[&alice].next_deadline(),
+        fixture.sessions[&alice].next_deadline(),
         reading(START.after(Duration::from_secs(60)))
     );
-    world.now = START.after(Duration::from_secs(60));
-    world.call(&alice, Session::tick);
-    let messages = world.take(&alice);
+    fixture.now = START.after(Duration::from_secs(60));
+    fixture.call(&alice, Session::tick);
+    let messages = fixture.take(&alice);
     let [Response::SubscriptionResponse(response)] = &messages[..] else {
         panic!("{messages:?}")
     };
@@ -306,7 +306,7 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
         ("TR_VCnone", proto::SubscriptionError::SeTrackNotfound)
     );
     assert_eq!(
-        world.sessions[&alice].next_deadline(),
+        fixture.sessions[&alice].next_deadline(),
         reading(START.after(Duration::from_secs(74))),
         "it is told once"
     );
@@ -314,14 +314,14 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
 
 #[test]
 fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let limit = |kbps: i64| RoleSubscribe {
         to_roles: None,
         max_kbps: Some(kbps.try_into().unwrap()),
     };
     let guest: RoleName = "guest".parse().unwrap();
-    let told = |world: &World| {
-        let limits = world.commands.iter().filter_map(|command| match command {
+    let told = |fixture: &Fixture| {
+        let limits = fixture.commands.iter().filter_map(|command| match command {
             Command::AddPeer(peer) => Some(peer.permissions.subscribe_max_kbps),
             Command::Peer {
                 command: PeerCommand::SetPermissions(permissions),
@@ -331,45 +331,51 @@ fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() 
         });
         limits.collect::<Vec<_>>()
     };
-    world
-        .machine
+    fixture
+        .room_state
         .set_subscription_rules([(guest.clone(), limit(500))].into());
-    world.joined("alice", Some("guest"));
-    assert_eq!(told(&world), [Some(500)]);
-    world
-        .machine
+    fixture.joined("alice", Some("guest"));
+    assert_eq!(told(&fixture), [Some(500)]);
+    fixture
+        .room_state
         .set_subscription_rules([(guest, limit(300))].into());
-    world.deliver();
-    world.set_role("alice", "host", Grants::default());
-    assert_eq!(told(&world), [Some(500), Some(300), None]);
+    fixture.deliver();
+    fixture.set_role("alice", "host", Grants::default());
+    assert_eq!(told(&fixture), [Some(500), Some(300), None]);
 }
 
 #[test]
 fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    let track = world.publish(&alice);
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let alice = fixture.joined("alice", None);
+    let track = fixture.publish(&alice);
+    fixture.take_all();
     let identity = "alice".parse().unwrap();
-    world
-        .machine
-        .mute_by_server(&identity, &track, true, world.now)
+    fixture
+        .room_state
+        .mute_by_server(&identity, &track, true, fixture.now)
         .unwrap();
-    world.deliver();
+    fixture.deliver();
     let mute = |muted| {
         Request::Mute(proto::MuteTrackRequest {
             sid: track.to_string(),
             muted,
         })
     };
-    let is_muted = |world: &World| world.machine.participants()[0].tracks[0].muted;
-    assert!(matches!(&world.take(&alice)[0], Response::Mute(mute) if mute.muted));
-    world.request(&alice, mute(false));
-    assert!(is_muted(&world), "it answers an update by what it believes");
-    world.request(&alice, mute(true));
-    world.request(&alice, mute(false));
-    assert!(!is_muted(&world), "it has followed, and unmutes by itself");
-    let muted = world.commands.iter().filter_map(|command| match command {
+    let is_muted = |fixture: &Fixture| fixture.room_state.participants()[0].tracks[0].muted;
+    assert!(matches!(&fixture.take(&alice)[0], Response::Mute(mute) if mute.muted));
+    fixture.request(&alice, mute(false));
+    assert!(
+        is_muted(&fixture),
+        "it answers an update by what it believes"
+    );
+    fixture.request(&alice, mute(true));
+    fixture.request(&alice, mute(false));
+    assert!(
+        !is_muted(&fixture),
+        "it has followed, and unmutes by itself"
+    );
+    let muted = fixture.commands.iter().filter_map(|command| match command {
         Command::Peer {
             command: PeerCommand::SetMuted { muted, .. },
             ..
@@ -382,10 +388,10 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
 /// Proves S-52.
 #[test]
 fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() {
-    let mut world = World::new();
-    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
-    let track = world.publish(&bob);
-    world.take_all();
+    let mut fixture = Fixture::new();
+    let (alice, bob) = (fixture.joined("alice", None), fixture.joined("bob", None));
+    let track = fixture.publish(&bob);
+    fixture.take_all();
     let unknown = (0..500).map(|number| format!("TR_VC{number:010}"));
     let track_sids: Vec<_> = std::iter::repeat_n(track.to_string(), 400)
         .chain(unknown)
@@ -395,7 +401,7 @@ fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() 
         width: 640,
         ..Default::default()
     };
-    world.request(&alice, Request::TrackSetting(settings));
+    fixture.request(&alice, Request::TrackSetting(settings));
     let [
         Command::Peer {
             peer,
@@ -405,9 +411,9 @@ fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() 
                     settings,
                 },
         },
-    ] = &world.commands[..]
+    ] = &fixture.commands[..]
     else {
-        panic!("{:?}", world.commands)
+        panic!("{:?}", fixture.commands)
     };
     assert_eq!((peer, of, settings.width), (&alice, &track, 640));
 }

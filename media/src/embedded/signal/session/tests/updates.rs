@@ -4,28 +4,28 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A room with so many clients that some news waits, after a quiet time. Returns the first of them.
-fn large_room() -> (World, ParticipantSid) {
-    let mut world = World::new();
-    let watcher = world.joined("watcher", None);
+/// Creates a room with so many clients that some updates are delayed, after a quiet time. Returns the first client.
+fn large_room() -> (Fixture, ParticipantSid) {
+    let mut fixture = Fixture::new();
+    let watcher = fixture.joined("watcher", None);
     for at in 0..50 {
-        world.joined(&format!("p{at}"), None);
+        fixture.joined(&format!("p{at}"), None);
     }
     for _ in 0..2 {
-        world.pass(SECOND);
+        fixture.pass(SECOND);
     }
-    world.take_all();
-    (world, watcher)
+    fixture.take_all();
+    (fixture, watcher)
 }
 
-impl World {
+impl Fixture {
     fn pass(&mut self, time: Duration) {
         self.now = self.now.after(time);
-        self.tick_machine();
+        self.tick_room_state();
     }
 
-    /// How many participants each message with updates to a client is about, since the last call.
-    fn told(&mut self, sid: &ParticipantSid) -> Vec<usize> {
+    /// Number of participants in each update to a client, since the last call.
+    fn update_sizes(&mut self, sid: &ParticipantSid) -> Vec<usize> {
         let messages = self
             .take(sid)
             .into_iter()
@@ -38,52 +38,52 @@ impl World {
 }
 
 #[test]
-fn those_that_come_and_go_within_a_second_are_told_together_but_for_the_first() {
-    let (mut world, watcher) = large_room();
+fn participants_that_come_and_go_within_a_second_are_in_one_update_after_the_first() {
+    let (mut fixture, watcher) = large_room();
     let came: Vec<_> = (0..5)
-        .map(|at| world.joined(&format!("late{at}"), None))
+        .map(|at| fixture.joined(&format!("late{at}"), None))
         .collect();
-    assert_eq!(world.told(&watcher), [1]);
-    world.pass(SECOND);
-    assert_eq!(world.told(&watcher), [4]);
-    let own = world.take(&came[4]);
+    assert_eq!(fixture.update_sizes(&watcher), [1]);
+    fixture.pass(SECOND);
+    assert_eq!(fixture.update_sizes(&watcher), [4]);
+    let own = fixture.take(&came[4]);
     assert!(own.iter().all(|message| match message {
         Response::Update(update) =>
             update.participants.len() == 3 || update.participants[0].identity == "late4",
         _ => true,
     }));
     for sid in &came[..3] {
-        world
-            .machine
-            .leave(sid, Departure::Left, world.now)
+        fixture
+            .room_state
+            .leave(sid, Departure::Left, fixture.now)
             .unwrap();
-        world.deliver();
+        fixture.deliver();
     }
-    assert!(world.told(&watcher).is_empty());
-    world.pass(SECOND);
+    assert!(fixture.update_sizes(&watcher).is_empty());
+    fixture.pass(SECOND);
     let gone = proto::participant_info::State::Disconnected.into();
-    let messages = world.take(&watcher);
+    let messages = fixture.take(&watcher);
     let expected: Vec<_> = (0..3).map(|at| (format!("late{at}"), gone, 0)).collect();
     assert_eq!(updates(&messages), expected);
     assert_eq!(messages.len(), 1);
 }
 
 #[test]
-fn those_that_publish_are_told_at_once() {
-    let (mut world, watcher) = large_room();
-    let alice = world.joined("alice", None);
-    let bob = world.joined("bob", None);
-    world.take_all();
-    let track = world.publish(&bob);
-    assert_eq!(updates(&world.take(&watcher)), [("bob".to_owned(), 2, 1)]);
-    assert!(world.is_subscribed(&watcher, &track));
-    world
-        .machine
-        .leave(&bob, Departure::Left, world.now)
+fn publishers_are_in_an_update_at_once() {
+    let (mut fixture, watcher) = large_room();
+    let alice = fixture.joined("alice", None);
+    let bob = fixture.joined("bob", None);
+    fixture.take_all();
+    let track = fixture.publish(&bob);
+    assert_eq!(updates(&fixture.take(&watcher)), [("bob".to_owned(), 2, 1)]);
+    assert!(fixture.is_subscribed(&watcher, &track));
+    fixture
+        .room_state
+        .leave(&bob, Departure::Left, fixture.now)
         .unwrap();
-    world.deliver();
-    assert_eq!(updates(&world.take(&watcher)), [("bob".to_owned(), 3, 0)]);
-    world.set_role(
+    fixture.deliver();
+    assert_eq!(updates(&fixture.take(&watcher)), [("bob".to_owned(), 3, 0)]);
+    fixture.set_role(
         "alice",
         "ghost",
         Grants {
@@ -93,27 +93,27 @@ fn those_that_publish_are_told_at_once() {
     );
     let gone = proto::participant_info::State::Disconnected.into();
     assert_eq!(
-        updates(&world.take(&watcher)),
+        updates(&fixture.take(&watcher)),
         [("alice".to_owned(), gone, 0)]
     );
-    assert!(world.machine.present(&alice).is_ok());
+    assert!(fixture.room_state.present(&alice).is_ok());
 }
 
 #[test]
 fn a_client_that_resumes_in_between_learns_of_all_and_of_nothing_older_later() {
-    let (mut world, watcher) = large_room();
-    let first = world.joined("first", None);
-    let second = world.joined("second", None);
-    world.call(&watcher, Session::detach);
-    world
-        .machine
-        .leave(&first, Departure::Left, world.now)
+    let (mut fixture, watcher) = large_room();
+    let first = fixture.joined("first", None);
+    let second = fixture.joined("second", None);
+    fixture.call(&watcher, Session::detach);
+    fixture
+        .room_state
+        .leave(&first, Departure::Left, fixture.now)
         .unwrap();
-    world.deliver();
-    world.call(&watcher, |session, context| {
+    fixture.deliver();
+    fixture.call(&watcher, |session, context| {
         session.resume(context, parameters(ConnectionMode::Single));
     });
-    world.media(
+    fixture.media(
         &watcher,
         PeerEvent::Resumed {
             last_message_seq: 0,
@@ -129,14 +129,14 @@ fn a_client_that_resumes_in_between_learns_of_all_and_of_nothing_older_later() {
         });
         told.map(|info| info.version)
     };
-    let snapshot = world.take(&watcher);
+    let snapshot = fixture.take(&watcher);
     assert!(
         !updates(&snapshot)
             .iter()
             .any(|(identity, ..)| identity == "first")
     );
-    world.pass(SECOND);
-    let later = world.take(&watcher);
+    fixture.pass(SECOND);
+    let later = fixture.take(&watcher);
     assert!(version(&later) >= version(&snapshot) && version(&snapshot).is_some());
     let gone = proto::participant_info::State::Disconnected.into();
     assert!(

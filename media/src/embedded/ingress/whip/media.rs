@@ -1,4 +1,4 @@
-//! Media of an encoder whose video is transcoded: audio is forwarded as it is, and video frames go through ffmpeg.
+//! Media from an encoder whose video is transcoded: audio is forwarded unchanged, and video frames go through ffmpeg.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,39 +12,39 @@ use crate::embedded::ingress::transcoding::packets::VideoPackets;
 use crate::embedded::ingress::transcoding::timeline::FrameTimeline;
 use crate::embedded::ingress::transcoding::transcoder::Transcoded;
 use crate::embedded::ingress::transcoding::{
-    KEY_FRAME_WAIT, Message, Opening, Role, Source, TranscodeError, Transcoding,
+    FrameRole, InputContainer, InputOpening, KEY_FRAME_WAIT, Message, TranscodeError, Transcoding,
 };
-use crate::embedded::plane::core::Inner;
+use crate::embedded::plane::core::PlaneCore;
 
-/// The least time between two requests for a key frame.
+/// Minimum time between two key frame requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
-/// The least time between two changes of the output size, each of which restarts ffmpeg. Browsers change the size as their bandwidth
-/// estimate grows.
+/// Minimum time between two changes of the output size, which restart ffmpeg. Browsers change the size as
+/// their bandwidth estimate grows.
 const RESIZE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Media of one encoder.
+/// One encoder's media.
 pub(super) struct TranscodedMedia {
-    /// Start of the capture time line.
+    /// The capture time line's start.
     start: Instant,
     /// Estimate of the encoder's clock, which keeps audio and video in sync.
     clock: PublisherClock,
-    sound: TrackReader,
-    pictures: Option<Pictures>,
+    audio: TrackReader,
+    video: Option<VideoInput>,
     transcoding: Transcoding,
-    made: VideoPackets,
+    packets: VideoPackets,
 }
 
-/// Video of an encoder, before it is transcoded.
-struct Pictures {
+/// An encoder's video before transcoding.
+struct VideoInput {
     track: TrackSid,
     codec: Codec,
     reader: TrackReader,
     timeline: FrameTimeline,
-    /// Size of the output, and since when.
+    /// The output's size, and since when.
     size: Option<((u32, u32), Instant)>,
-    /// Whether a change of size is postponed.
+    /// Whether a size change is postponed.
     awaits_resize: bool,
-    /// Time of the last key frame request.
+    /// The last key frame request's time.
     requested: Option<Instant>,
 }
 
@@ -56,53 +56,56 @@ struct FrameMessage {
 }
 
 impl TranscodedMedia {
-    /// Creates the state for an encoder that has sent nothing yet.
+    /// Creates the state for an encoder without packets.
     pub fn new(now: Instant) -> Self {
         Self {
             start: now,
             clock: PublisherClock::default(),
-            sound: TrackReader::new(Codec::Opus, now),
-            pictures: None,
+            audio: TrackReader::new(Codec::Opus, now),
+            video: None,
             transcoding: Transcoding::new(Medium::Video),
-            made: VideoPackets::default(),
+            packets: VideoPackets::default(),
         }
     }
 
     /// Handles a packet. Returns the audio packets to forward.
     ///
     /// # Errors
-    /// The video cannot be transcoded.
+    /// If the video cannot be transcoded.
     pub async fn push(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<PlaneCore>,
         project: &ProjectId,
         packet: RecordedPacket,
     ) -> Result<Vec<SourcePacket>, TranscodeError> {
         let start = self.start;
         if packet.codec == Codec::Opus {
-            let packets = self.sound.push(packet, &mut self.clock);
+            // Unchanged, but with capture times from the clock that audio and video share.
+            let packets = self.audio.push(packet, &mut self.clock);
             return Ok(packets
                 .into_iter()
-                .map(|packet| sound(start, packet))
+                .map(|packet| audio_packet(start, packet))
                 .collect());
         }
-        let pictures = self
-            .pictures
-            .get_or_insert_with(|| Pictures::new(&packet, start));
-        if packet.codec != pictures.codec {
+        let video = self
+            .video
+            .get_or_insert_with(|| VideoInput::new(&packet, start));
+        // A process decodes one codec. Packets in another codec are ignored.
+        if packet.codec != video.codec {
             return Ok(Vec::new());
         }
-        let frames = pictures.reader.push(packet, &mut self.clock);
-        if pictures.reader.take_too_large() {
+        let frames = video.reader.push(packet, &mut self.clock);
+        if video.reader.take_too_large() {
             return Err(TranscodeError::too_large());
         }
         for frame in frames {
-            if pictures.is_resized(&frame) {
+            // Before the frame is pushed, so that the new process starts with it.
+            if video.is_resized(&frame) {
                 self.transcoding.restart().await;
             }
-            let time = pictures.timeline.frame(frame.timestamp, start + frame.at);
+            let time = video.timeline.frame(frame.timestamp, start + frame.at);
             let message = FrameMessage {
-                codec: pictures.codec,
+                codec: video.codec,
                 time,
                 frame,
             };
@@ -111,40 +114,42 @@ impl TranscodedMedia {
         Ok(Vec::new())
     }
 
-    /// Returns the next output of ffmpeg; never while nothing is transcoded.
+    /// Waits for ffmpeg's next output; pending forever without a process.
     ///
     /// # Errors
-    /// ffmpeg has failed too often.
+    /// If ffmpeg has failed too often.
     pub async fn next(&mut self) -> Result<Transcoded, TranscodeError> {
         self.transcoding.next().await
     }
 
-    /// Returns the packets of an output.
-    pub fn packets(&mut self, made: &Transcoded) -> Vec<SourcePacket> {
-        let (Transcoded::Video(time, body), Some(pictures)) = (made, &self.pictures) else {
+    /// Returns an output's packets.
+    pub fn packets(&mut self, output: &Transcoded) -> Vec<SourcePacket> {
+        let (Transcoded::Video(time, body), Some(video)) = (output, &self.video) else {
             return Vec::new();
         };
-        self.made.read(pictures.timeline.at(*time), body)
+        self.packets.read(video.timeline.at(*time), body)
     }
 
     /// Returns the track that needs a key frame request now, if any.
     pub fn awaited_key_frame(&mut self, now: Instant) -> Option<TrackSid> {
         let lacks_entry = self.transcoding.needs_entry();
-        let pictures = self.pictures.as_mut()?;
-        let is_early = pictures
+        let video = self.video.as_mut()?;
+        let is_early = video
             .requested
             .is_some_and(|at| now < at + REQUEST_INTERVAL);
         let is_needed =
-            lacks_entry || pictures.reader.needs_key_frame() || pictures.may_resize(now);
+            // A postponed size needs one as well, since it can only change at a key frame.
+            lacks_entry || video.reader.needs_key_frame() || video.may_resize(now);
+        // Without the interval, each packet until the key frame arrives would cause a request.
         if is_early || !is_needed {
             return None;
         }
-        pictures.requested = Some(now);
-        Some(pictures.track.clone())
+        video.requested = Some(now);
+        Some(video.track.clone())
     }
 }
 
-impl Pictures {
+impl VideoInput {
     fn new(first: &RecordedPacket, start: Instant) -> Self {
         Self {
             track: first.track.clone(),
@@ -157,16 +162,20 @@ impl Pictures {
         }
     }
 
-    /// Returns whether ffmpeg has to restart with this frame because the size has changed: its output keeps the size of the first frame.
+    /// Returns whether ffmpeg must restart with this frame because the size has changed: its output keeps the size of
+    /// the first frame.
     fn is_resized(&mut self, frame: &EncodedFrame) -> bool {
+        // Sizes are known at key frames only, at which the new process can start.
         let Some(size) = frame.dimensions.filter(|_| frame.is_key) else {
             return false;
         };
         let now = Instant::now();
+        // The first size needs no restart: the process starts with this frame.
         let Some((before, since)) = self.size else {
             self.size = Some((size, now));
             return false;
         };
+        // A size that returns within the interval cancels the change.
         self.awaits_resize = size != before;
         if size == before || now < since + RESIZE_INTERVAL {
             return false;
@@ -175,7 +184,7 @@ impl Pictures {
         true
     }
 
-    /// Returns whether a postponed change of size is due.
+    /// Returns whether a postponed size change is due.
     fn may_resize(&self, now: Instant) -> bool {
         let is_due = self
             .size
@@ -189,18 +198,18 @@ impl Message for FrameMessage {
         self.time
     }
 
-    fn role(&self) -> Role {
+    fn role(&self) -> FrameRole {
         if self.frame.is_key {
-            Role::Entry
+            FrameRole::Entry
         } else {
-            Role::Other
+            FrameRole::Other
         }
     }
 
-    fn opening(&self) -> Option<Opening> {
+    fn opening(&self) -> Option<InputOpening> {
         let bytes = VideoStream::header(self.codec, &self.frame)?;
-        Some(Opening {
-            source: Source::Matroska(self.codec),
+        Some(InputOpening {
+            source: InputContainer::Matroska(self.codec),
             bytes,
         })
     }
@@ -210,8 +219,8 @@ impl Message for FrameMessage {
     }
 }
 
-/// Returns the packet of an audio frame.
-fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
+/// Returns an audio frame's packet.
+fn audio_packet(start: Instant, frame: EncodedFrame) -> SourcePacket {
     SourcePacket {
         timestamp: frame.timestamp,
         captured: start + frame.at,
@@ -224,7 +233,7 @@ fn sound(start: Instant, frame: EncodedFrame) -> SourcePacket {
 mod tests {
     use super::*;
 
-    fn pictures() -> Pictures {
+    fn video() -> VideoInput {
         let packet = RecordedPacket {
             track: "TR_1".parse().unwrap(),
             layer: 0,
@@ -237,7 +246,7 @@ mod tests {
             arrived: Instant::now(),
             report: None,
         };
-        Pictures::new(&packet, packet.arrived)
+        VideoInput::new(&packet, packet.arrived)
     }
 
     fn key_frame(width: u32) -> EncodedFrame {
@@ -252,21 +261,21 @@ mod tests {
 
     #[test]
     fn a_decoder_starts_again_with_a_key_frame_of_another_size_and_not_too_often() {
-        let mut pictures = pictures();
-        assert!(!pictures.is_resized(&key_frame(320)), "the first size");
-        assert!(!pictures.is_resized(&key_frame(640)), "too early");
+        let mut video = video();
+        assert!(!video.is_resized(&key_frame(320)), "the first size");
+        assert!(!video.is_resized(&key_frame(640)), "too early");
         let later = Instant::now() + RESIZE_INTERVAL;
-        assert!(pictures.may_resize(later) && !pictures.may_resize(Instant::now()));
-        assert!(!pictures.is_resized(&key_frame(320)));
-        assert!(!pictures.may_resize(later), "it is the size of before");
+        assert!(video.may_resize(later) && !video.may_resize(Instant::now()));
+        assert!(!video.is_resized(&key_frame(320)));
+        assert!(!video.may_resize(later), "it is the size of before");
         let since = Instant::now().checked_sub(RESIZE_INTERVAL).unwrap();
-        pictures.size = Some(((320, 180), since));
+        video.size = Some(((320, 180), since));
         let other = EncodedFrame {
             is_key: false,
             ..key_frame(640)
         };
-        assert!(!pictures.is_resized(&other));
-        assert!(pictures.is_resized(&key_frame(640)));
-        assert!(!pictures.is_resized(&key_frame(640)));
+        assert!(!video.is_resized(&other));
+        assert!(video.is_resized(&key_frame(640)));
+        assert!(!video.is_resized(&key_frame(640)));
     }
 }

@@ -1,28 +1,29 @@
-//! A room of the media plane as a state machine without I/O.
+//! Room state, without I/O.
 //!
-//! Each call takes the time of day as an argument, and appends what happened to a list of [`Report`]s in order, which the driver
-//! fetches with [`Machine::take_reports`]; likewise what clients and media workers have to learn, as [`Effect`]s. Deadlines are by
-//! the reading of the monotonic clock, which the driver sets before each call.
+//! Each call receives the time of day and appends events to a list of [`Report`]s, which the driver fetches in order
+//! with [`RoomState::take_reports`]. Changes for clients and media workers are appended likewise, as [`RoomEffect`]s.
+//! Deadlines use the monotonic clock, whose reading the driver sets before each call.
 //!
-//! A participant of the sandbox is joining, then active. One with a client of its own is joining while the control plane is
-//! asked, joined while its media connects, and active once the control plane has accepted the report of its join
+//! A sandbox participant is first joining, then active. A participant with a client is joining while the control plane
+//! decides, joined while its media connects, and active once the control plane has accepted the join's report
 //! ([`join`](super::join)).
 //!
 //! # Parts
 //!
-//! Each part owns its state, which is private, and has its own tests. The machine knows in which order they act.
+//! Each part owns its private state and has its own tests. The room state calls them in the right order.
 //!
-//! - [`Roster`]: who has a seat, and the participants. A participant with a client has its [`MediaTracks`](media_tracks::MediaTracks),
+//! - [`Roster`]: seats and participants. A participant with a client has [`MediaTracks`](media_tracks::MediaTracks),
 //!   [`DataTracks`](super::data_track::DataTracks) and [`Subscriptions`](super::client::Subscriptions).
-//! - [`RoomEgresses`], [`IngressEndpoints`]: the recordings and broadcasts of the room, and where encoders publish into it.
-//! - [`Updates`]: what clients have to learn of participants, and what of it waits.
-//! - [`Deadlines`]: what is due, and when.
-//! - [`Outbox`]: the reports and effects.
+//! - [`RoomEgresses`], [`IngressEndpoints`]: the room's recordings and broadcasts, and the endpoints through which
+//!   encoders publish.
+//! - [`Updates`]: participant updates for clients, including delayed ones.
+//! - [`Deadlines`]: timers.
+//! - [`Outbox`]: reports and effects.
 //!
 //! [`Forwarding`], [`Messages`] and [`Joins`] own nothing: each borrows the parts that it works on.
 //!
-//! The calls on a machine are in three files. Here are those about the room as a whole, in `membership.rs` those by which
-//! participants and encoders come and go, and in `publishing.rs` those about what participants publish, receive and may do.
+//! The calls are in three files. This one has the calls on the room as a whole, `membership.rs` the calls by which
+//! participants and encoders come and go, and `publishing.rs` the calls about publishing, receiving and permissions.
 
 pub(super) mod deadlines;
 mod forwarding;
@@ -52,24 +53,23 @@ use conclave_sfu::{Codec, NewPeer, PeerCommand, PeerPermissions};
 
 use super::common::Common;
 use super::data_track::DataHandle;
-use super::effect::{ClientNotice, Effect};
-use super::egress::{RoomEgresses, attendance};
-use super::error::MachineError;
+use super::effect::{ClientNotice, RoomEffect};
+use super::egress::{RoomEgresses, inputs};
+use super::error::RoomStateError;
 use super::ingress::endpoints::IngressEndpoints;
 use super::join::Joins;
-use super::local_participant::{LocalParticipant, ShownParticipant};
+use super::local_participant::{LocalParticipant, ParticipantSnapshot};
 use crate::port::{MediaError, Report};
 use deadlines::{Deadline, Deadlines};
 use forwarding::Forwarding;
 use messages::Messages;
 use outbox::Outbox;
-use roster::{Members, Roster};
+use roster::{Roster, Seats};
 use updates::{Updates, Urgency};
 
-/// A room, its participants, and its egresses and ingress endpoints. Each part owns its state; the machine knows in which order they
-/// act.
+/// A room with its participants, egresses and ingress endpoints. Calls its parts in the right order.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct RoomState {
     common: Arc<Common>,
     roster: Roster,
     egresses: RoomEgresses,
@@ -79,8 +79,8 @@ pub(super) struct Machine {
     outbox: Outbox,
 }
 
-impl Machine {
-    /// Creates a room in which nothing has happened.
+impl RoomState {
+    /// Creates the state of an empty room.
     pub fn new(name: NamespacedRoom, common: Arc<Common>) -> Self {
         Self {
             roster: Roster::new(common.has_sandbox()),
@@ -93,12 +93,11 @@ impl Machine {
         }
     }
 
-    /// Returns the name of the room.
     pub fn name(&self) -> &NamespacedRoom {
         self.outbox.room()
     }
 
-    /// Returns whether nothing is left of the room, so that it can be dropped.
+    /// Returns whether the room is empty and can be dropped.
     pub fn is_unused(&self) -> bool {
         self.roster.is_unused() && self.egresses.is_empty() && self.endpoints.is_empty()
     }
@@ -121,25 +120,26 @@ impl Machine {
     }
 }
 
-/// Time, and what the driver fetches.
-impl Machine {
-    /// Sets the monotonic reading of the clock for the next call.
+/// Time, reports and effects.
+impl RoomState {
+    /// Sets the monotonic clock's reading for the next call.
     pub fn set_reading(&mut self, reading: Duration) {
         self.deadlines.set_reading(reading);
     }
 
-    /// Returns the monotonic reading of the clock.
+    /// Returns the monotonic clock's reading.
     pub fn reading(&self) -> Duration {
         self.deadlines.reading()
     }
 
-    /// Returns the reading at which [`Machine::tick`] has to be called next.
+    /// Returns the reading at which [`RoomState::tick`] must be called next.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.next()
     }
 
-    /// Handles the deadlines that have passed.
+    /// Handles expired deadlines.
     pub fn tick(&mut self, now: Timestamp) {
+        // One at a time: a transition may set another deadline that is due as well.
         while let Some(due) = self.deadlines.take_due() {
             match due {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),
@@ -162,11 +162,14 @@ impl Machine {
         self.outbox.take_reports()
     }
 
-    /// Returns what the driver has to do besides, in order, since the last call.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    /// Returns the effects since the last call, in order.
+    pub fn take_effects(&mut self) -> Vec<RoomEffect> {
+        // Both run here and not after each change: a call may change the roster several times, but egresses and clients
+        // need only the result.
         self.egresses.follow_changes(&self.roster, &mut self.outbox);
         if self.egresses.take_capture_change() {
             for client in self.roster.present_clients() {
+                // Clients show whether a call is recorded.
                 self.outbox.notify(client, ClientNotice::RoomChanged);
             }
         }
@@ -174,11 +177,11 @@ impl Machine {
     }
 }
 
-/// The participants of the room.
-impl Machine {
-    /// Returns the members of the room, and its subscription rules.
-    pub fn members(&self) -> &Members {
-        self.roster.members()
+/// Participants.
+impl RoomState {
+    /// Returns the room's seats and its subscription rules.
+    pub fn seats(&self) -> &Seats {
+        self.roster.seats()
     }
 
     /// Returns the active participants, including hidden ones.
@@ -195,12 +198,12 @@ impl Machine {
         Some(local.participant().clone())
     }
 
-    /// Returns a participant that is joined or active.
-    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    /// Returns a joined or active participant.
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.roster.present(sid)
     }
 
-    /// Returns the members that have clients, with their identities.
+    /// Returns the members with clients, and their identities.
     pub fn clients(&self) -> Vec<(ParticipantSid, Identity)> {
         self.roster
             .clients()
@@ -208,26 +211,32 @@ impl Machine {
             .collect()
     }
 
-    /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
+    /// Returns whether the control plane is writing the join of this participant, or of any if `identity` is `None`.
     pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
         self.roster.is_join_reported(identity)
     }
 
-    /// Returns what the sandbox shows of a participant that is active or left recently.
-    pub fn active_or_left(&self, sid: &ParticipantSid) -> Result<ShownParticipant, MachineError> {
+    /// Returns the sandbox's view of a participant that is active or left recently.
+    pub fn active_or_left(
+        &self,
+        sid: &ParticipantSid,
+    ) -> Result<ParticipantSnapshot, RoomStateError> {
         self.roster
             .active(sid)
-            .map(ShownParticipant::from)
+            .map(ParticipantSnapshot::from)
+            // Its room may still exist although the participant has left.
             .or_else(|error| self.common.left(sid).ok_or(error))
     }
 
-    /// Returns the active participants that a participant sees besides itself.
+    /// Returns the active participants that a participant sees, without itself.
     pub fn visible_to(&self, sid: &ParticipantSid) -> Vec<&LocalParticipant> {
+        // A participant that has left sees nobody, also while the sandbox still shows it.
         if self.roster.get(sid).is_none() {
             return Vec::new();
         }
         self.roster
             .active_members()
+            // Hidden participants see others, but others do not see them.
             .filter(|other| other.sid() != sid && !other.grants.hidden)
             .collect()
     }
@@ -237,12 +246,12 @@ impl Machine {
         forwarding::subscriptions(&self.roster, sid)
     }
 
-    /// Returns those of some tracks that no participant publishes.
+    /// Returns the tracks in `tracks` that no participant publishes.
     pub fn unpublished<'a>(&self, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
         forwarding::unpublished(&self.roster, tracks)
     }
 
-    /// Returns those of some tracks that are forwarded to the client of a participant.
+    /// Filters `tracks` to the ones forwarded to a participant's client.
     pub fn received_tracks(
         &self,
         sid: &ParticipantSid,
@@ -253,8 +262,8 @@ impl Machine {
         tracks
     }
 
-    /// Returns whether a participant's client is notified of the speech and the connection of another one: it receives a track
-    /// of it, or is that participant.
+    /// Returns whether a participant's client is notified of another participant's speech and connection quality: it
+    /// receives one of that participant's tracks, or `other` is itself.
     pub fn follows(&self, sid: &ParticipantSid, other: &ParticipantSid) -> bool {
         let client = self.roster.client(sid);
         sid == other || client.is_some_and(|client| client.subscriptions.is_following(other))
@@ -274,7 +283,7 @@ impl Machine {
             .is_some_and(|client| client.data_tracks.contains(track))
     }
 
-    /// Returns the data tracks that a client receives, each with its handle and the identity of its publisher.
+    /// Returns the data tracks that a client receives, each with its handle and its publisher's identity.
     pub fn data_handles(&self, sid: &ParticipantSid) -> Vec<(TrackSid, DataHandle, String)> {
         forwarding::data_handles(&self.roster, sid)
     }
@@ -286,54 +295,59 @@ impl Machine {
             .is_some_and(|client| client.data_handles.are_used())
     }
 
-    /// Returns what the media worker lets a participant do.
+    /// Returns a participant's permissions at the media worker.
     pub fn peer_permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
         self.roster.permissions(sid)
     }
 
-    /// Sets the subscription rules of the room, which may have no members yet.
+    /// Sets the room's subscription rules. The room may have no members yet.
     pub fn set_subscription_rules(&mut self, rules: BTreeMap<RoleName, RoleSubscribe>) {
-        if self.roster.members_mut().set_rules(rules.into()) {
+        // The control plane may set the same rules again.
+        if self.roster.seats_mut().set_rules(rules.into()) {
             self.forwarding().refresh_room();
         }
     }
 }
 
-/// What clients and the media worker learn.
-impl Machine {
-    /// Notifies the client of a participant, if it has one.
+/// Notices for clients and commands for the media worker.
+impl RoomState {
+    /// Notifies a participant's client, if it has one.
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
+        // Sandbox participants and encoders have no session that would take the notice.
         if self.roster.client(to).is_some() {
             self.outbox.notify(to, notice);
         }
     }
 
-    /// Commands the media worker about a participant.
+    /// Sends a participant's command to the media worker.
     pub fn command(&mut self, sid: &ParticipantSid, command: PeerCommand) {
         self.outbox.command(sid, command);
     }
 
-    /// Gives the transports of a participant to the media worker, which gets the room with the first ones.
+    /// Adds a participant's transports to the media worker. The first ones open the room there.
     pub fn add_peer(&mut self, peer: NewPeer) {
         let client = self.roster.client_mut(&peer.sid);
+        // The outbox counts peers and closes the room at the media worker after the last one, so no peer may count twice.
         if let Some(client) = client.filter(|client| !client.is_peer) {
             client.is_peer = true;
             self.outbox.add_peer(peer);
         }
     }
 
-    /// Notifies a participant's own client, and those of the others if they see it, of its state now.
+    /// Notifies a participant's own client, and all clients that see it, of its current state.
     fn notify_changed(&mut self, sid: &ParticipantSid) {
-        self.send_changed(sid, Urgency::AtOnce);
+        self.send_changed(sid, Urgency::Immediate);
     }
 
-    /// The same of a change that concerns no track. If the participant publishes none, it may wait in a large room.
-    fn notify_changed_beside_tracks(&mut self, sid: &ParticipantSid) {
+    /// Same, for a change that concerns no track: in a large room, it may be delayed if the participant publishes
+    /// nothing.
+    fn notify_changed_without_tracks(&mut self, sid: &ParticipantSid) {
         let publishes = self
             .roster
             .get(sid)
+            // Clients drop media from a participant that they do not know yet, so a publisher's update cannot wait.
             .is_some_and(|changed| changed.participant().is_publisher);
-        self.send_changed(sid, Urgency::beside_tracks(publishes));
+        self.send_changed(sid, Urgency::without_tracks(publishes));
     }
 
     fn send_changed(&mut self, sid: &ParticipantSid, urgency: Urgency) {
@@ -344,14 +358,15 @@ impl Machine {
             &mut self.deadlines,
             &mut self.outbox,
         );
+        // Egresses show names, so they follow every change, not only changes of tracks.
         if is_known {
-            self.egresses.note_change();
+            self.egresses.record_change();
         }
     }
 
-    /// Notifies the clients of all others that a participant, which is not in the roster, has left or become hidden.
+    /// Notifies all other clients that a participant, which is no longer in the roster, has left or become hidden.
     fn notify_gone(&mut self, gone: &LocalParticipant, urgency: Urgency) {
-        self.egresses.note_change();
+        self.egresses.record_change();
         self.updates.send_gone(
             gone,
             urgency,
@@ -363,7 +378,7 @@ impl Machine {
 }
 
 /// Recordings and broadcasts.
-impl Machine {
+impl RoomState {
     /// Returns an id for a new egress.
     pub fn unused_egress_id(&self) -> EgressId {
         self.egresses.unused_id()
@@ -374,40 +389,40 @@ impl Machine {
         self.egresses.simulate(&mut self.deadlines, now)
     }
 
-    /// Records an egress that was started with ffmpeg, and lets it know who attends.
-    pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
-        self.egresses.begin_job(id, source, now)
+    /// Records an egress that was started with ffmpeg, and starts sending it its inputs.
+    pub fn add_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
+        self.egresses.add_job(id, source, now)
     }
 
-    /// Takes what has happened to an egress with ffmpeg.
+    /// Handles an event from an egress with ffmpeg.
     pub fn handle_job_event(&mut self, id: &EgressId, event: EgressEvent, now: Timestamp) {
         let (deadlines, outbox) = (&mut self.deadlines, &mut self.outbox);
         self.egresses
             .handle_job_event(id, event, now, deadlines, outbox);
     }
 
-    /// Returns the state of an egress of the room, also for a while after it has ended.
+    /// Returns an egress's state; ended egresses are kept for a while.
     pub fn egress(&self, id: &EgressId) -> Option<EgressState> {
         self.egresses.get(id)
     }
 
-    /// Returns the egresses that have not ended, with the name of the room.
+    /// Returns the egresses that have not ended, with the room's name.
     pub fn running_egresses(&self) -> impl Iterator<Item = (NamespacedRoom, EgressState)> {
         self.egresses.running()
     }
 
-    /// Returns whether an egress takes the room's media, or is about to.
+    /// Returns whether an egress records the room's media, or is about to.
     pub fn is_recorded(&self) -> bool {
         self.egresses.is_recorded()
     }
 
-    /// The server tells an egress to finish. Returns its state afterwards.
+    /// Stops an egress on the server's request. Returns its new state.
     pub fn stop_egress(&mut self, id: &EgressId, now: Timestamp) -> Option<EgressState> {
         self.egresses
             .stop(id, now, &mut self.deadlines, &mut self.outbox)
     }
 
-    /// The sandbox sets the status of an egress. Returns the state afterwards.
+    /// Sets an egress's status for the sandbox. Returns its new state.
     pub fn set_egress_status(
         &mut self,
         id: &EgressId,
@@ -420,16 +435,16 @@ impl Machine {
             .set_status(id, (status, error), now, deadlines, outbox)
     }
 
-    /// Returns the codec of a track that is published.
+    /// Returns a published track's codec.
     pub fn codec_of(&self, track: &TrackSid) -> Option<Codec> {
-        attendance::codec_of(&self.roster, track)
+        inputs::codec_of(&self.roster, track)
     }
 
-    /// Refuses what would contain nothing, because all of its tracks are encrypted end to end.
+    /// Rejects an egress all of whose tracks are encrypted end to end: its output would be empty.
     ///
     /// # Errors
-    /// Which field of a request names the tracks.
+    /// Names the request's field that selects the tracks.
     pub fn check_encryption(&self, source: &EgressSource) -> Result<(), MediaError> {
-        attendance::check_encryption(&self.roster, source)
+        inputs::check_encryption(&self.roster, source)
     }
 }

@@ -1,4 +1,4 @@
-//! The machine of a room, and what the tests of its parts share.
+//! Tests of the room state, and fixtures for the tests of its parts.
 
 mod clients;
 mod egress_inputs;
@@ -27,20 +27,20 @@ use crate::token::{Claims, Grants, RoomConfig};
 
 pub(in crate::embedded) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Returns the monotonic reading at a time of a clock that is never set.
+/// Returns the monotonic reading for a time of day, on a clock that is never adjusted.
 pub(in crate::embedded) fn reading(now: Timestamp) -> Duration {
     now.since(Timestamp::from_millis(0))
 }
 
-/// A room without the sandbox.
-impl Default for Machine {
+/// Returns a room state without the sandbox.
+impl Default for RoomState {
     fn default() -> Self {
         Self::new(room(), Arc::new(Common::new(100, false)))
     }
 }
 
-impl Machine {
-    /// Sets the reading of a clock that is never set.
+impl RoomState {
+    /// Sets the reading, on a clock that is never adjusted.
     pub fn at(&mut self, now: Timestamp) -> &mut Self {
         self.set_reading(reading(now));
         self
@@ -51,9 +51,9 @@ impl Machine {
     }
 }
 
-/// A machine that keeps what the sandbox shows.
-pub(in crate::embedded) fn sandbox_machine() -> Machine {
-    Machine::new(room(), Arc::new(Common::new(100, true)))
+/// Returns a room state with the sandbox.
+pub(in crate::embedded) fn sandbox_room_state() -> RoomState {
+    RoomState::new(room(), Arc::new(Common::new(100, true)))
 }
 
 pub(in crate::embedded) fn room() -> NamespacedRoom {
@@ -82,7 +82,7 @@ pub(in crate::embedded) fn claims(
     }
 }
 
-/// A role that receives the tracks of these roles.
+/// Returns the rule of a role that receives these roles.
 pub(super) fn to_roles(roles: &[RoleName]) -> RoleSubscribe {
     RoleSubscribe {
         to_roles: Some(roles.to_vec()),
@@ -105,9 +105,12 @@ fn without_subscribing(mut claims: Claims) -> Claims {
     claims
 }
 
-/// Creates an ingress endpoint, and returns the hash of its key.
-pub(in crate::embedded) fn endpoint(machine: &mut Machine, input_type: InputType) -> StreamKeyHash {
-    let (_, key) = machine.create_ingress(IngressRequest {
+/// Creates an ingress endpoint. Returns the hash of its key.
+pub(in crate::embedded) fn endpoint(
+    room_state: &mut RoomState,
+    input_type: InputType,
+) -> StreamKeyHash {
+    let (_, key) = room_state.create_ingress(IngressRequest {
         room: room(),
         max_participants: None,
         input_type,
@@ -119,14 +122,14 @@ pub(in crate::embedded) fn endpoint(machine: &mut Machine, input_type: InputType
     StreamKeyHash::from_key(key.reveal())
 }
 
-pub(super) fn join(machine: &mut Machine, claims: Claims) -> ParticipantSid {
-    let sid = machine.begin_join(claims, NOW).unwrap();
-    machine.complete_join(&sid, NOW);
+pub(super) fn join(room_state: &mut RoomState, claims: Claims) -> ParticipantSid {
+    let sid = room_state.start_join(claims, NOW).unwrap();
+    room_state.complete_join(&sid, NOW);
     sid
 }
 
-pub(super) fn joined(machine: &mut Machine, identity: &str) -> ParticipantSid {
-    join(machine, claims(&room(), identity, None))
+pub(super) fn joined(room_state: &mut RoomState, identity: &str) -> ParticipantSid {
+    join(room_state, claims(&room(), identity, None))
 }
 
 pub(super) fn camera() -> NewTrack {
@@ -147,8 +150,8 @@ pub(super) fn microphone() -> NewTrack {
     }
 }
 
-/// Takes the reports; returns a short name and the participant's sid of each.
-pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
+/// Returns the short name and the participant's sid of each report since the last call.
+pub(super) fn take_names(room_state: &mut RoomState) -> Vec<(&'static str, ParticipantSid)> {
     let name = |report: Report| match report.event.clone() {
         MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
         MediaEvent::ParticipantLeft {
@@ -179,9 +182,9 @@ pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, Participan
             panic!("not about a participant: {report:?}")
         }
     };
-    machine.take_reports().into_iter().map(name).collect()
+    room_state.take_reports().into_iter().map(name).collect()
 }
 
-fn inbox(machine: &Machine, sid: &ParticipantSid) -> Vec<InboxEntry> {
-    machine.active_or_left(sid).unwrap().inbox
+fn inbox(room_state: &RoomState, sid: &ParticipantSid) -> Vec<InboxEntry> {
+    room_state.active_or_left(sid).unwrap().inbox
 }

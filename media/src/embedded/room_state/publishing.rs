@@ -1,4 +1,4 @@
-//! The calls about what participants publish and receive, what they say of themselves, and what the server lets them do.
+//! Calls that concern publishing, receiving, participants' own metadata, and permissions.
 
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Participant, Track};
@@ -6,14 +6,14 @@ use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::{Codec, PeerCommand, SentMessage};
 use livekit_protocol::{AddTrackRequest, DataTrackInfo, PublishDataTrackRequest, TrackInfo};
 
-use super::Machine;
+use super::RoomState;
 use super::media_tracks::{AnnounceError, ClientMute};
 use super::updates::Urgency;
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::client::PublisherPermission;
 use crate::embedded::data_track::{self, DataTrackError};
 use crate::embedded::effect::ClientNotice;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
@@ -21,21 +21,22 @@ use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 use crate::embedded::publish::{NewTrack, check_data, check_track};
 use crate::port::{MediaEvent, RoleGrant, ServerData};
 
-/// Tracks of participants without a client.
-impl Machine {
-    /// A participant publishes a track.
+/// Tracks without packets, published by participants without a client.
+impl RoomState {
+    /// Publishes a sandbox participant's track.
     pub fn publish(
         &mut self,
         sid: &ParticipantSid,
         new: NewTrack,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let most = self.common.max_tracks();
         let publisher = self.roster.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
         let tracks = &publisher.participant().tracks;
+        // Bounds memory and updates: each track is part of every update of its participant.
         if tracks.len() >= most {
-            return Err(MachineError::TooManyTracks);
+            return Err(RoomStateError::TooManyTracks);
         }
         let track = Track {
             sid: unused_id("TR_", |sid| tracks.iter().any(|track| track.sid == *sid)),
@@ -46,6 +47,7 @@ impl Machine {
             width: None,
             height: None,
             simulcast: None,
+            // A sandbox track has no codec, and is never recorded.
             mime_type: None,
         };
         let summary = TrackSummary::from(&track);
@@ -55,27 +57,27 @@ impl Machine {
         Ok(track)
     }
 
-    /// A participant ends a track.
+    /// Ends a participant's track.
     pub fn unpublish(
         &mut self,
         sid: &ParticipantSid,
         track: &TrackSid,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         let ended = self.roster.active_mut(sid)?.remove_track(track)?;
         self.report_unpublished(sid, &ended, now);
         self.refresh_tracks_of(sid);
         Ok(())
     }
 
-    /// A participant mutes or unmutes its own track.
+    /// Mutes or unmutes a track for its publisher.
     pub fn mute(
         &mut self,
         sid: &ParticipantSid,
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let publisher = self.roster.present_mut(sid)?;
         let (track, changed) = publisher.set_muted(track, muted)?;
         let (participant, was_reported) = (publisher.to_ref(), publisher.is_active());
@@ -83,11 +85,13 @@ impl Machine {
         let Some(summary) = changed else {
             return Ok(track);
         };
+        // The media worker drops a muted track's packets, even if the client goes on sending.
         if has_client {
             let track = track.sid.clone();
             self.outbox
                 .command(sid, PeerCommand::SetMuted { track, muted });
         }
+        // A joined participant's tracks are reported, with their current state, when its join is complete.
         if was_reported {
             let track = summary;
             self.outbox
@@ -115,17 +119,18 @@ impl Machine {
         }
     }
 
-    /// Lets all others know of the tracks of a publisher, and receive them.
+    /// Notifies all others of a publisher's tracks, and updates forwarding.
     fn refresh_tracks_of(&mut self, sid: &ParticipantSid) {
+        // Clients must know a track before its packets arrive.
         self.notify_changed(sid);
         self.forwarding().refresh_publisher(sid);
     }
 }
 
-/// Tracks of clients, which have packets.
-impl Machine {
-    /// Admits a track that a client announces, or a backup codec of one, and lets the media worker know it. Returns the track as clients see
-    /// it.
+/// Clients' tracks, which have packets.
+impl RoomState {
+    /// Admits an announced track, or a track's backup codec, and announces it to the media worker. Returns the track
+    /// for clients.
     pub fn announce_track(
         &mut self,
         sid: &ParticipantSid,
@@ -137,6 +142,7 @@ impl Machine {
             publisher.map_err(|_| AnnounceError::NotAllowed)?;
         let client = client.as_mut().ok_or(AnnounceError::NotAllowed)?;
         let is_full = client.track_count() >= most;
+        // A request with a sid announces a backup codec: only the server assigns sids.
         let (info, media) = if request.sid.is_empty() {
             client.tracks.announce(request, grants, is_full)
         } else {
@@ -146,7 +152,8 @@ impl Machine {
         Ok(info)
     }
 
-    /// A track of a client has a media section: it is published. Without effect if the track is published or gone.
+    /// Publishes an announced track, which now has a media section. Has no effect if the track is already published or
+    /// gone.
     pub fn track_negotiated(
         &mut self,
         sid: &ParticipantSid,
@@ -165,11 +172,12 @@ impl Machine {
         let summary = TrackSummary::from(&published);
         publisher.add_track(published);
         self.report_published(sid, summary, now);
-        self.note_publishing(sid, now);
+        // An encoder's endpoint is publishing once its first track is.
+        self.report_publishing(sid, now);
         self.refresh_tracks_of(sid);
     }
 
-    /// A client ended its track, or withdrew one that it had announced.
+    /// Ends or withdraws a client's track.
     pub fn track_ended(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) {
         let Some(publisher) = self.roster.get_mut(sid) else {
             return;
@@ -177,19 +185,20 @@ impl Machine {
         if let Some(client) = publisher.client.as_mut() {
             client.tracks.remove(track);
         }
+        // A track that was only announced is unknown to others.
         if let Ok(ended) = publisher.remove_track(track) {
             self.report_unpublished(sid, &ended, now);
             self.refresh_tracks_of(sid);
         }
     }
 
-    /// A client offers a track that cannot be forwarded: it is withdrawn, and the client notified.
+    /// Withdraws a track that cannot be forwarded, and notifies the client.
     pub fn track_refused(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) {
         self.track_ended(sid, track, now);
         self.notify(sid, ClientNotice::TrackUnpublished(track.clone()));
     }
 
-    /// A backup codec of a track has a media section.
+    /// Records that a backup codec has a media section.
     pub fn backup_negotiated(
         &mut self,
         sid: &ParticipantSid,
@@ -202,7 +211,7 @@ impl Machine {
         }
     }
 
-    /// A client ended a backup codec of its track, or withdrew one that it had announced. It can announce it again.
+    /// Ends or withdraws a backup codec, which can then be announced again.
     pub fn backup_ended(&mut self, sid: &ParticipantSid, track: &TrackSid, codec: Codec) {
         let client = self.roster.client_mut(sid);
         if client.is_some_and(|client| client.tracks.end_backup(track, codec)) {
@@ -210,7 +219,8 @@ impl Machine {
         }
     }
 
-    /// A client mutes or unmutes its track. An unmute that it sent before it had followed a mute of the server is ignored.
+    /// Mutes or unmutes a track for its client. Ignores an unmute that the client sent before it had followed a mute by
+    /// the server.
     pub fn mute_by_client(
         &mut self,
         sid: &ParticipantSid,
@@ -223,7 +233,7 @@ impl Machine {
         };
         match client.tracks.mute(track, muted) {
             ClientMute::Ignored => {}
-            // The track exists, so the error cannot happen.
+            // Cannot fail, since the track exists.
             ClientMute::Published => drop(self.mute(sid, track, muted, now)),
             ClientMute::Announced => {
                 if self.roster.present(sid).is_ok() {
@@ -235,7 +245,7 @@ impl Machine {
         }
     }
 
-    /// Publishes a data track of a client. Returns the track as clients see it.
+    /// Publishes a client's data track. Returns the track for clients.
     pub fn publish_data_track(
         &mut self,
         sid: &ParticipantSid,
@@ -252,6 +262,7 @@ impl Machine {
             .ok_or(DataTrackError::NotAllowed)?;
         let is_full = client.track_count() >= most;
         let new = client.data_tracks.publish(request, is_full)?;
+        // Data tracks have no media section: they are published at once.
         let published = data_track::published(new.sid.clone(), &new.info.name);
         let summary = TrackSummary::from(&published);
         publisher.add_track(published);
@@ -263,7 +274,7 @@ impl Machine {
         Ok(new.info)
     }
 
-    /// Ends a data track of a client. Returns the track as clients saw it; `None` if it has no such track.
+    /// Ends a client's data track. Returns the track as clients saw it, or `None` if the client has no such track.
     pub fn unpublish_data_track(
         &mut self,
         sid: &ParticipantSid,
@@ -283,7 +294,7 @@ impl Machine {
         Some(info)
     }
 
-    /// Ends the tracks of a client that its grants forbid: at the media worker, and at the client.
+    /// Ends the tracks that a client's grants forbid, at the media worker and at the client.
     fn end_forbidden_media(&mut self, sid: &ParticipantSid) {
         let Some(LocalParticipant { grants, client, .. }) = self.roster.get_mut(sid) else {
             return;
@@ -297,7 +308,7 @@ impl Machine {
             self.outbox
                 .notify(sid, ClientNotice::TrackUnpublished(track));
         }
-        // The media worker forwards these no more, and asks for none of them.
+        // The media worker stops forwarding these, and no longer requests them from the client.
         for (track, codec) in client.tracks.remove_forbidden_backups(grants) {
             self.outbox
                 .command(sid, PeerCommand::UnpublishBackup { track, codec });
@@ -315,20 +326,21 @@ impl Machine {
     }
 }
 
-/// What clients receive, and what they say of themselves.
-impl Machine {
-    /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
-    pub fn wish(
+/// Subscriptions and participants' own metadata.
+impl RoomState {
+    /// Sets which tracks a participant's client requests, and updates forwarding.
+    pub fn set_wanted(
         &mut self,
         sid: &ParticipantSid,
         tracks: impl IntoIterator<Item = TrackSid>,
         is_wanted: bool,
     ) {
-        self.forwarding().wish(sid, tracks, is_wanted);
+        self.forwarding().set_wanted(sid, tracks, is_wanted);
     }
 
-    /// Withdraws the wish of a client for a track that is not published. Returns whether there was one.
-    pub fn withdraw_wish(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
+    /// Withdraws a client's request for an unpublished track. Returns whether there was such a request.
+    pub fn withdraw_request(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
+        // The request for a published track has been decided on, and stays.
         if self.unpublished(std::slice::from_ref(track)).is_empty() {
             return false;
         }
@@ -337,7 +349,7 @@ impl Machine {
         client.is_some_and(|client| client.subscriptions.withdraw(track))
     }
 
-    /// Sets whom a publisher lets receive its tracks.
+    /// Sets which participants may receive a publisher's tracks.
     pub fn set_publisher_permission(
         &mut self,
         sid: &ParticipantSid,
@@ -346,35 +358,35 @@ impl Machine {
         self.forwarding().set_publisher_permission(sid, permission);
     }
 
-    /// Updates what is forwarded to a participant. What is commanded for it before its transports are with the media workers
-    /// is lost, so it is called once they are.
+    /// Updates the tracks that are forwarded to a participant. Must be called once the media worker has its transports:
+    /// earlier commands for it are lost.
     pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
         self.forwarding().refresh_receiver(sid);
     }
 
-    /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
+    /// Sends a sandbox participant's data message to all others in the room that may subscribe.
     pub fn send_data(
         &mut self,
         sid: &ParticipantSid,
         data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.messages().send(sid, data, topic, now)
     }
 
-    /// A participant with a client sent a data message: those without one receive it.
+    /// Delivers a client's data message to participants without a client.
     pub fn message_sent(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
         self.messages().sent_by_client(sid, message, now);
     }
 
-    /// Lets the media worker report messages if a participant of the sandbox is there to receive them.
+    /// Enables the media worker's message reports while a sandbox participant is there to receive them.
     pub fn refresh_message_reports(&mut self) {
         self.messages().refresh_reports();
     }
 
-    /// A client changes the name, metadata or attributes of its participant. All who see it are notified, and then the client that its
-    /// request has been carried out.
+    /// Changes a participant's name, metadata or attributes for its client. Notifies all that see the participant, then
+    /// confirms the client's request.
     pub fn update_own_metadata(
         &mut self,
         sid: &ParticipantSid,
@@ -383,22 +395,23 @@ impl Machine {
     ) -> Result<(), OwnMetadataError> {
         let local = self.roster.present_mut(sid);
         let local = local.map_err(|_| OwnMetadataError::Gone)?;
+        // The client gets a confirmation even if nothing changed: its call waits for one.
         if local.set_own_metadata(change)? {
-            self.notify_changed_beside_tracks(sid);
+            self.notify_changed_without_tracks(sid);
         }
         self.notify(sid, ClientNotice::MetadataUpdated { request_id });
         Ok(())
     }
 
-    /// Sets a participant's measured bitrate, in kilobits per second.
+    /// Sets a participant's measured bitrate, in kbit/s.
     pub fn set_bitrate(
         &mut self,
         sid: &ParticipantSid,
         kbps: u32,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         self.roster.active(sid)?;
-        // A change that lasted until now counts, although no tick came in between.
+        // A change that lasted long enough by now counts even if no tick came in between.
         self.report_limit_change(sid, now);
         self.measure(sid, kbps);
         Ok(())
@@ -410,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// Reports that a bitrate has exceeded its limit, or has fallen back below it, if that has lasted long enough.
+    /// Reports that a bitrate has exceeded its limit, or fallen back below it, for long enough.
     pub(super) fn report_limit_change(&mut self, sid: &ParticipantSid, now: Timestamp) {
         let Some(publisher) = self.roster.get_mut(sid) else {
             return;
@@ -424,18 +437,19 @@ impl Machine {
 }
 
 /// Moderation by the server.
-impl Machine {
-    /// The server mutes or unmutes a track. The publisher receives a notice if the track's state changes.
+impl RoomState {
+    /// Mutes or unmutes a track on the server's request. The publisher is notified if the track's state changes.
     pub fn mute_by_server(
         &mut self,
         identity: &Identity,
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
-    ) -> Result<Track, MachineError> {
+    ) -> Result<Track, RoomStateError> {
         let sid = self.roster.active_by_identity(identity)?.sid().clone();
         let publisher = self.roster.active_mut(&sid)?;
         if publisher.track_mut(track)?.muted != muted {
+            // Set before the client is notified, so that an unmute that is already on its way is ignored.
             if let Some(client) = publisher.client.as_mut() {
                 client.tracks.mute_by_server(track, muted);
             }
@@ -452,22 +466,23 @@ impl Machine {
         self.mute(&sid, track, muted, now)
     }
 
-    /// The server changes a participant's role. Tracks that the new role forbids are unpublished. Returns the participant
-    /// afterwards.
+    /// Changes a participant's role on the server's request. Tracks that the new role forbids are unpublished. Returns
+    /// the participant's new state.
     pub fn set_role(
         &mut self,
         identity: &Identity,
         grant: RoleGrant,
         now: Timestamp,
-    ) -> Result<Participant, MachineError> {
+    ) -> Result<Participant, RoomStateError> {
         let sid = self.roster.active_by_identity(identity)?.sid().clone();
-        // A change that lasted until now is reported with the old limit.
+        // A change that lasted long enough by now is reported with the old limit.
         self.report_limit_change(&sid, now);
         let changed = self.roster.active_mut(&sid)?;
         let (role, was_hidden) = (grant.role.clone(), changed.grants.hidden);
         changed.set_role(grant);
         let forbidden = changed.remove_forbidden_tracks();
         let (kbps, participant) = (changed.kbps(), changed.participant().clone());
+        // The others are notified of a leave; the update with the new role goes to the participant alone.
         if !was_hidden && changed.grants.hidden {
             self.notify_hidden(&sid);
         }
@@ -477,16 +492,19 @@ impl Machine {
         for track in forbidden {
             self.report_unpublished(&sid, &track, now);
         }
+        // The media worker applies the new permissions before clients learn of the role, so that a client that reacts
+        // at once is judged by the new ones.
         self.forwarding().refresh_permissions_of(&sid);
         self.notify_changed(&sid);
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.forwarding().refresh_receiver(&sid);
         self.forwarding().refresh_publisher(&sid);
+        // The role may have another bitrate limit, to which the last measurement is compared at once.
         self.measure(&sid, kbps);
         Ok(participant)
     }
 
-    /// Gives a participant that is joining another role than its token. Returns the participant afterwards.
+    /// Changes the role of a joining participant. Returns the participant's new state.
     pub fn set_role_of_join(
         &mut self,
         sid: &ParticipantSid,
@@ -495,12 +513,13 @@ impl Machine {
     ) -> Option<Participant> {
         let joining = self.roster.get_mut(sid)?;
         let (identity, role) = (joining.identity().clone(), grant.role.clone());
+        // The join may have completed while the control plane decided on the role.
         if joining.is_active() {
             return self.set_role(&identity, grant, now).ok();
         }
         let has_session = joining.is_present();
         joining.set_role(grant);
-        // They were not reported.
+        // Tracks are reported once the join is complete, so their end needs no report.
         joining.remove_forbidden_tracks();
         let participant = joining.participant().clone();
         if has_session {
@@ -512,16 +531,16 @@ impl Machine {
         Some(participant)
     }
 
-    /// Notifies the clients of all others that a participant has become hidden.
+    /// Notifies all other clients that a participant has become hidden.
     fn notify_hidden(&mut self, sid: &ParticipantSid) {
+        // Taken out for a moment, since it must not get the notice of its own leave.
         if let Some(hidden) = self.roster.take(sid) {
-            self.notify_gone(&hidden, Urgency::AtOnce);
+            self.notify_gone(&hidden, Urgency::Immediate);
             self.roster.add(hidden);
         }
     }
 
-    /// The server sends a data message to all participants, or to those it names. Grants do not restrict who receives
-    /// it.
+    /// Sends a data message from the server to all participants, or to the listed ones, regardless of their grants.
     pub fn send_server_data(&mut self, message: ServerData, now: Timestamp) {
         self.messages().send_by_server(message, now);
     }

@@ -1,25 +1,24 @@
-//! What a room has to say since the last call: reports to the control plane, and effects for its clients, its egresses and its media
+//! A room's output since the last call: reports for the control plane, and effects for clients, egresses and the media
 //! worker, each in order.
 
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
 use conclave_sfu::{Command, NewPeer, PeerCommand};
 
-use crate::embedded::effect::{ClientNotice, DisconnectCause, Effect, JobEffect};
+use crate::embedded::effect::{ClientNotice, DisconnectCause, JobEffect, RoomEffect};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::port::{MediaEvent, Report};
 
-/// The reports and effects of a room that the driver has not fetched yet.
+/// Reports and effects that the driver has not fetched yet.
 #[derive(Debug)]
 pub(in crate::embedded) struct Outbox {
     room: NamespacedRoom,
     reports: Vec<Report>,
-    effects: Vec<Effect>,
-    /// The participants whose transports the media worker has.
+    effects: Vec<RoomEffect>,
+    /// Number of participants whose transports the media worker has.
     peers: usize,
 }
 
 impl Outbox {
-    /// Creates the outbox of a room that has nothing to say.
     pub const fn new(room: NamespacedRoom) -> Self {
         Self {
             room,
@@ -29,7 +28,6 @@ impl Outbox {
         }
     }
 
-    /// Returns the name of the room.
     pub const fn room(&self) -> &NamespacedRoom {
         &self.room
     }
@@ -43,9 +41,9 @@ impl Outbox {
         });
     }
 
-    /// Notifies the client of a participant.
+    /// Notifies a participant's client.
     pub fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
-        self.effects.push(Effect::Notify {
+        self.effects.push(RoomEffect::Notify {
             to: to.clone(),
             notice,
         });
@@ -53,41 +51,45 @@ impl Outbox {
 
     /// Sends a command to the media worker.
     pub fn send(&mut self, command: Command) {
-        self.effects.push(Effect::Command(command));
+        self.effects.push(RoomEffect::Command(command));
     }
 
-    /// Commands the media worker about a participant.
+    /// Sends a participant's command to the media worker.
     pub fn command(&mut self, sid: &ParticipantSid, command: PeerCommand) {
         self.send(command.for_peer(sid.clone()));
     }
 
-    /// Lets an egress with ffmpeg know of something.
+    /// Sends a change to an egress with ffmpeg.
     pub fn inform_job(&mut self, egress: &EgressId, effect: JobEffect) {
-        self.effects.push(Effect::Job {
+        self.effects.push(RoomEffect::Job {
             egress: egress.clone(),
             effect,
         });
     }
 
-    /// Gives the transports of a participant to the media worker, which gets the room with the first ones.
+    /// Adds a participant's transports to the media worker. The first ones open the room there.
     pub fn add_peer(&mut self, peer: NewPeer) {
         self.peers += 1;
+        // Rooms with sandbox participants or egresses only, and rooms in which nobody has connected, are on no media
+        // worker.
         if self.peers == 1 {
-            self.effects.push(Effect::OpenMedia);
+            self.effects.push(RoomEffect::OpenMedia);
         }
         self.send(Command::AddPeer(peer));
     }
 
-    /// Notifies the client of a participant that has left of the cause, and closes its transports. With the last ones, the media
-    /// worker loses the room. Has no effect without a client.
+    /// Sends the cause of a disconnection to a participant's client, and closes its transports. The last ones close the
+    /// room at the media worker. Has no effect without a client.
     pub fn disconnect(&mut self, gone: &LocalParticipant, cause: DisconnectCause) {
         let Some(client) = &gone.client else { return };
+        // The session ends at this notice, so it must be the last one for this client.
         self.notify(gone.sid(), ClientNotice::Disconnected(cause));
         self.command(gone.sid(), PeerCommand::Remove);
+        // A client that never connected its media was not counted.
         if client.is_peer {
             self.peers -= 1;
             if self.peers == 0 {
-                self.effects.push(Effect::CloseMedia);
+                self.effects.push(RoomEffect::CloseMedia);
             }
         }
     }
@@ -98,7 +100,7 @@ impl Outbox {
     }
 
     /// Returns the effects since the last call, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub fn take_effects(&mut self) -> Vec<RoomEffect> {
         std::mem::take(&mut self.effects)
     }
 }
@@ -109,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::client::Client;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     fn participant(sid: &str, is_peer: bool) -> LocalParticipant {
         let client = Client {
@@ -144,11 +146,11 @@ mod tests {
         let mut names = |run: &dyn Fn(&mut Outbox)| -> Vec<&'static str> {
             run(&mut outbox);
             let name = |effect| match effect {
-                Effect::OpenMedia => "open",
-                Effect::CloseMedia => "close",
-                Effect::Notify { .. } => "notify",
-                Effect::Command(_) => "command",
-                Effect::Job { .. } => "job",
+                RoomEffect::OpenMedia => "open",
+                RoomEffect::CloseMedia => "close",
+                RoomEffect::Notify { .. } => "notify",
+                RoomEffect::Command(_) => "command",
+                RoomEffect::Job { .. } => "job",
             };
             outbox.take_effects().into_iter().map(name).collect()
         };

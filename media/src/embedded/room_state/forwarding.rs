@@ -1,7 +1,9 @@
-//! Who receives which track: the grants, the rules of roles, what publishers permit and what clients want.
+//! Which participant receives which track: depends on grants, role rules, publishers' permissions and clients'
+//! subscriptions.
 //!
-//! What a client receives is in its [`Subscriptions`](crate::embedded::client::Subscriptions). After each change, [`Forwarding`] decides
-//! anew about the tracks that it may concern, and commands the media worker what has changed.
+//! A client's current subscriptions are in [`Subscriptions`](crate::embedded::client::Subscriptions). After each
+//! change, [`Forwarding`] decides again on the tracks that it may affect, and sends the differences to the media
+//! worker.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,24 +12,25 @@ use conclave_sfu::PeerCommand;
 
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
+use crate::embedded::client::{
+    ForwardingDecision, PublisherPermission, SubscriptionChanges, SubscriptionScope,
+};
 use crate::embedded::data_track::DataHandle;
 use crate::embedded::effect::ClientNotice;
 
-/// What is forwarded in a room.
+/// Forwarding of tracks in a room.
 pub(super) struct Forwarding<'a> {
     roster: &'a mut Roster,
     outbox: &'a mut Outbox,
 }
 
 impl<'a> Forwarding<'a> {
-    /// Borrows what it works on.
     pub const fn new(roster: &'a mut Roster, outbox: &'a mut Outbox) -> Self {
         Self { roster, outbox }
     }
 
-    /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
-    pub fn wish(
+    /// Sets which tracks a participant's client requests, and updates forwarding.
+    pub fn set_wanted(
         &mut self,
         sid: &ParticipantSid,
         tracks: impl IntoIterator<Item = TrackSid>,
@@ -38,14 +41,15 @@ impl<'a> Forwarding<'a> {
         };
         let new: HashSet<_> = tracks
             .into_iter()
-            .filter(|track| client.subscriptions.wish(track.clone(), is_wanted))
+            // Only a new request needs a decision.
+            .filter(|track| client.subscriptions.set_wanted(track.clone(), is_wanted))
             .collect();
         if !new.is_empty() {
-            self.refresh(sid, Scope::Tracks(&new));
+            self.refresh(sid, SubscriptionScope::Tracks(&new));
         }
     }
 
-    /// Sets whom a publisher lets receive its tracks.
+    /// Sets which participants may receive a publisher's tracks.
     pub fn set_publisher_permission(
         &mut self,
         sid: &ParticipantSid,
@@ -54,31 +58,32 @@ impl<'a> Forwarding<'a> {
         let Some(client) = self.roster.client_mut(sid) else {
             return;
         };
+        // An unchanged permission needs no new decisions.
         if client.permission != permission {
             client.permission = permission;
             self.refresh_publisher(sid);
         }
     }
 
-    /// Updates what is forwarded to a participant.
+    /// Updates the tracks that are forwarded to a participant.
     pub fn refresh_receiver(&mut self, sid: &ParticipantSid) {
-        self.refresh(sid, Scope::All);
+        self.refresh(sid, SubscriptionScope::All);
     }
 
-    /// Updates to whom the tracks of a publisher are forwarded, who may have left.
+    /// Updates the receivers of a publisher's tracks. The publisher may have left.
     pub fn refresh_publisher(&mut self, publisher: &ParticipantSid) {
         self.for_members(|forwarding, receiver| {
-            forwarding.refresh(receiver, Scope::Publisher(publisher));
+            forwarding.refresh(receiver, SubscriptionScope::Publisher(publisher));
         });
     }
 
-    /// Updates what participants may do and what is forwarded, in the whole room.
+    /// Updates permissions and forwarding for the whole room.
     pub fn refresh_room(&mut self) {
         self.for_members(Self::refresh_permissions_of);
         self.for_members(Self::refresh_receiver);
     }
 
-    /// Commands the media worker what a participant may do now.
+    /// Sends a participant's current permissions to the media worker.
     pub fn refresh_permissions_of(&mut self, sid: &ParticipantSid) {
         if self.roster.client(sid).is_some()
             && let Some(permissions) = self.roster.permissions(sid)
@@ -89,12 +94,13 @@ impl<'a> Forwarding<'a> {
     }
 
     fn for_members(&mut self, mut call: impl FnMut(&mut Self, &ParticipantSid)) {
-        let members: Vec<_> = self.roster.members().iter().cloned().collect();
-        members.iter().for_each(|member| call(self, member));
+        // Copied, since each call borrows the roster mutably.
+        let seats: Vec<_> = self.roster.seats().iter().cloned().collect();
+        seats.iter().for_each(|member| call(self, member));
     }
 
-    /// Updates what is forwarded to a participant, of some tracks.
-    fn refresh(&mut self, receiver: &ParticipantSid, scope: Scope<'_>) {
+    /// Updates which of the tracks in `scope` are forwarded to a participant.
+    fn refresh(&mut self, receiver: &ParticipantSid, scope: SubscriptionScope<'_>) {
         let decided = self.decide(receiver, scope);
         let Some(client) = self.roster.client_mut(receiver) else {
             return;
@@ -103,13 +109,14 @@ impl<'a> Forwarding<'a> {
         self.carry_out(receiver, changes);
     }
 
-    /// Decides about each of some tracks whether it is forwarded to a participant.
+    /// Decides for each track in `scope` whether it is forwarded to a participant.
     fn decide(
         &self,
         receiver: &ParticipantSid,
-        scope: Scope<'_>,
-    ) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
+        scope: SubscriptionScope<'_>,
+    ) -> HashMap<TrackSid, (ParticipantSid, ForwardingDecision)> {
         let mut decided = HashMap::new();
+        // Nothing is forwarded before the participant is admitted: its transports do not exist yet.
         let Ok(local) = self.roster.present(receiver) else {
             return decided;
         };
@@ -119,16 +126,20 @@ impl<'a> Forwarding<'a> {
         let publishers = self
             .roster
             .active_members()
+            // Before the tracks: a publisher's change in a large room touches one publisher, not all.
             .filter(|p| scope.may_include(p.sid()));
+        // A hidden publisher's tracks are not even denied: clients must not learn of them.
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
             let tracks = publisher.participant().tracks.iter();
             for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
                 let audience = match client.subscriptions.wants(track) {
                     true if self.roster.may_receive(local, publisher, &track.sid) => {
-                        Audience::Subscribed
+                        ForwardingDecision::Subscribed
                     }
-                    true if local.grants.can_subscribe => Audience::Denied,
-                    _ => Audience::Unwanted,
+                    // A client that may not subscribe at all is not notified of each denied track: its permission
+                    // covers all of them.
+                    true if local.grants.can_subscribe => ForwardingDecision::Denied,
+                    _ => ForwardingDecision::Unwanted,
                 };
                 decided.insert(track.sid.clone(), (publisher.sid().clone(), audience));
             }
@@ -159,7 +170,7 @@ impl<'a> Forwarding<'a> {
             .into_iter()
             .filter_map(|(track, publisher)| self.assign_handle(receiver, track, publisher))
             .collect();
-        // A client learns of a handle before packets with it arrive.
+        // The client must know a handle before packets with it arrive.
         if has_other_handles || !assigned.is_empty() {
             self.outbox
                 .notify(receiver, ClientNotice::DataHandlesChanged);
@@ -168,7 +179,7 @@ impl<'a> Forwarding<'a> {
             self.outbox.command(receiver, command);
         }
         for (track, publisher) in media {
-            // A participant of the sandbox sends no packets.
+            // Sandbox participants send no packets.
             if self.roster.client(&publisher).is_some() {
                 self.outbox.command(receiver, PeerCommand::Subscribe(track));
             }
@@ -181,13 +192,14 @@ impl<'a> Forwarding<'a> {
             .is_some_and(|client| client.data_tracks.contains(track.as_str()))
     }
 
-    /// Gives a data track a handle for a subscriber, and returns the command to forward it.
+    /// Assigns a handle to a data track for a subscriber, and returns the command to forward it.
     fn assign_handle(
         &mut self,
         receiver: &ParticipantSid,
         track: TrackSid,
         publisher: ParticipantSid,
     ) -> Option<PeerCommand> {
+        // Without a free handle, the track is not forwarded: 65,535 are enough for any room.
         let client = self.roster.client_mut(receiver)?;
         let handle = client
             .data_handles
@@ -199,9 +211,10 @@ impl<'a> Forwarding<'a> {
         })
     }
 
-    /// Ends the forwarding of a track. Returns whether it was a data track.
+    /// Stops forwarding a track. Returns whether it was a data track.
     fn unsubscribe(&mut self, receiver: &ParticipantSid, track: TrackSid) -> bool {
         let client = self.roster.client_mut(receiver);
+        // The track may be unpublished already. Its handle is the only trace that it was a data track.
         let released = client.and_then(|client| client.data_handles.release(&track));
         let is_data = released.is_some();
         let command = match released {
@@ -218,6 +231,7 @@ impl<'a> Forwarding<'a> {
 
 /// Returns the tracks that a participant may receive.
 pub(super) fn subscriptions(roster: &Roster, sid: &ParticipantSid) -> Vec<TrackSid> {
+    // The sandbox also asks for participants that have left.
     let Ok(receiver) = roster.active(sid) else {
         return Vec::new();
     };
@@ -233,7 +247,7 @@ pub(super) fn subscriptions(roster: &Roster, sid: &ParticipantSid) -> Vec<TrackS
         .collect()
 }
 
-/// Returns those of some tracks that no participant publishes.
+/// Returns the tracks in `tracks` that no participant publishes.
 pub(super) fn unpublished<'a>(roster: &Roster, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
     let published = roster
         .active_members()
@@ -245,7 +259,7 @@ pub(super) fn unpublished<'a>(roster: &Roster, tracks: &'a [TrackSid]) -> Vec<&'
         .collect()
 }
 
-/// Returns the data tracks that a client receives, each with its handle and the identity of its publisher.
+/// Returns the data tracks that a client receives, each with its handle and its publisher's identity.
 pub(super) fn data_handles(
     roster: &Roster,
     sid: &ParticipantSid,
@@ -260,6 +274,8 @@ pub(super) fn data_handles(
     let named = known.map(|(track, known)| {
         let publisher = roster.get(&known.publisher);
         let identity = publisher
+            // A publisher that has just left is no longer in the roster; the client gets the next list without its
+            // tracks.
             .map(|publisher| publisher.identity().to_string())
             .unwrap_or_default();
         (track.clone(), known.clone(), identity)
@@ -275,11 +291,11 @@ mod tests {
     use super::*;
     use crate::embedded::client::{Client, Subscriptions};
     use crate::embedded::data_track::published;
-    use crate::embedded::effect::Effect;
+    use crate::embedded::effect::RoomEffect;
     use crate::embedded::local_participant::LocalParticipant;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
-    /// Adds an active participant with a client that wants all audio and video.
+    /// Adds an active participant with a client that receives all audio and video.
     fn add(roster: &mut Roster, identity: &str) -> ParticipantSid {
         let sid: ParticipantSid = format!("PA_{identity}").parse().unwrap();
         let client = Client {
@@ -290,16 +306,16 @@ mod tests {
         let mut local = LocalParticipant::new(sid.clone(), claims, NOW).with_client(client);
         local.activate();
         roster
-            .members_mut()
+            .seats_mut()
             .insert(local.identity().clone(), sid.clone(), NOW);
         roster.add(local);
         sid
     }
 
-    /// Takes the commands as texts: `+` and `-` with the track.
+    /// Returns the commands as texts: `+` and `-` with the track.
     fn commands(outbox: &mut Outbox) -> Vec<String> {
         let text = |effect| match effect {
-            Effect::Command(Command::Peer { command, .. }) => match command {
+            RoomEffect::Command(Command::Peer { command, .. }) => match command {
                 PeerCommand::Subscribe(track) => format!("+{track}"),
                 PeerCommand::Unsubscribe(track) => format!("-{track}"),
                 _ => "other".into(),
@@ -329,10 +345,13 @@ mod tests {
             "nothing has changed"
         );
         assert_eq!(
-            refresh(&|f| f.wish(&bob, [track.clone()], false)),
+            refresh(&|f| f.set_wanted(&bob, [track.clone()], false)),
             ["-TR_1"]
         );
-        assert_eq!(refresh(&|f| f.wish(&bob, [track.clone()], true)), ["+TR_1"]);
+        assert_eq!(
+            refresh(&|f| f.set_wanted(&bob, [track.clone()], true)),
+            ["+TR_1"]
+        );
         let nobody = || PublisherPermission::listed(Vec::new());
         let denied = refresh(&|f| f.set_publisher_permission(&alice, nobody()));
         assert_eq!(denied, ["notice", "-TR_1"]);

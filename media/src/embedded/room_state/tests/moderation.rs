@@ -6,8 +6,8 @@ fn id(identity: &str) -> Identity {
     identity.parse().unwrap()
 }
 
-fn notices(machine: &Machine, sid: &ParticipantSid) -> Vec<Notice> {
-    machine
+fn notices(room_state: &RoomState, sid: &ParticipantSid) -> Vec<Notice> {
+    room_state
         .active_or_left(sid)
         .unwrap()
         .inbox
@@ -29,29 +29,29 @@ fn grant(role: &str, max_kbps: Option<u32>, sources: Vec<TrackSource>) -> RoleGr
 
 #[test]
 fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
-    let mut machine = sandbox_machine();
-    let alice = joined(&mut machine, "alice");
-    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
-    machine.take_reports();
+    let mut room_state = sandbox_room_state();
+    let alice = joined(&mut room_state, "alice");
+    let track = room_state.publish(&alice, camera(), NOW).unwrap().sid;
+    room_state.take_reports();
     for _ in 0..2 {
         assert!(
-            machine
+            room_state
                 .mute_by_server(&id("alice"), &track, true, NOW)
                 .unwrap()
                 .muted
         );
     }
-    assert_eq!(take_names(&mut machine), [("muted", alice.clone())]);
+    assert_eq!(take_names(&mut room_state), [("muted", alice.clone())]);
     assert!(
-        !machine
+        !room_state
             .mute_by_server(&id("alice"), &track, false, NOW)
             .unwrap()
             .muted
     );
-    assert_eq!(take_names(&mut machine), [("unmuted", alice.clone())]);
+    assert_eq!(take_names(&mut room_state), [("unmuted", alice.clone())]);
     let track_sid = track.clone();
     assert_eq!(
-        notices(&machine, &alice),
+        notices(&room_state, &alice),
         [
             Notice::Muted {
                 track_sid: track.clone()
@@ -59,52 +59,59 @@ fn a_mute_by_the_server_is_reported_once_and_put_into_the_publishers_inbox() {
             Notice::Unmuted { track_sid }
         ]
     );
-    // A change by the publisher itself is not put into its inbox.
-    machine.mute(&alice, &track, true, NOW).unwrap();
-    assert_eq!(notices(&machine, &alice).len(), 2);
+    // The publisher's own change is not put into its inbox.
+    room_state.mute(&alice, &track, true, NOW).unwrap();
+    assert_eq!(notices(&room_state, &alice).len(), 2);
 }
 
 #[test]
 fn unknown_participants_and_unknown_tracks_are_different_errors() {
-    let mut machine = sandbox_machine();
-    let alice = joined(&mut machine, "alice");
-    machine
-        .begin_join(claims(&room(), "bob", None), NOW)
+    let mut room_state = sandbox_room_state();
+    let alice = joined(&mut room_state, "alice");
+    room_state
+        .start_join(claims(&room(), "bob", None), NOW)
         .unwrap();
-    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
-    let mut mute =
-        |identity: &str, track: &TrackSid| machine.mute_by_server(&id(identity), track, true, NOW);
+    let track = room_state.publish(&alice, camera(), NOW).unwrap().sid;
+    let mut mute = |identity: &str, track: &TrackSid| {
+        room_state.mute_by_server(&id(identity), track, true, NOW)
+    };
     assert_eq!(
         mute("alice", &"TR_x".parse().unwrap()),
-        Err(MachineError::NoSuchTrack)
+        Err(RoomStateError::NoSuchTrack)
     );
-    assert_eq!(mute("nobody", &track), Err(MachineError::NoSuchParticipant));
+    assert_eq!(
+        mute("nobody", &track),
+        Err(RoomStateError::NoSuchParticipant)
+    );
     assert_eq!(
         mute("bob", &track),
-        Err(MachineError::NoSuchParticipant),
+        Err(RoomStateError::NoSuchParticipant),
         "its join is not complete"
     );
-    let refused = machine.set_role(&id("bob"), grant("host", None, vec![]), NOW);
-    assert_eq!(refused, Err(MachineError::NoSuchParticipant));
-    assert!(notices(&machine, &alice).is_empty());
+    let refused = room_state.set_role(&id("bob"), grant("host", None, vec![]), NOW);
+    assert_eq!(refused, Err(RoomStateError::NoSuchParticipant));
+    assert!(notices(&room_state, &alice).is_empty());
 }
 
 #[test]
 fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
-    let mut machine = sandbox_machine();
+    let mut room_state = sandbox_room_state();
     let mut unsubscribed = claims(&room(), "carol", None);
     unsubscribed.grants.can_subscribe = false;
-    let unsubscribed = machine.begin_join(unsubscribed, NOW).unwrap();
-    machine.complete_join(&unsubscribed, NOW);
-    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    let unsubscribed = room_state.start_join(unsubscribed, NOW).unwrap();
+    room_state.complete_join(&unsubscribed, NOW);
+    let (alice, bob) = (
+        joined(&mut room_state, "alice"),
+        joined(&mut room_state, "bob"),
+    );
     let message = |kind, to| ServerData {
         data: b"hi".to_vec(),
         topic: Some("t".into()),
         kind,
         to,
     };
-    machine.send_server_data(message(DataKind::Reliable, vec![]), NOW);
-    machine.send_server_data(message(DataKind::Lossy, vec![id("bob"), id("nobody")]), NOW);
+    room_state.send_server_data(message(DataKind::Reliable, vec![]), NOW);
+    room_state.send_server_data(message(DataKind::Lossy, vec![id("bob"), id("nobody")]), NOW);
     let received = |kind| Notice::Data {
         data: "aGk=".into(),
         topic: Some("t".into()),
@@ -112,17 +119,21 @@ fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
         from_identity: None,
     };
     assert_eq!(
-        notices(&machine, &bob),
+        notices(&room_state, &bob),
         [received(DataKind::Reliable), received(DataKind::Lossy)]
     );
-    assert_eq!(notices(&machine, &alice), [received(DataKind::Reliable)]);
+    assert_eq!(notices(&room_state, &alice), [received(DataKind::Reliable)]);
     assert_eq!(
-        notices(&machine, &unsubscribed),
+        notices(&room_state, &unsubscribed),
         [received(DataKind::Reliable)]
     );
-    assert!(machine.send_data(&alice, b"hi".to_vec(), None, NOW).is_ok());
+    assert!(
+        room_state
+            .send_data(&alice, b"hi".to_vec(), None, NOW)
+            .is_ok()
+    );
     assert_eq!(
-        notices(&machine, &unsubscribed).len(),
+        notices(&room_state, &unsubscribed).len(),
         1,
         "data of participants needs the grant to subscribe"
     );
@@ -130,12 +141,12 @@ fn data_of_the_server_reaches_all_participants_or_the_named_ones() {
 
 #[test]
 fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
-    let mut machine = sandbox_machine();
-    let alice = joined(&mut machine, "alice");
-    let camera = machine.publish(&alice, camera(), NOW).unwrap();
-    let microphone = machine.publish(&alice, microphone(), NOW).unwrap();
-    machine.take_reports();
-    let changed = machine
+    let mut room_state = sandbox_room_state();
+    let alice = joined(&mut room_state, "alice");
+    let camera = room_state.publish(&alice, camera(), NOW).unwrap();
+    let microphone = room_state.publish(&alice, microphone(), NOW).unwrap();
+    room_state.take_reports();
+    let changed = room_state
         .set_role(
             &id("alice"),
             grant("voice", Some(64), vec![TrackSource::Microphone]),
@@ -151,7 +162,7 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
         (changed.tracks.as_slice(), changed.is_publisher),
         ([microphone].as_slice(), true)
     );
-    let reports = machine.take_reports();
+    let reports = room_state.take_reports();
     let [
         Report {
             event: MediaEvent::TrackUnpublished { participant, track },
@@ -164,12 +175,12 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
     assert_eq!((&track.sid, track.kind), (&camera.sid, TrackKind::Video));
     assert_eq!(participant.role, Some("voice".parse::<RoleName>().unwrap()));
     assert_eq!(
-        notices(&machine, &alice),
+        notices(&room_state, &alice),
         [Notice::RoleChanged {
             role: "voice".parse().unwrap()
         }]
     );
-    let token = machine.active_or_left(&alice).unwrap().claims;
+    let token = room_state.active_or_left(&alice).unwrap().claims;
     assert_eq!((token.role(), token.max_kbps()), (changed.role(), Some(64)));
     assert_eq!(token.grants.sources, [TrackSource::Microphone]);
 
@@ -180,75 +191,78 @@ fn a_role_sets_grants_and_attributes_and_ends_the_tracks_that_it_forbids() {
         },
         ..grant("viewer", None, vec![])
     };
-    let changed = machine.set_role(&id("alice"), silent, NOW).unwrap();
+    let changed = room_state.set_role(&id("alice"), silent, NOW).unwrap();
     assert_eq!((changed.tracks.len(), changed.is_publisher), (0, false));
     assert!(!changed.attributes.contains_key("svc.publish.max_kbps"));
 }
 
 #[test]
 fn subscriptions_follow_the_new_role() {
-    let mut machine = sandbox_machine();
+    let mut room_state = sandbox_room_state();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
-    machine.set_subscription_rules([(guest, to_roles(&[host]))].into());
-    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
-    let track = machine.publish(&alice, camera(), NOW).unwrap().sid;
-    assert_eq!(machine.subscriptions(&bob), std::slice::from_ref(&track));
-    machine
+    room_state.set_subscription_rules([(guest, to_roles(&[host]))].into());
+    let (alice, bob) = (
+        joined(&mut room_state, "alice"),
+        joined(&mut room_state, "bob"),
+    );
+    let track = room_state.publish(&alice, camera(), NOW).unwrap().sid;
+    assert_eq!(room_state.subscriptions(&bob), std::slice::from_ref(&track));
+    room_state
         .set_role(&id("bob"), grant("guest", None, vec![]), NOW)
         .unwrap();
-    assert_eq!(machine.subscriptions(&bob), []);
-    machine
+    assert_eq!(room_state.subscriptions(&bob), []);
+    room_state
         .set_role(&id("alice"), grant("host", None, vec![]), NOW)
         .unwrap();
-    assert_eq!(machine.subscriptions(&bob), [track]);
+    assert_eq!(room_state.subscriptions(&bob), [track]);
 }
 
 #[test]
 fn a_new_limit_is_compared_with_the_current_bitrate() {
-    let mut machine = sandbox_machine();
+    let mut room_state = sandbox_room_state();
     let at = |seconds: u64| -> Timestamp { NOW.after(Duration::from_secs(seconds)) };
-    let alice = joined(&mut machine, "alice");
-    machine.at(NOW).set_bitrate(&alice, 150, NOW).unwrap();
-    assert_eq!(machine.next_deadline(), None);
-    machine
+    let alice = joined(&mut room_state, "alice");
+    room_state.at(NOW).set_bitrate(&alice, 150, NOW).unwrap();
+    assert_eq!(room_state.next_deadline(), None);
+    room_state
         .set_role(&id("alice"), grant("low", Some(100), vec![]), NOW)
         .unwrap();
-    assert_eq!(machine.next_deadline(), Some(reading(at(5))));
-    machine.take_reports();
-    machine
+    assert_eq!(room_state.next_deadline(), Some(reading(at(5))));
+    room_state.take_reports();
+    room_state
         .at(at(6))
         .set_role(&id("alice"), grant("high", Some(200), vec![]), at(6))
         .unwrap();
     assert_eq!(
-        take_names(&mut machine),
+        take_names(&mut room_state),
         [("exceeded", alice.clone())],
         "the old limit had been exceeded long enough"
     );
-    machine.tick_at(at(11));
-    assert_eq!(take_names(&mut machine), [("cleared", alice)]);
-    assert_eq!(machine.next_deadline(), None);
+    room_state.tick_at(at(11));
+    assert_eq!(take_names(&mut room_state), [("cleared", alice)]);
+    assert_eq!(room_state.next_deadline(), None);
 }
 
 #[test]
 fn a_join_gets_another_role_before_it_is_complete_and_nothing_is_reported_of_it() {
-    let mut machine = sandbox_machine();
-    let alice = machine
-        .begin_join(claims(&room(), "alice", None), NOW)
+    let mut room_state = sandbox_room_state();
+    let alice = room_state
+        .start_join(claims(&room(), "alice", None), NOW)
         .unwrap();
-    machine.take_reports();
+    room_state.take_reports();
     let no_camera = grant("voice", Some(64), vec![TrackSource::Microphone]);
-    let joining = machine.set_role_of_join(&alice, no_camera, NOW).unwrap();
+    let joining = room_state.set_role_of_join(&alice, no_camera, NOW).unwrap();
     assert_eq!(
-        (joining.role(), take_names(&mut machine)),
+        (joining.role(), take_names(&mut room_state)),
         (Some("voice".parse().unwrap()), vec![])
     );
-    machine.complete_join(&alice, NOW);
+    room_state.complete_join(&alice, NOW);
     assert!(
-        machine.publish(&alice, camera(), NOW).is_err()
-            && machine.publish(&alice, microphone(), NOW).is_ok()
+        room_state.publish(&alice, camera(), NOW).is_err()
+            && room_state.publish(&alice, microphone(), NOW).is_ok()
     );
     assert_eq!(
-        machine.set_role_of_join(
+        room_state.set_role_of_join(
             &"PA_gone".parse().unwrap(),
             grant("voice", None, vec![]),
             NOW

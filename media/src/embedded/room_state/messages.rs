@@ -1,5 +1,5 @@
-//! Data messages of the server, and between participants with and without clients. Those with clients receive all of them from
-//! the media worker, and those without have an inbox.
+//! Data messages from the server, and between participants with and without clients. Clients receive them from the
+//! media worker; participants without a client have an inbox.
 
 use std::sync::Arc;
 
@@ -11,32 +11,31 @@ use conclave_sfu::{Command, SentMessage, ServerMessage};
 
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::publish::check_data;
 use crate::port::ServerData;
 
-/// Who receives the data messages of a room.
+/// Delivery of data messages in a room.
 pub(super) struct Messages<'a> {
     roster: &'a mut Roster,
     outbox: &'a mut Outbox,
 }
 
 impl<'a> Messages<'a> {
-    /// Borrows what it works on.
     pub const fn new(roster: &'a mut Roster, outbox: &'a mut Outbox) -> Self {
         Self { roster, outbox }
     }
 
-    /// A participant of the sandbox sends a data message to all others in its room that may subscribe.
+    /// Sends a sandbox participant's data message to all others in the room that may subscribe.
     pub fn send(
         &mut self,
         sid: &ParticipantSid,
         data: Vec<u8>,
         topic: Option<&str>,
         now: Timestamp,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
         let sender = self.roster.active(sid)?;
         check_data(&sender.grants)?;
         let notice = Notice::Data {
@@ -48,6 +47,7 @@ impl<'a> Messages<'a> {
         self.roster.deliver(&notice, now, |p| {
             p.client.is_none() && p.grants.can_subscribe && p.sid() != sid
         });
+        // The media worker knows nothing of sandbox participants, so the receivers with clients are listed for it.
         let with_clients = self
             .roster
             .active_members()
@@ -55,6 +55,7 @@ impl<'a> Messages<'a> {
         let to: Vec<_> = with_clients
             .map(|receiver| receiver.identity().clone())
             .collect();
+        // An empty list would address everyone.
         if !to.is_empty() {
             let topic = topic.map(str::to_owned);
             self.outbox.send(Command::SendData(ServerMessage {
@@ -67,8 +68,10 @@ impl<'a> Messages<'a> {
         Ok(())
     }
 
-    /// A participant with a client sent a data message: those without one receive it.
+    /// Delivers a client's data message to participants without a client. The media worker has delivered it to the
+    /// others.
     pub fn sent_by_client(&mut self, sid: &ParticipantSid, message: &SentMessage, now: Timestamp) {
+        // The message may arrive after its sender's leave, since the media worker has a queue of its own.
         let Ok(sender) = self.roster.present(sid) else {
             return;
         };
@@ -84,8 +87,7 @@ impl<'a> Messages<'a> {
         });
     }
 
-    /// The server sends a data message to all participants, or to those it names. Grants do not restrict who receives
-    /// it.
+    /// Sends a data message from the server to all participants, or to those in `to`. Their grants do not matter.
     pub fn send_by_server(&mut self, message: ServerData, now: Timestamp) {
         let notice = Notice::Data {
             data: STANDARD.encode(&message.data).into(),
@@ -101,6 +103,7 @@ impl<'a> Messages<'a> {
         } = message;
         let is_for = |p: &LocalParticipant| to.is_empty() || to.contains(p.identity());
         self.roster.deliver(&notice, now, is_for);
+        // A room without clients is on no media worker.
         if self
             .roster
             .active_members()
@@ -115,7 +118,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Lets the media worker report messages if a participant of the sandbox is there to receive them.
+    /// Enables the media worker's message reports while a sandbox participant is there to receive them.
     pub fn refresh_reports(&mut self) {
         // A room without clients is on no worker.
         if self.roster.clients().next().is_some() {

@@ -1,4 +1,4 @@
-//! Who and what an egress contains, as participants join and leave and tracks come and go.
+//! An egress's inputs, as participants join and leave and tracks come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,53 +10,54 @@ use conclave_sfu::{Codec, PeerCommand};
 
 use crate::embedded::effect::JobEffect;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::machine::outbox::Outbox;
-use crate::embedded::machine::roster::Roster;
+use crate::embedded::room_state::outbox::Outbox;
+use crate::embedded::room_state::roster::Roster;
 use crate::port::MediaError;
 
-/// What an egress with ffmpeg is of, and what it has.
+/// Source and current inputs of an egress with ffmpeg.
 #[derive(Debug, Clone)]
-pub(in crate::embedded) struct Attendance {
+pub(in crate::embedded) struct EgressInputs {
     source: EgressSource,
-    /// Whether it was told who attends.
-    was_told: bool,
-    /// Whether the room has no participants, as it was told.
+    /// Whether it was sent any inputs.
+    was_sent: bool,
+    /// Whether the room had no participants at the last update.
     is_room_empty: bool,
-    /// Who attends, as it was told.
-    attendees: Vec<InputParticipant>,
-    /// The tracks that it gets, with their publishers.
+    /// Participants in the last update.
+    inputs: Vec<InputParticipant>,
+    /// Attached tracks, with their publishers.
     attached: BTreeMap<TrackSid, ParticipantSid>,
-    /// The tracks that it does not get because they are encrypted, as the log has them.
+    /// Tracks that were logged as left out because they are encrypted.
     encrypted: BTreeSet<TrackSid>,
 }
 
-impl Attendance {
-    /// Starts without participants.
+impl EgressInputs {
+    /// Creates the inputs of an egress that has not been sent any.
     pub const fn new(source: EgressSource) -> Self {
         Self {
             source,
-            was_told: false,
+            was_sent: false,
             is_room_empty: false,
-            attendees: Vec::new(),
+            inputs: Vec::new(),
             attached: BTreeMap::new(),
             encrypted: BTreeSet::new(),
         }
     }
 
-    /// Lets the egress know if others attend than before, and gives it the tracks that it needs.
+    /// Sends the egress its new inputs if they have changed, and attaches the tracks that it needs.
     pub fn follow(&mut self, egress: &EgressId, roster: &Roster, outbox: &mut Outbox) {
-        let attendees = attendees(roster, &self.source);
+        let inputs = inputs(roster, &self.source);
         let is_room_empty = roster.active_members().next().is_none();
         self.leave_out(egress, encrypted(roster, &self.source));
+        // The first update is sent even if it is empty: the egress's thread waits for it.
         let was_empty = std::mem::replace(&mut self.is_room_empty, is_room_empty);
-        if std::mem::replace(&mut self.was_told, true)
-            && self.attendees == attendees
+        if std::mem::replace(&mut self.was_sent, true)
+            && self.inputs == inputs
             && was_empty == is_room_empty
         {
             return;
         }
-        self.attendees.clone_from(&attendees);
-        let wanted: BTreeMap<_, _> = attendees
+        self.inputs.clone_from(&inputs);
+        let wanted: BTreeMap<_, _> = inputs
             .iter()
             .flat_map(|a| {
                 a.tracks
@@ -65,16 +66,17 @@ impl Attendance {
             })
             .collect();
         let attached = std::mem::replace(&mut self.attached, wanted.clone());
-        // The egress knows of a track before its packets arrive.
+        // The egress must know a track before its packets arrive.
         outbox.inform_job(
             egress,
-            JobEffect::Attend {
-                attendees,
+            JobEffect::SetInputs {
+                inputs,
                 is_room_empty,
             },
         );
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
+        // Only the difference, so that unchanged tracks continue without interruption.
         for (track, peer) in before.difference(&after).cloned() {
             detach(egress, track, &peer, outbox);
         }
@@ -84,16 +86,18 @@ impl Attendance {
     }
 
     fn leave_out(&mut self, egress: &EgressId, encrypted: BTreeSet<TrackSid>) {
+        // Logged once per track, so that an operator who misses a track in a recording finds the reason.
         for track in encrypted.difference(&self.encrypted) {
             log::warn!(
                 egress = egress.as_str(), track = track.as_str();
                 "a track that is encrypted end to end is left out of a recording or broadcast"
             );
         }
+        // Never shrinks, so that a track that comes and goes is logged once.
         self.encrypted.extend(encrypted);
     }
 
-    /// Takes all tracks from the egress, which ends.
+    /// Detaches all tracks from an egress that ends.
     pub fn detach_all(&mut self, egress: &EgressId, outbox: &mut Outbox) {
         for (track, peer) in std::mem::take(&mut self.attached) {
             detach(egress, track, &peer, outbox);
@@ -112,10 +116,11 @@ fn detach(egress: &EgressId, track: TrackSid, peer: &ParticipantSid, outbox: &mu
     outbox.command(peer, PeerCommand::DetachRecorder { track, egress });
 }
 
-/// Returns the codec of a track that is published.
+/// Returns a published track's codec.
 pub(in crate::embedded) fn codec_of(roster: &Roster, track: &TrackSid) -> Option<Codec> {
     let mut tracks = roster
         .active_members()
+        // Hidden participants are not recorded, so their tracks cannot be selected either.
         .filter(|local| !local.grants.hidden)
         .flat_map(recordable);
     tracks
@@ -123,10 +128,10 @@ pub(in crate::embedded) fn codec_of(roster: &Roster, track: &TrackSid) -> Option
         .map(|known| known.codec)
 }
 
-/// Refuses what would contain nothing, because all of its tracks are encrypted end to end.
+/// Rejects an egress all of whose tracks are encrypted end to end: its output would be empty.
 ///
 /// # Errors
-/// Which field of a request names the tracks.
+/// Names the request's field that selects the tracks.
 pub(in crate::embedded) fn check_encryption(
     roster: &Roster,
     source: &EgressSource,
@@ -134,10 +139,11 @@ pub(in crate::embedded) fn check_encryption(
     let field = match source {
         EgressSource::Track(_) => "track_id",
         EgressSource::Participant(_) => "identity",
-        // Others may come whose tracks are not.
+        // Participants with unencrypted tracks may join later.
         EgressSource::RoomComposite { .. } => return Ok(()),
     };
     let mut tracks = media_tracks_of(roster, source).peekable();
+    // A participant without tracks may publish an unencrypted one later.
     let is_empty = tracks.peek().is_some() && tracks.all(|(_, is_encrypted)| is_encrypted);
     if is_empty {
         Err(MediaError::Encrypted { field })
@@ -146,10 +152,10 @@ pub(in crate::embedded) fn check_encryption(
     }
 }
 
-/// Returns the participants that an egress contains, with their tracks. Hidden ones are not recorded.
-fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
+/// Returns the participants that an egress records, with their tracks. Hidden participants are not recorded.
+fn inputs(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
     let visible = roster.active_members().filter(|local| !local.grants.hidden);
-    let attendees = visible.map(|local| InputParticipant {
+    let inputs = visible.map(|local| InputParticipant {
         sid: local.sid().clone(),
         identity: local.identity().clone(),
         name: local.participant().name.clone(),
@@ -157,14 +163,16 @@ fn attendees(roster: &Roster, source: &EgressSource) -> Vec<InputParticipant> {
             .filter(|track| is_of(source, track))
             .collect(),
     });
-    let is_contained = |attendee: &InputParticipant| match source {
-        EgressSource::Track(_) => !attendee.tracks.is_empty(),
-        source => may_contain(source, &attendee.identity),
+    // A participant without tracks is an input of a composition, which may show its name, but not of a track's
+    // recording.
+    let is_contained = |input: &InputParticipant| match source {
+        EgressSource::Track(_) => !input.tracks.is_empty(),
+        source => may_contain(source, &input.identity),
     };
-    attendees.filter(is_contained).collect()
+    inputs.filter(is_contained).collect()
 }
 
-/// Returns the tracks that an egress would contain if they were not encrypted end to end.
+/// Returns the tracks that an egress would record if they were not encrypted end to end.
 fn encrypted(roster: &Roster, source: &EgressSource) -> BTreeSet<TrackSid> {
     media_tracks_of(roster, source)
         .filter(|(_, is_encrypted)| *is_encrypted)
@@ -172,7 +180,7 @@ fn encrypted(roster: &Roster, source: &EgressSource) -> BTreeSet<TrackSid> {
         .collect()
 }
 
-/// Returns the tracks that an egress is about, and whether they are encrypted end to end.
+/// Returns the tracks within an egress's source, and whether they are encrypted end to end.
 fn media_tracks_of(
     roster: &Roster,
     source: &EgressSource,
@@ -185,8 +193,9 @@ fn media_tracks_of(
         .filter(move |(track, _)| is_of(source, track))
 }
 
-/// Returns whether a track of an attendee is part of an egress.
+/// Returns whether a track belongs to an egress's source.
 fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
+    // Opus is the only audio codec that the SFU forwards.
     let is_audio = track.codec == Codec::Opus;
     match source {
         EgressSource::RoomComposite {
@@ -206,22 +215,23 @@ fn is_of(source: &EgressSource, track: &InputTrack) -> bool {
     }
 }
 
-/// Returns whether an egress may contain tracks of a participant.
+/// Returns whether an egress may record a participant's tracks.
 fn may_contain(source: &EgressSource, participant: &Identity) -> bool {
     match source {
+        // A track's publisher is not known in advance: `is_of` selects the track itself.
         EgressSource::RoomComposite { .. } | EgressSource::Track(_) => true,
         EgressSource::Participant(identity) => participant == identity,
     }
 }
 
-/// Returns the tracks of a participant that can be decoded. What is encrypted end to end would be noise.
+/// Returns a participant's tracks that can be decoded. Tracks that are encrypted end to end would be noise.
 fn recordable(local: &LocalParticipant) -> impl Iterator<Item = InputTrack> {
     media_tracks(local)
         .filter(|(_, is_encrypted)| !is_encrypted)
         .map(|(track, _)| track)
 }
 
-/// Returns the tracks of a participant that consist of packets, and whether they are encrypted end to end.
+/// Returns a participant's tracks with packets, and whether they are encrypted end to end.
 fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (InputTrack, bool)> {
     let is_media = |track: &&Track| track.kind != TrackKind::Data;
     local
@@ -230,6 +240,7 @@ fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (InputTrack, b
         .iter()
         .filter(is_media)
         .filter_map(|track| {
+            // Sandbox tracks have no MIME type, and no packets to record.
             let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
             let is_encrypted = local
                 .client

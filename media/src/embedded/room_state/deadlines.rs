@@ -1,25 +1,24 @@
-//! What is due in a room, and when. At most one time for each [`Deadline`], by the monotonic reading of the clock, which no step of the
-//! clock changes.
+//! A room's timers: at most one time per [`Deadline`], on the monotonic clock, which clock adjustments do not affect.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use conclave_model::{EgressId, ParticipantSid};
 
-/// What happens at a deadline.
+/// Event that a timer triggers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::embedded) enum Deadline {
-    /// A participant's bitrate has been above or below its limit long enough.
+    /// A participant's bitrate has been above or below its limit for long enough.
     Bitrate(ParticipantSid),
-    /// The next transition of an egress by time is due.
+    /// An egress's next timed transition is due.
     Egress(EgressId),
-    /// A client's media has to be connected.
+    /// A client must have connected its media.
     Join(ParticipantSid),
-    /// The participant updates that wait are sent.
+    /// Delayed participant updates must be sent.
     Updates,
 }
 
-/// The deadlines of a room.
+/// A room's timers.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct Deadlines {
     reading: Duration,
@@ -28,12 +27,11 @@ pub(in crate::embedded) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Sets the monotonic reading of the clock.
+    /// Sets the monotonic clock's reading.
     pub fn set_reading(&mut self, reading: Duration) {
         self.reading = reading;
     }
 
-    /// Returns the monotonic reading of the clock.
     pub fn reading(&self) -> Duration {
         self.reading
     }
@@ -43,28 +41,29 @@ impl Deadlines {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Returns when a deadline is due; `None` if it is not set.
+    /// Returns a deadline's time; `None` if it is not set.
     pub fn get(&self, deadline: &Deadline) -> Option<Duration> {
         self.times.get(deadline).copied()
     }
 
-    /// Sets when a deadline is due, in place of the time that it had; `None` removes it.
+    /// Sets or replaces a deadline's time; `None` removes it.
     pub fn set(&mut self, deadline: Deadline, at: Option<Duration>) {
+        // `by_time` finds its entries by time, so the old time must go before a new one is known.
         self.remove(&deadline);
         if let Some(at) = at {
+            // Two indexes, since a deadline is both taken by time and moved by name.
             self.times.insert(deadline.clone(), at);
             self.by_time.insert((at, deadline));
         }
     }
 
-    /// Removes a deadline.
     pub fn remove(&mut self, deadline: &Deadline) {
         if let Some((deadline, at)) = self.times.remove_entry(deadline) {
             self.by_time.remove(&(at, deadline));
         }
     }
 
-    /// Takes the first deadline that is due.
+    /// Removes and returns the first deadline that is due.
     pub fn take_due(&mut self) -> Option<Deadline> {
         self.next().filter(|at| *at <= self.reading)?;
         let (_, due) = self.by_time.pop_first()?;

@@ -17,8 +17,8 @@ use crate::token::Grants;
 const CAP: u32 = 2;
 
 #[derive(Debug, Clone)]
-enum Step {
-    Begin { room: bool, who: u8 },
+enum RoomStep {
+    StartJoin { room: bool, index: u8 },
     Complete(Index),
     Abort(Index),
     Publish(Index),
@@ -33,33 +33,33 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RoomStep> {
     let anyone = any::<Index>;
     prop_oneof![
-        4 => (any::<bool>(), 0u8..4).prop_map(|(room, who)| Step::Begin { room, who }),
-        4 => anyone().prop_map(Step::Complete),
-        1 => anyone().prop_map(Step::Abort),
-        3 => anyone().prop_map(Step::Publish),
-        2 => anyone().prop_map(Step::Unpublish),
-        2 => (anyone(), prop_oneof![Just(Departure::Left), Just(Departure::Lost)]).prop_map(|(who, departure)| Step::Leave(who, departure)),
-        1 => anyone().prop_map(Step::Remove),
-        1 => (anyone(), any::<bool>()).prop_map(|(who, muted)| Step::Mute(who, muted)),
-        1 => (anyone(), any::<bool>()).prop_map(|(who, all)| Step::Data(who, all)),
-        2 => (anyone(), 0u8..3).prop_map(|(who, role)| Step::Role(who, role)),
-        1 => any::<bool>().prop_map(|room| Step::Close { room }),
-        2 => (anyone(), 0u32..200).prop_map(|(who, kbps)| Step::Bitrate(who, kbps)),
-        2 => (0u64..8).prop_map(Step::Wait),
+        4 => (any::<bool>(), 0u8..4).prop_map(|(room, index)| RoomStep::StartJoin { room, index }),
+        4 => anyone().prop_map(RoomStep::Complete),
+        1 => anyone().prop_map(RoomStep::Abort),
+        3 => anyone().prop_map(RoomStep::Publish),
+        2 => anyone().prop_map(RoomStep::Unpublish),
+        2 => (anyone(), prop_oneof![Just(Departure::Left), Just(Departure::Lost)]).prop_map(|(index, departure)| RoomStep::Leave(index, departure)),
+        1 => anyone().prop_map(RoomStep::Remove),
+        1 => (anyone(), any::<bool>()).prop_map(|(index, muted)| RoomStep::Mute(index, muted)),
+        1 => (anyone(), any::<bool>()).prop_map(|(index, all)| RoomStep::Data(index, all)),
+        2 => (anyone(), 0u8..3).prop_map(|(index, role)| RoomStep::Role(index, role)),
+        1 => any::<bool>().prop_map(|room| RoomStep::Close { room }),
+        2 => (anyone(), 0u32..200).prop_map(|(index, kbps)| RoomStep::Bitrate(index, kbps)),
+        2 => (0u64..8).prop_map(RoomStep::Wait),
     ]
 }
 
-/// The machines of two rooms, and the state that follows from their reports.
+/// Two rooms' states, and the state that follows from their reports.
 struct Model {
-    machines: [Machine; 2],
-    /// All joins that were begun, with their rooms.
+    room_states: [RoomState; 2],
+    /// All started joins, with their rooms.
     sids: Vec<(ParticipantSid, NamespacedRoom)>,
     /// Joins that are neither complete nor aborted.
     pending: HashSet<ParticipantSid>,
-    /// The participants reported as joined: room, tracks, and whether the limit is exceeded.
+    /// Participants reported as joined: room, tracks, and whether the limit is exceeded.
     joined: HashMap<ParticipantSid, (NamespacedRoom, HashSet<TrackSid>, bool)>,
 }
 
@@ -84,17 +84,18 @@ fn room(other: bool) -> NamespacedRoom {
 impl Model {
     fn new() -> Self {
         let common = Arc::new(Common::new(100, false));
-        let machines = [false, true].map(|other| Machine::new(room(other), Arc::clone(&common)));
+        let room_states =
+            [false, true].map(|other| RoomState::new(room(other), Arc::clone(&common)));
         Self {
-            machines,
+            room_states,
             sids: Vec::new(),
             pending: HashSet::new(),
             joined: HashMap::new(),
         }
     }
 
-    fn machine(&mut self, name: &NamespacedRoom) -> &mut Machine {
-        &mut self.machines[usize::from(*name == room(true))]
+    fn room_state(&mut self, name: &NamespacedRoom) -> &mut RoomState {
+        &mut self.room_states[usize::from(*name == room(true))]
     }
 
     fn pick(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
@@ -106,36 +107,38 @@ impl Model {
         }
     }
 
-    fn picked(&mut self, index: &Index) -> (ParticipantSid, &mut Machine) {
+    fn picked(&mut self, index: &Index) -> (ParticipantSid, &mut RoomState) {
         let (sid, room) = self.pick(index);
-        (sid, self.machine(&room))
+        (sid, self.room_state(&room))
     }
 
-    fn apply(&mut self, step: &Step, now: &mut Timestamp) {
+    fn apply(&mut self, step: &RoomStep, now: &mut Timestamp) {
         match step {
-            Step::Begin { room: which, who } => self.begin(&room(*which), *who, *now),
-            Step::Complete(who) => {
-                let (sid, machine) = self.picked(who);
-                machine.complete_join(&sid, *now);
+            RoomStep::StartJoin { room: which, index } => {
+                self.start_join(&room(*which), *index, *now)
+            }
+            RoomStep::Complete(index) => {
+                let (sid, room_state) = self.picked(index);
+                room_state.complete_join(&sid, *now);
                 self.pending.remove(&sid);
             }
-            Step::Abort(who) => self.abort(&self.pick(who)),
-            Step::Publish(who) => {
-                let (sid, machine) = self.picked(who);
-                let _ = machine.publish(&sid, camera(), *now);
+            RoomStep::Abort(index) => self.abort(&self.pick(index)),
+            RoomStep::Publish(index) => {
+                let (sid, room_state) = self.picked(index);
+                let _ = room_state.publish(&sid, camera(), *now);
             }
-            Step::Unpublish(who) => self.unpublish(&self.pick(who), *now),
-            Step::Leave(who, departure) => {
-                let (sid, machine) = self.picked(who);
-                let _ = machine.leave(&sid, *departure, *now);
+            RoomStep::Unpublish(index) => self.unpublish(&self.pick(index), *now),
+            RoomStep::Leave(index, departure) => {
+                let (sid, room_state) = self.picked(index);
+                let _ = room_state.leave(&sid, *departure, *now);
             }
-            Step::Remove(who) => {
-                let (sid, machine) = self.picked(who);
-                machine.remove_participant(&sid, *now);
+            RoomStep::Remove(index) => {
+                let (sid, room_state) = self.picked(index);
+                room_state.remove_participant(&sid, *now);
             }
-            Step::Mute(who, muted) => self.mute(&self.pick(who), *muted, *now),
-            Step::Data(who, all) => {
-                let picked = self.pick(who);
+            RoomStep::Mute(index, muted) => self.mute(&self.pick(index), *muted, *now),
+            RoomStep::Data(index, all) => {
+                let picked = self.pick(index);
                 let to = self
                     .identity(&picked)
                     .filter(|_| !*all)
@@ -147,46 +150,46 @@ impl Model {
                     kind: DataKind::Lossy,
                     to,
                 };
-                self.machine(&picked.1).send_server_data(message, *now);
+                self.room_state(&picked.1).send_server_data(message, *now);
             }
-            Step::Role(who, role) => {
-                let picked = self.pick(who);
+            RoomStep::Role(index, role) => {
+                let picked = self.pick(index);
                 if let Some(identity) = self.identity(&picked) {
                     drop(
-                        self.machine(&picked.1)
+                        self.room_state(&picked.1)
                             .set_role(&identity, grant(*role), *now),
                     );
                 }
             }
-            Step::Close { room: which } => self.machine(&room(*which)).close(*now),
-            Step::Bitrate(who, kbps) => {
-                let (sid, machine) = self.picked(who);
-                let _ = machine.set_bitrate(&sid, *kbps, *now);
+            RoomStep::Close { room: which } => self.room_state(&room(*which)).close(*now),
+            RoomStep::Bitrate(index, kbps) => {
+                let (sid, room_state) = self.picked(index);
+                let _ = room_state.set_bitrate(&sid, *kbps, *now);
             }
-            Step::Wait(seconds) => {
+            RoomStep::Wait(seconds) => {
                 *now = now.after(Duration::from_secs(*seconds));
-                self.machines
+                self.room_states
                     .iter_mut()
-                    .for_each(|machine| machine.tick_at(*now));
+                    .for_each(|room_state| room_state.tick_at(*now));
             }
         }
     }
 
-    fn begin(&mut self, room: &NamespacedRoom, who: u8, now: Timestamp) {
-        let mut claims = claims(room, &format!("p{who}"), Some(CAP));
+    fn start_join(&mut self, room: &NamespacedRoom, index: u8, now: Timestamp) {
+        let mut claims = claims(room, &format!("p{index}"), Some(CAP));
         claims
             .attributes
             .insert("svc.publish.max_kbps".into(), "100".into());
-        if let Ok(sid) = self.machine(room).begin_join(claims, now) {
+        if let Ok(sid) = self.room_state(room).start_join(claims, now) {
             self.pending.insert(sid.clone());
             self.sids.push((sid, room.clone()));
         }
     }
 
-    /// Aborts a join, unless it is complete already.
+    /// Aborts a join, unless it is already complete.
     fn abort(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) {
         if self.pending.remove(sid) {
-            self.machine(room)
+            self.room_state(room)
                 .abort_join(sid, Timestamp::from_millis(0));
             self.joined.remove(sid);
         }
@@ -198,12 +201,12 @@ impl Model {
             .get(sid)
             .and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some(track) = track {
-            self.machine(room).unpublish(sid, &track, now).unwrap();
+            self.room_state(room).unpublish(sid, &track, now).unwrap();
         }
     }
 
     fn identity(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) -> Option<Identity> {
-        self.machine(room)
+        self.room_state(room)
             .roster
             .get(sid)
             .map(|participant| participant.identity().clone())
@@ -217,7 +220,7 @@ impl Model {
             .and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some((track, identity)) = track.zip(self.identity(picked)) {
             let track = self
-                .machine(room)
+                .room_state(room)
                 .mute_by_server(&identity, &track, muted, now)
                 .unwrap();
             assert_eq!(track.muted, muted);
@@ -226,7 +229,11 @@ impl Model {
 
     /// Checks the reports since the last step against the earlier ones.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        for Report { room, event, .. } in self.machines.iter_mut().flat_map(Machine::take_reports) {
+        for Report { room, event, .. } in self
+            .room_states
+            .iter_mut()
+            .flat_map(RoomState::take_reports)
+        {
             match event {
                 MediaEvent::ParticipantJoined(participant) => {
                     let before = self.joined.insert(
@@ -277,9 +284,9 @@ impl Model {
                 MediaEvent::JoinRequested { .. }
                 | MediaEvent::InvalidIdentity
                 | MediaEvent::JoinAborted { .. } => {
-                    prop_assert!(false, "the machine admits each join or reports nothing");
+                    prop_assert!(false, "the room state admits each join or reports nothing");
                 }
-                // These have their own property test.
+                // Egresses and endpoints have their own property test.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => continue,
             }
             let count = self.joined.values().filter(|(of, ..)| *of == room).count();
@@ -288,19 +295,20 @@ impl Model {
         self.check_state()
     }
 
-    /// Checks that the machine has the participants that its reports describe, and lists those whose join is complete.
+    /// Checks that the room state has the participants that its reports describe, and lists those whose join is
+    /// complete.
     fn check_state(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(
-            self.machines
+            self.room_states
                 .iter()
-                .map(|machine| machine.roster.iter().count())
+                .map(|room_state| room_state.roster.iter().count())
                 .sum::<usize>(),
             self.joined.len()
         );
         let listed: Vec<_> = self
-            .machines
+            .room_states
             .iter()
-            .flat_map(Machine::participants)
+            .flat_map(RoomState::participants)
             .collect();
         for participant in &listed {
             let tracks: HashSet<_> = participant
@@ -314,9 +322,9 @@ impl Model {
             );
         }
         for participant in self
-            .machines
+            .room_states
             .iter()
-            .flat_map(|machine| machine.roster.iter())
+            .flat_map(|room_state| room_state.roster.iter())
         {
             let tracks = &participant.participant().tracks;
             prop_assert!(
@@ -340,10 +348,10 @@ impl Model {
             .map(|(room, ..)| room)
             .collect::<HashSet<_>>();
         prop_assert_eq!(
-            self.machines
+            self.room_states
                 .iter()
-                .filter(|machine| !machine.is_unused())
-                .map(Machine::name)
+                .filter(|room_state| !room_state.is_unused())
+                .map(RoomState::name)
                 .collect::<HashSet<_>>(),
             occupied,
             "rooms without participants are dropped"

@@ -1,7 +1,8 @@
-//! The tracks with packets that one client has: announced by the client, admitted here, and published once they have a media section.
+//! One client's tracks with packets: announced by the client, admitted here, and published once they have a media
+//! section.
 //!
-//! A track can have backup codecs: the client sends it in one more codec, for those who cannot decode the first one. For all but clients
-//! and media workers it is one track.
+//! A track can have backup codecs, in which the client also sends it for receivers that cannot decode the first codec.
+//! To everything but clients and media workers, it is one track.
 
 #![expect(
     deprecated,
@@ -21,33 +22,34 @@ use crate::embedded::ids::unused_id;
 use crate::embedded::publish::{allowed_codecs, check_codec, check_mime_type, check_track};
 use crate::token::Grants;
 
-/// Why a track that a client announces is not admitted.
+/// Reason why an announced track is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::embedded) enum AnnounceError {
-    /// The grants forbid it, or the participant is gone.
+    /// Not granted, or the participant is gone.
     NotAllowed,
-    /// A backup codec of a track that the participant does not publish.
+    /// Backup codec for a track that the participant does not publish.
     UnknownTrack,
-    /// The client has announced this track, or this codec of a track, before.
+    /// The client has already announced this track, or this codec for the track.
     Queued,
-    /// The participant has as many tracks as one may have.
+    /// The participant has the maximum number of tracks.
     LimitExceeded,
-    /// The type is neither audio nor video, no codec of the track is forwarded, or the track has no such backup codec.
+    /// The type is neither audio nor video, none of the track's codecs is forwarded, or the track has no such backup
+    /// codec.
     UnsupportedType,
 }
 
-/// What follows when a client mutes or unmutes a track.
+/// Effect of a mute or unmute by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::embedded) enum ClientMute {
-    /// Nothing: the client has no such track, or sent this before it had followed a mute of the server.
+    /// None: the client has no such track, or has not yet followed a mute by the server.
     Ignored,
-    /// The track is published, so that others see the change.
+    /// The track is published: others must be notified.
     Published,
-    /// The track is not published yet.
+    /// The track is announced only.
     Announced,
 }
 
-/// The tracks of a client, by their sids.
+/// A client's tracks, by sid.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct MediaTracks(HashMap<TrackSid, MediaTrack>);
 
@@ -56,13 +58,14 @@ pub(in crate::embedded) struct MediaTracks(HashMap<TrackSid, MediaTrack>);
 struct MediaTrack {
     /// The track as clients see it.
     info: TrackInfo,
-    /// The client's id of the track.
+    /// The client's own id for the track.
     cid: String,
-    /// Whether it has a media section, and so is published.
+    /// Whether the track has a media section, and so is published.
     is_negotiated: bool,
-    /// The backup codecs that the client has announced, and sends or is about to send.
+    /// Backup codecs that the client has announced.
     backups: Vec<Codec>,
-    /// Whether the server muted it and the client has not followed yet. Until then, the client's unmuting is not its will.
+    /// Whether the server muted the track and the client has not followed yet. Until then, an unmute from the client
+    /// does not express its user's intent.
     awaits_mute: bool,
 }
 
@@ -77,7 +80,7 @@ impl MediaTrack {
         }
     }
 
-    /// Takes a codec from those in which the track can be sent.
+    /// Removes a codec from the track's backup codecs.
     fn forget_backup(&mut self, codec: Codec) {
         self.backups.retain(|backup| *backup != codec);
         announcement::remove_backup(&mut self.info, codec);
@@ -94,7 +97,7 @@ impl MediaTrack {
 }
 
 impl MediaTracks {
-    /// Returns the number of tracks, also of those that were announced only.
+    /// Returns the number of tracks, including announced ones.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -109,14 +112,14 @@ impl MediaTracks {
         self.0.get(track).map(|media| &media.info)
     }
 
-    /// Returns whether the client says that a track is encrypted end to end.
+    /// Returns whether the client declares a track to be encrypted end to end.
     pub fn is_encrypted(&self, track: &TrackSid) -> bool {
         self.info(track)
             .is_some_and(|info| info.encryption() != EncryptionType::None)
     }
 
-    /// Admits a track that the client announces with these grants; `is_full` if it has as many tracks as one may have. Returns the track as
-    /// clients see it, and as the media worker has to know it.
+    /// Admits an announced track under these grants; `is_full` if the participant has the maximum number of tracks.
+    /// Returns the track for clients and for the media worker.
     pub fn announce(
         &mut self,
         request: &AddTrackRequest,
@@ -125,7 +128,9 @@ impl MediaTracks {
     ) -> Result<(TrackInfo, NewTrack), AnnounceError> {
         let (kind, source) = announcement::kind_and_source(request.r#type, request.source)
             .ok_or(AnnounceError::UnsupportedType)?;
+        // Refused at the announcement, so that the client does not negotiate a track in vain.
         check_track(grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
+        // A repeated announcement adds no track, so the limit does not apply to it.
         if self.is_cid_used(&request.cid) {
             return Err(AnnounceError::Queued);
         } else if is_full {
@@ -134,6 +139,7 @@ impl MediaTracks {
         let sid: TrackSid = unused_id(announcement::sid_prefix(kind, source), |sid| {
             self.0.contains_key(sid)
         });
+        // The media worker negotiates from these, whatever codec the client names.
         let codecs = allowed_codecs(grants);
         let (info, media) = announcement::accept(request, &sid, (kind, source), &codecs);
         self.0
@@ -141,8 +147,8 @@ impl MediaTracks {
         Ok((info, media))
     }
 
-    /// Admits a backup codec of a track. It must be one of those that the client named with the track. Returns the track as clients see it,
-    /// and the backup as the media worker has to know it.
+    /// Admits a track's backup codec, which must be among the codecs that the client named with the track. Returns the
+    /// track for clients, and the backup for the media worker.
     pub fn announce_backup(
         &mut self,
         request: &AddTrackRequest,
@@ -152,18 +158,21 @@ impl MediaTracks {
             .sid
             .parse()
             .map_err(|_| AnnounceError::UnknownTrack)?;
+        // Computed here, since `media` borrows the map mutably below.
         let is_cid_used = self.is_cid_used(&request.cid);
         let media = self.0.get_mut(&track).ok_or(AnnounceError::UnknownTrack)?;
         let (kind, source) = announcement::kind_and_source(media.info.r#type, media.info.source)
             .ok_or(AnnounceError::UnsupportedType)?;
         let codec = announcement::requested_backup(request, &media.info)
             .ok_or(AnnounceError::UnsupportedType)?;
+        // The role may have changed since the track was announced, so the grants are checked again.
         check_track(grants, kind, source)
             .and_then(|()| check_codec(grants, codec))
             .map_err(|_| AnnounceError::NotAllowed)?;
         if is_cid_used || media.backups.contains(&codec) {
             return Err(AnnounceError::Queued);
         }
+        // Counted as sent from now on: a second announcement must not negotiate it twice.
         media.backups.push(codec);
         let backup = announcement::accept_backup(request, &track, &mut media.info, codec);
         Ok((media.info.clone(), backup))
@@ -173,15 +182,16 @@ impl MediaTracks {
         self.0.values().any(|track| track.cid == cid)
     }
 
-    /// A track has a media section. Returns the track as reports and lists show it, once.
+    /// Records a track's media section. Returns the track for reports and lists, once.
     pub fn negotiate(&mut self, track: &TrackSid, section: MediaSection) -> Option<Track> {
+        // Each renegotiation repeats all media sections; only the first one publishes the track.
         let media = self.0.get_mut(track).filter(|media| !media.is_negotiated)?;
         media.is_negotiated = true;
         announcement::describe_section(&mut media.info, section);
         published_track(track, &media.info)
     }
 
-    /// A backup codec of a track has a media section. Returns whether there is one such.
+    /// Records a backup codec's media section. Returns false if the track has no such backup.
     pub fn negotiate_backup(&mut self, track: &TrackSid, section: MediaSection) -> bool {
         let media = self.0.get_mut(track);
         let backup =
@@ -189,25 +199,28 @@ impl MediaTracks {
         backup.map(|backup| backup.mid = section.mid).is_some()
     }
 
-    /// The client ended a backup codec of its track, or withdrew one that it had announced. It can announce it again. Returns whether clients
-    /// see a change.
+    /// Ends or withdraws a track's backup codec, which can then be announced again. Returns whether clients see a
+    /// change.
     pub fn end_backup(&mut self, track: &TrackSid, codec: Codec) -> bool {
         let Some(media) = self.0.get_mut(track) else {
             return false;
         };
+        // The client may announce the codec again, when a subscriber needs it.
         media.backups.retain(|backup| *backup != codec);
+        // The codec stays listed, without a cid: a client may announce only listed codecs.
         announcement::backup_of(&mut media.info, codec)
             .map(|backup| *backup = announcement::unsent_backup(codec))
             .is_some()
     }
 
-    /// The client ended a track, or withdrew one that it had announced.
+    /// Removes a track that the client ended or withdrew.
     pub fn remove(&mut self, track: &TrackSid) {
+        // Its backup codecs end with it.
         self.0.remove(track);
     }
 
-    /// The client mutes or unmutes a track. An unmute that it sent before it had followed a mute of the server is ignored:
-    /// clients answer an update that disagrees with their own state by that state.
+    /// Mutes or unmutes a track for the client. Ignores an unmute that the client sent before it had followed a mute by
+    /// the server: clients react to an update that contradicts their own state by sending that state.
     pub fn mute(&mut self, track: &TrackSid, muted: bool) -> ClientMute {
         let Some(media) = self.0.get_mut(track) else {
             return ClientMute::Ignored;
@@ -215,6 +228,7 @@ impl MediaTracks {
         if media.awaits_mute && !muted {
             return ClientMute::Ignored;
         }
+        // A mute from the client follows the server's mute; later unmutes express the user's intent again.
         media.awaits_mute = false;
         media.info.muted = muted;
         if media.is_negotiated {
@@ -224,14 +238,15 @@ impl MediaTracks {
         }
     }
 
-    /// The server mutes a track, which the client is to follow, or unmutes it.
+    /// Records that the server mutes a track, which the client must follow, or unmutes it.
     pub fn mute_by_server(&mut self, track: &TrackSid, muted: bool) {
         if let Some(media) = self.0.get_mut(track) {
+            // The track's own flag changes when the mute is reported: this only remembers the open request.
             media.awaits_mute = muted;
         }
     }
 
-    /// Removes the tracks that the grants forbid, and returns their sids.
+    /// Removes the tracks that the grants forbid. Returns their sids.
     pub fn remove_forbidden(&mut self, grants: &Grants) -> Vec<TrackSid> {
         self.0
             .extract_if(|_, media| media.is_forbidden(grants))
@@ -239,7 +254,7 @@ impl MediaTracks {
             .collect()
     }
 
-    /// Removes the backup codecs that the grants forbid, and returns them with their tracks.
+    /// Removes the backup codecs that the grants forbid. Returns them with their tracks.
     pub fn remove_forbidden_backups(&mut self, grants: &Grants) -> Vec<(TrackSid, Codec)> {
         let mut removed = Vec::new();
         for (track, media) in &mut self.0 {
@@ -247,6 +262,8 @@ impl MediaTracks {
                 .into_iter()
                 .filter(|codec| check_codec(grants, *codec).is_err())
             {
+                // The first codec is not touched here: `remove_forbidden` has removed the tracks whose first codec is
+                // forbidden.
                 if announcement::backup_of(&mut media.info, codec).is_some() {
                     media.forget_backup(codec);
                     removed.push((track.clone(), codec));
@@ -268,9 +285,10 @@ impl MediaTracks {
     }
 }
 
-/// Returns the track as reports and lists show it.
+/// Returns the track for reports and lists.
 fn published_track(sid: &TrackSid, info: &TrackInfo) -> Option<Track> {
     let (kind, source) = announcement::kind_and_source(info.r#type, info.source)?;
+    // Zero pixels mean that the client did not announce a size.
     let size = |pixels: u32| (kind == TrackKind::Video && pixels > 0).then_some(pixels);
     Some(Track {
         sid: sid.clone(),
@@ -292,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// A video in VP9, with VP8 as its backup codec.
+    /// A VP9 video with VP8 as its backup codec.
     fn camera(cid: &str) -> AddTrackRequest {
         let codec = |codec: &str| SimulcastCodec {
             codec: codec.into(),
@@ -326,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Returns the tracks of a client that has announced one.
+    /// Returns a client's tracks after it has announced one.
     fn announced() -> (MediaTracks, TrackSid) {
         let mut tracks = MediaTracks::default();
         let (info, _) = tracks

@@ -1,6 +1,7 @@
-//! The participants of a room: who has a seat in it, and what is known of each.
+//! A room's participants and their seats.
 //!
-//! A participant counts in [`Members`] as soon as its join is requested. Its data is in the [`Roster`] from then until it leaves.
+//! A participant occupies a seat in [`Seats`] as soon as its join is requested, and its data is in the [`Roster`]
+//! from then until it leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,101 +11,99 @@ use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_sfu::PeerPermissions;
 
 use crate::embedded::client::{Client, PublisherPermission};
-use crate::embedded::error::MachineError;
+use crate::embedded::error::RoomStateError;
 use crate::embedded::ids::unused_id;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::rules::SubscriptionRules;
 
-/// The participants of a room that are joining or active.
+/// A room's joining and active participants.
 #[derive(Debug)]
 pub(in crate::embedded) struct Roster {
-    members: Members,
+    seats: Seats,
     participants: HashMap<ParticipantSid, LocalParticipant>,
-    /// Whether the sandbox shows what participants receive.
+    /// Whether the sandbox shows received notices.
     keeps_inboxes: bool,
 }
 
 impl Roster {
-    /// Creates the roster of a room without participants.
     pub fn new(keeps_inboxes: bool) -> Self {
         Self {
-            members: Members::default(),
+            seats: Seats::default(),
             participants: HashMap::new(),
             keeps_inboxes,
         }
     }
 
-    /// Returns whether the sandbox shows what participants receive.
+    /// Returns whether the sandbox shows received notices.
     pub const fn keeps_inboxes(&self) -> bool {
         self.keeps_inboxes
     }
 
     /// Returns whether there are neither participants nor rules.
     pub fn is_unused(&self) -> bool {
-        self.participants.is_empty() && self.members.is_unused()
+        self.participants.is_empty() && self.seats.is_unused()
     }
 
-    /// Returns who has a seat in the room, and its subscription rules.
-    pub const fn members(&self) -> &Members {
-        &self.members
+    /// Returns the room's seats and subscription rules.
+    pub const fn seats(&self) -> &Seats {
+        &self.seats
     }
 
-    /// Changes who has a seat.
-    pub const fn members_mut(&mut self) -> &mut Members {
-        &mut self.members
+    pub const fn seats_mut(&mut self) -> &mut Seats {
+        &mut self.seats
     }
 
-    /// Returns a participant, also one that is joining.
+    /// Returns a participant, which may still be joining.
     pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {
         self.participants.get(sid)
     }
 
-    /// As [`Roster::get`], to change it.
+    /// Like [`Roster::get`], mutably.
     pub fn get_mut(&mut self, sid: &ParticipantSid) -> Option<&mut LocalParticipant> {
         self.participants.get_mut(sid)
     }
 
-    /// Returns a participant that is active.
-    pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    /// Returns an active participant.
+    pub fn active(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.get(sid)
             .filter(|participant| participant.is_active())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
-    /// As [`Roster::active`], to change it.
+    /// Like [`Roster::active`], mutably.
     pub fn active_mut(
         &mut self,
         sid: &ParticipantSid,
-    ) -> Result<&mut LocalParticipant, MachineError> {
+    ) -> Result<&mut LocalParticipant, RoomStateError> {
         self.get_mut(sid)
             .filter(|participant| participant.is_active())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
-    /// Returns a participant that is joined or active.
-    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, MachineError> {
+    /// Returns a joined or active participant.
+    pub fn present(&self, sid: &ParticipantSid) -> Result<&LocalParticipant, RoomStateError> {
         self.get(sid)
             .filter(|participant| participant.is_present())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
-    /// As [`Roster::present`], to change it.
+    /// Like [`Roster::present`], mutably.
     pub fn present_mut(
         &mut self,
         sid: &ParticipantSid,
-    ) -> Result<&mut LocalParticipant, MachineError> {
+    ) -> Result<&mut LocalParticipant, RoomStateError> {
         self.get_mut(sid)
             .filter(|participant| participant.is_present())
-            .ok_or(MachineError::NoSuchParticipant)
+            .ok_or(RoomStateError::NoSuchParticipant)
     }
 
-    /// Returns the client of a participant, also of one that is joining.
+    /// Returns a participant's client. The participant may still be joining.
     pub fn client(&self, sid: &ParticipantSid) -> Option<&Client> {
         self.get(sid)?.client.as_deref()
     }
 
-    /// As [`Roster::client`], to change it.
+    /// Like [`Roster::client`], mutably.
     pub fn client_mut(&mut self, sid: &ParticipantSid) -> Option<&mut Client> {
         self.get_mut(sid)?.client.as_deref_mut()
     }
@@ -113,67 +112,70 @@ impl Roster {
     pub fn active_by_identity(
         &self,
         identity: &Identity,
-    ) -> Result<&LocalParticipant, MachineError> {
+    ) -> Result<&LocalParticipant, RoomStateError> {
         let sid = self
-            .members
+            .seats
             .get(identity)
-            .ok_or(MachineError::NoSuchParticipant)?;
+            .ok_or(RoomStateError::NoSuchParticipant)?;
         self.active(sid)
     }
 
     /// Returns the active participants, ordered by identity.
     pub fn active_members(&self) -> impl Iterator<Item = &LocalParticipant> {
-        self.members.iter().filter_map(|sid| self.active(sid).ok())
+        // Members that are joining have a seat, but are not active.
+        self.seats.iter().filter_map(|sid| self.active(sid).ok())
     }
 
-    /// Returns the participants whose clients are notified of what happens in the room.
+    /// Returns the participants whose clients are notified of events in the room.
     pub fn present_clients(&self) -> impl Iterator<Item = &ParticipantSid> {
         let is_notified = |local: &LocalParticipant| local.is_present() && local.client.is_some();
-        self.members
+        self.seats
             .iter()
             .filter(move |sid| self.get(sid).is_some_and(is_notified))
     }
 
-    /// Returns the members that have clients.
+    /// Returns the members with clients.
     pub fn clients(&self) -> impl Iterator<Item = &LocalParticipant> {
-        self.members
+        self.seats
             .iter()
             .filter_map(|sid| self.get(sid))
             .filter(|local| local.client.is_some())
     }
 
-    /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
+    /// Returns whether the control plane is writing the join of this participant, or of any if `identity` is `None`.
     pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
         let is_reported = |local: &LocalParticipant| local.is_reported() && !local.is_active();
         let named =
             |local: &LocalParticipant| identity.is_none_or(|identity| local.identity() == identity);
-        self.members
+        self.seats
             .iter()
             .filter_map(|sid| self.get(sid))
             .any(|local| named(local) && is_reported(local))
     }
 
-    /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
-    /// with its own token replaces itself.
+    /// Checks that a token from a room code that is not locked to an identity does not take another participant's
+    /// identity. A participant that joins again with its own token replaces itself.
     pub fn check_identity(
         &self,
         identity: &Identity,
         exchange: Option<&str>,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), RoomStateError> {
+        // Only tokens from such room codes name their exchange. Any other token was issued by the tenant for its
+        // identity.
         let Some(exchange) = exchange else {
             return Ok(());
         };
-        let connected = self.members.get(identity).and_then(|sid| self.get(sid));
+        let connected = self.seats.get(identity).and_then(|sid| self.get(sid));
         let is_other =
             connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
         if is_other {
-            Err(MachineError::IdentityTaken)
+            Err(RoomStateError::IdentityTaken)
         } else {
             Ok(())
         }
     }
 
-    /// Returns what the media worker lets a participant do.
+    /// Returns a participant's permissions at the media worker.
     pub fn permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
         let local = self.get(sid)?;
         Some(PeerPermissions {
@@ -181,17 +183,18 @@ impl Roster {
             can_publish_data: local.grants.can_publish_data,
             can_subscribe: local.grants.can_subscribe,
             is_hidden: local.grants.hidden,
-            subscribe_max_kbps: self.members.rules().max_kbps(local.role()),
+            subscribe_max_kbps: self.seats.rules().max_kbps(local.role()),
         })
     }
 
-    /// Returns whether a participant may receive a track of another one that it sees.
+    /// Returns whether a participant may receive another participant's track.
     pub fn may_receive(
         &self,
         receiver: &LocalParticipant,
         publisher: &LocalParticipant,
         track: &TrackSid,
     ) -> bool {
+        // Sandbox participants and encoders have no client that could set a permission: everyone may receive them.
         let everyone = PublisherPermission::default();
         let permission = publisher
             .client
@@ -200,13 +203,13 @@ impl Roster {
         receiver.grants.can_subscribe
             && !publisher.grants.hidden
             && self
-                .members
+                .seats
                 .rules()
                 .receives(receiver.role(), publisher.role())
             && permission.allows(receiver.identity(), receiver.sid(), track)
     }
 
-    /// Returns all participants, also those that are joining.
+    /// Returns all participants, including joining ones.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &LocalParticipant> {
         self.participants.values()
@@ -217,30 +220,32 @@ impl Roster {
         unused_id("PA_", |sid| self.participants.contains_key(sid))
     }
 
-    /// Adds a participant that is joining. It has its seat already.
+    /// Adds a joining participant, which already has a seat.
     pub fn add(&mut self, participant: LocalParticipant) {
         self.participants
             .insert(participant.sid().clone(), participant);
     }
 
-    /// Takes a participant out. Its seat is kept until [`Roster::release_seat`].
+    /// Removes a participant. Its seat is kept until [`Roster::release_seat`].
     pub fn take(&mut self, sid: &ParticipantSid) -> Option<LocalParticipant> {
         self.participants.remove(sid)
     }
 
-    /// Releases the seat of a participant that was taken out. The next one after the last opens the room again.
+    /// Releases a removed participant's seat. A join after the last leave opens the room again.
     pub fn release_seat(&mut self, left: &LocalParticipant) {
-        self.members.end_request(left.sid());
-        self.members.remove(left.identity(), left.sid());
-        if self.members.is_unused() {
-            self.members = Members::default();
+        // A participant has either a requested or a regular seat; removing the other is a no-op.
+        self.seats.end_request(left.sid());
+        self.seats.remove(left.identity(), left.sid());
+        if self.seats.is_unused() {
+            // A fresh value has a new room sid and no maximum, as for a room that is created.
+            self.seats = Seats::default();
         }
     }
 
-    /// Releases all seats, and drops the rules. Returns the sids of all members, in the order of their joins, and then those of requested
-    /// joins, which are to be taken out.
+    /// Releases all seats, and drops the rules. Returns the members' sids in the order of their joins, then the sids of
+    /// requested joins; the caller must take them out.
     pub fn release_seats(&mut self) -> impl Iterator<Item = ParticipantSid> + use<> {
-        std::mem::take(&mut self.members).into_sids()
+        std::mem::take(&mut self.seats).into_sids()
     }
 
     /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
@@ -252,7 +257,7 @@ impl Roster {
         }
     }
 
-    /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
+    /// Puts a notice into the inboxes of the active participants that `is_for` selects, if the sandbox shows inboxes.
     pub fn deliver(
         &mut self,
         notice: &Notice,
@@ -262,10 +267,11 @@ impl Roster {
         if !self.keeps_inboxes {
             return;
         }
-        for sid in self.members.iter() {
+        for sid in self.seats.iter() {
             if let Some(receiver) = self
                 .participants
                 .get_mut(sid)
+                // A sandbox participant receives nothing before its join is complete, like a client.
                 .filter(|p| p.is_active() && is_for(p))
             {
                 receiver.receive(now, notice.clone());
@@ -274,36 +280,36 @@ impl Roster {
     }
 }
 
-/// The members of a room. The first one opens it; before, it exists only to keep its rules.
+/// A room's seats: one for each member and each requested join. The first member opens the room; before, only its rules
+/// exist.
 #[derive(Debug)]
-pub(in crate::embedded) struct Members {
-    /// The id of the room as long as it is in memory, as clients see it.
+pub(in crate::embedded) struct Seats {
+    /// The room's sid as clients see it. A room gets a new one when it is in memory again.
     sid: Box<str>,
-    /// When its first member joined; `None` before.
+    /// Time of the first join; `None` before.
     opened_at: Option<Timestamp>,
-    members: BTreeMap<Identity, Member>,
-    /// The number of joins so far.
+    seats: BTreeMap<Identity, Seat>,
+    /// Number of joins so far.
     joins: u64,
-    /// Joins that the control plane is being asked about.
+    /// Joins that the control plane has not decided on.
     requested: HashMap<ParticipantSid, Identity>,
     max_participants: Option<u32>,
     rules: SubscriptionRules,
 }
 
-/// A member of a room.
 #[derive(Debug)]
-struct Member {
+struct Seat {
     sid: ParticipantSid,
-    /// Position among the joins of the room, since the instants of two can be equal.
+    /// Position in the order of joins, since two joins can have equal times.
     number: u64,
 }
 
-impl Default for Members {
+impl Default for Seats {
     fn default() -> Self {
         Self {
             sid: ["RM_", &random_text(12, BASE62)].concat().into(),
             opened_at: None,
-            members: BTreeMap::new(),
+            seats: BTreeMap::new(),
             joins: 0,
             requested: HashMap::new(),
             max_participants: None,
@@ -312,30 +318,34 @@ impl Default for Members {
     }
 }
 
-impl Members {
-    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it replaces.
-    /// The first token with a maximum sets the room's maximum; an encoder has no token.
+impl Seats {
+    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it
+    /// replaces. The first token with a maximum sets the room's maximum. Encoders have no token.
     pub fn check_capacity(
         &mut self,
         identity: &Identity,
         max_participants: Option<u32>,
-    ) -> Result<Option<ParticipantSid>, MachineError> {
-        if self.members.is_empty() && self.requested.is_empty() {
+    ) -> Result<Option<ParticipantSid>, RoomStateError> {
+        // A maximum that came with a token ends with the last participant: the next one sets its own.
+        if self.seats.is_empty() && self.requested.is_empty() {
             self.max_participants = None;
         }
+        // Later tokens do not change it, as in LiveKit, where the room's settings come from the join that opens it.
         self.max_participants = self.max_participants.or(max_participants);
         let replaced = self.get(identity).cloned();
         if self.is_full_for(identity) {
-            Err(MachineError::RoomFull)
+            Err(RoomStateError::RoomFull)
         } else {
             Ok(replaced)
         }
     }
 
-    /// Returns whether members and requested joins of other identities take all places.
+    /// Returns whether members and requested joins with other identities occupy all seats.
     pub fn is_full_for(&self, identity: &Identity) -> bool {
+        // An identity can have a member and a requested join at the same time, as when it replaces itself. It counts
+        // once.
         let others = self
-            .members
+            .seats
             .keys()
             .chain(self.requested.values())
             .filter(|other| *other != identity);
@@ -343,51 +353,53 @@ impl Members {
             .is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
     }
 
-    /// Holds a place while the control plane is asked about a join.
+    /// Reserves a seat while the control plane decides on a join.
     pub fn request(&mut self, sid: ParticipantSid, identity: Identity) {
         self.requested.insert(sid, identity);
     }
 
-    /// Releases the place of a join that the control plane has decided about.
+    /// Releases the seat of a join that the control plane has decided on.
     pub fn end_request(&mut self, sid: &ParticipantSid) {
         self.requested.remove(sid);
     }
 
-    /// Returns the id of the room as long as it is in memory, as clients see it.
+    /// Returns the room's sid as clients see it.
     pub const fn sid(&self) -> &str {
         &self.sid
     }
 
-    /// Returns when the first member joined; `None` before.
+    /// Returns the time of the first join; `None` before.
     pub const fn opened_at(&self) -> Option<Timestamp> {
         self.opened_at
     }
 
-    /// Adds a member, in place of the one with the same identity. The first one opens the room.
+    /// Adds a member, in place of the member with the same identity. The first one opens the room.
     pub fn insert(&mut self, identity: Identity, sid: ParticipantSid, now: Timestamp) {
         self.opened_at.get_or_insert(now);
         self.joins += 1;
-        self.members.insert(
+        self.seats.insert(
             identity,
-            Member {
+            Seat {
                 sid,
                 number: self.joins,
             },
         );
     }
 
-    /// Removes a member, unless another join has taken its place.
+    /// Removes a member, unless another join has taken its seat.
     pub fn remove(&mut self, identity: &Identity, sid: &ParticipantSid) {
+        // A participant that was replaced leaves after the new one has taken its seat.
         if self.get(identity) == Some(sid) {
-            self.members.remove(identity);
+            self.seats.remove(identity);
         }
     }
 
-    /// Returns the sids of all members, in the order of their joins, and then those of requested joins.
+    /// Returns the members' sids in the order of their joins, then the sids of requested joins.
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
-        let mut members: Vec<_> = self.members.into_values().collect();
-        members.sort_unstable_by_key(|member| member.number);
-        members
+        let mut seats: Vec<_> = self.seats.into_values().collect();
+        // The map is ordered by identity, but leaves are reported in the order of joins.
+        seats.sort_unstable_by_key(|member| member.number);
+        seats
             .into_iter()
             .map(|member| member.sid)
             .chain(self.requested.into_keys())
@@ -395,35 +407,35 @@ impl Members {
 
     /// Returns the sid of the member with this identity.
     pub fn get(&self, identity: &Identity) -> Option<&ParticipantSid> {
-        self.members.get(identity).map(|member| &member.sid)
+        self.seats.get(identity).map(|member| &member.sid)
     }
 
-    /// Returns the sids of all members, ordered by identity.
+    /// Returns the members' sids, ordered by identity.
     pub fn iter(&self) -> impl Iterator<Item = &ParticipantSid> {
-        self.members.values().map(|member| &member.sid)
+        self.seats.values().map(|member| &member.sid)
     }
 
     pub fn rules(&self) -> &SubscriptionRules {
         &self.rules
     }
 
-    /// Sets the rules and returns whether they are others than before.
+    /// Sets the rules. Returns whether they have changed.
     pub fn set_rules(&mut self, rules: SubscriptionRules) -> bool {
         let is_changed = self.rules != rules;
         self.rules = rules;
         is_changed
     }
 
-    /// Returns whether there are neither members nor rules.
+    /// Returns whether there are neither members, requested joins nor rules.
     pub fn is_unused(&self) -> bool {
-        self.members.is_empty() && self.requested.is_empty() && self.rules.is_empty()
+        self.seats.is_empty() && self.requested.is_empty() && self.rules.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::machine::tests::{NOW, claims, room};
+    use crate::embedded::room_state::tests::{NOW, claims, room};
 
     #[test]
     fn a_participant_is_found_by_how_far_its_join_is() {
@@ -431,7 +443,7 @@ mod tests {
         let joining =
             LocalParticipant::new("PA_1".parse().unwrap(), claims(&room(), "alice", None), NOW);
         roster
-            .members_mut()
+            .seats_mut()
             .insert(joining.identity().clone(), joining.sid().clone(), NOW);
         roster.add(joining.with_client(Client::default()));
         assert!(roster.client(&sid).is_some() && roster.present(&sid).is_err());
@@ -453,14 +465,14 @@ mod tests {
 
     #[test]
     fn a_participant_that_replaces_itself_fits_into_a_full_room() {
-        let mut room = Members::default();
+        let mut room = Seats::default();
         let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
         assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
         room.insert(alice.clone(), "PA_1".parse().unwrap(), NOW);
         let refused = room.check_capacity(&bob, Some(9));
         assert_eq!(
             refused,
-            Err(MachineError::RoomFull),
+            Err(RoomStateError::RoomFull),
             "a later token does not raise the maximum"
         );
         assert_eq!(
@@ -471,7 +483,7 @@ mod tests {
 
     #[test]
     fn members_leave_in_the_order_of_their_joins() {
-        let mut room = Members::default();
+        let mut room = Seats::default();
         for (identity, sid) in [
             ("carol", "PA_1"),
             ("alice", "PA_2"),

@@ -1,8 +1,9 @@
-//! Updates of participants for the clients of a room, in batches if the room is large.
+//! Participant updates for a room's clients, in batches if the room is large.
 //!
-//! In a room of 500, each join and leave would be a message to 499 others. So updates that concern no media wait: the first one after
-//! an interval without any is sent at once, and then those of each interval together, of each participant the last. An update of a
-//! participant that publishes never waits, since clients drop media of participants that they do not know.
+//! In a room of 500, each join and leave would cause a message to 499 others. So updates that concern no media are
+//! delayed: the first one after an interval without updates is sent immediately, later ones together at the end of each
+//! interval, with only the last update of each participant. Updates for a publishing participant are never delayed,
+//! since clients drop media from participants that they do not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,46 +17,47 @@ use prost::Message as _;
 use super::deadlines::{Deadline, Deadlines};
 use super::outbox::Outbox;
 use super::roster::Roster;
-use crate::embedded::effect::{ClientNotice, Infos};
+use crate::embedded::effect::{ClientNotice, ParticipantInfos};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::wire::participant_info;
 
-/// Rooms with more clients than this are large.
+/// A room with more clients than this is large.
 const LARGE_ROOM: usize = 50;
-/// How long an update waits at most.
+/// Maximum delay of an update.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The most participants whose updates wait; with one more, all are sent.
-const MOST_WAITING: usize = 1_000;
-/// The bytes of participants that are sent in one message, at least one of them, about.
+/// Maximum number of participants with delayed updates. With one more, all are sent.
+const MAX_WAITING: usize = 1_000;
+/// Approximate size of a message with several participants, in bytes. A larger participant is sent alone.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
-/// The updates of a room's participants.
+/// Participant updates in a room.
 #[derive(Debug, Default)]
 pub(super) struct Updates(UpdateBatch);
 
-/// The updates that wait.
+/// Delayed updates.
 #[derive(Debug, Default)]
 struct UpdateBatch {
-    /// The last state of each participant, by identity: of two joins with one identity, that of the earlier is sent first.
+    /// Last state of each participant, by identity. If two joins have one identity, the earlier one's state is sent
+    /// first.
     waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
-    /// The monotonic reading at which what waits is sent; `None` after an interval without updates.
+    /// Monotonic reading at which the delayed updates are sent; `None` after an interval without updates.
     until: Option<Duration>,
 }
 
-/// Whether an update of a participant may wait.
+/// Whether an update may be delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// It may be sent with others in a large room: the participant publishes nothing.
+    /// May be batched in a large room: the participant publishes nothing.
     CanWait,
-    /// It concerns media, or what others may see.
-    AtOnce,
+    /// Concerns media or visibility.
+    Immediate,
 }
 
 impl Urgency {
-    /// Returns the urgency of news of a participant that concern no track.
-    pub const fn beside_tracks(is_publisher: bool) -> Self {
+    /// Returns the urgency of an update that concerns no track.
+    pub const fn without_tracks(is_publisher: bool) -> Self {
         if is_publisher {
-            Self::AtOnce
+            Self::Immediate
         } else {
             Self::CanWait
         }
@@ -63,8 +65,8 @@ impl Urgency {
 }
 
 impl Updates {
-    /// Notifies a participant's own client, and those of the others if they see it, of its state now. Returns whether there is such a
-    /// participant.
+    /// Notifies a participant's own client, and all clients that see it, of its current state. Returns false if there
+    /// is no such participant.
     pub fn send_changed(
         &mut self,
         sid: &ParticipantSid,
@@ -76,12 +78,15 @@ impl Updates {
         let Some(changed) = roster.get_mut(sid) else {
             return false;
         };
+        // Clients ignore an update with a lower version than their current one, so versions only grow.
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
         if changed.client.is_some() {
+            // A client's own state is never delayed: it may be waiting for it, as after a change of its own metadata.
             let own = ClientNotice::ParticipantsChanged([Arc::clone(&info)].into());
             outbox.notify(sid, own);
         }
+        // Others see neither a participant whose join is not complete nor a hidden one.
         if changed.is_active() && !changed.grants.hidden {
             let identity = changed.identity().clone();
             self.send_to_others(&identity, info, urgency, roster, deadlines, outbox);
@@ -89,7 +94,7 @@ impl Updates {
         true
     }
 
-    /// Notifies the clients of all others that a participant, which is not in the roster, is gone for them.
+    /// Notifies all other clients that a participant, which is not in the roster, has left or become hidden.
     pub fn send_gone(
         &mut self,
         gone: &LocalParticipant,
@@ -100,6 +105,7 @@ impl Updates {
     ) {
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
+        // Clients remove a disconnected participant's tracks by themselves.
         info.tracks.clear();
         let identity = gone.identity();
         self.send_to_others(identity, Arc::new(info), urgency, roster, deadlines, outbox);
@@ -115,6 +121,7 @@ impl Updates {
         outbox: &mut Outbox,
     ) {
         let clients = roster.present_clients().count();
+        // Without receivers there is nothing to send or delay: a later client gets the current state with its join.
         if clients == 0 {
             return;
         }
@@ -123,7 +130,7 @@ impl Updates {
         self.send(due, roster, deadlines, outbox);
     }
 
-    /// Sends the updates of an interval together.
+    /// Sends the updates of the past interval in one batch.
     pub fn end_interval(
         &mut self,
         roster: &Roster,
@@ -134,19 +141,20 @@ impl Updates {
         self.send(due, roster, deadlines, outbox);
     }
 
-    /// Sends what is due, and keeps the deadline of what waits.
+    /// Sends what is due, and updates the batch's deadline.
     fn send(
         &self,
-        due: Vec<Infos>,
+        due: Vec<ParticipantInfos>,
         roster: &Roster,
         deadlines: &mut Deadlines,
         outbox: &mut Outbox,
     ) {
+        // Unchanged in most calls.
         if deadlines.get(&Deadline::Updates) != self.0.until {
             deadlines.set(Deadline::Updates, self.0.until);
         }
         for infos in due {
-            // Of more participants than one, a session leaves out its own.
+            // A participant has received its own state already. In a larger batch, its session leaves it out.
             let alone = match &*infos {
                 [info] => Some(info.sid.as_str()),
                 _ => None,
@@ -161,7 +169,7 @@ impl Updates {
 }
 
 impl UpdateBatch {
-    /// Takes an update of a participant in a room with so many clients, at this monotonic reading. Returns what is to be sent now.
+    /// Adds an update in a room with this many clients. Returns the messages to send now.
     pub fn push(
         &mut self,
         identity: &Identity,
@@ -169,22 +177,25 @@ impl UpdateBatch {
         urgency: Urgency,
         clients: usize,
         reading: Duration,
-    ) -> Vec<Infos> {
+    ) -> Vec<ParticipantInfos> {
         let waits = urgency == Urgency::CanWait && clients > LARGE_ROOM;
         let before = self.waiting.remove(identity);
-        // Of the same join, the new state is enough. That of an earlier join comes first, or clients would take the later for gone.
+        // Within one join, the latest state suffices. An earlier join's state must precede it: clients identify
+        // participants by identity, and would otherwise treat the new join as gone.
         let mut sent: Vec<_> = before
             .filter(|before| before.sid != info.sid)
             .into_iter()
             .collect();
         if waits && sent.is_empty() && self.until.is_some() {
             self.waiting.insert(identity.clone(), info);
-            return if self.waiting.len() > MOST_WAITING {
+            // Bounds memory if participants come and go faster than intervals pass.
+            return if self.waiting.len() > MAX_WAITING {
                 self.take()
             } else {
                 Vec::new()
             };
         }
+        // The first update after a quiet interval is sent now and starts the next interval.
         if waits {
             self.until.get_or_insert(reading + INTERVAL);
         }
@@ -192,21 +203,23 @@ impl UpdateBatch {
         in_messages(sent)
     }
 
-    /// The interval is over: returns what has waited. Without any, the next update is sent at once.
-    pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
+    /// Ends the interval. Returns the delayed updates. If there are none, the next update is sent immediately.
+    pub fn end_interval(&mut self, reading: Duration) -> Vec<ParticipantInfos> {
+        // The interval starts again only if updates were delayed, so that a quiet room sends its next one immediately.
         self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
         self.take()
     }
 
-    fn take(&mut self) -> Vec<Infos> {
+    fn take(&mut self) -> Vec<ParticipantInfos> {
         in_messages(std::mem::take(&mut self.waiting).into_values().collect())
     }
 }
 
-/// Divides participants into messages that are not too long.
-fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
+/// Splits participants into messages of limited size.
+fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<ParticipantInfos> {
     let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
     for info in infos {
+        // A single participant may exceed the limit: its message then contains nothing else.
         let length = info.encoded_len();
         if !message.is_empty() && bytes + length > MESSAGE_BYTES {
             messages.push(std::mem::take(&mut message).into());
@@ -253,7 +266,7 @@ mod tests {
         versions(&batch.push(&identity(&info), info, urgency, clients, Duration::ZERO))
     }
 
-    fn versions(messages: &[Infos]) -> Vec<u32> {
+    fn versions(messages: &[ParticipantInfos]) -> Vec<u32> {
         messages
             .iter()
             .flat_map(|infos| infos.iter())
@@ -277,8 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_large_room_the_first_news_is_sent_at_once_and_of_what_follows_the_last_of_each_participant()
-     {
+    fn in_a_large_room_the_first_update_is_sent_at_once_and_later_ones_once_per_participant() {
         let mut batch = UpdateBatch::default();
         let alice = |version| info("alice", "PA_1", version, State::Active);
         assert_eq!(push(&mut batch, alice(1), Urgency::CanWait, LARGE), [1]);
@@ -307,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn news_of_media_is_sent_at_once_and_replaces_what_waits() {
+    fn an_update_about_media_is_sent_at_once_and_replaces_a_delayed_one() {
         let mut batch = UpdateBatch::default();
         push(
             &mut batch,
@@ -328,7 +340,7 @@ mod tests {
             push(
                 &mut batch,
                 info("alice", "PA_1", 2, State::Active),
-                Urgency::AtOnce,
+                Urgency::Immediate,
                 LARGE
             ),
             [2]
@@ -345,7 +357,8 @@ mod tests {
             Urgency::CanWait,
             LARGE,
         );
-        for urgency in [Urgency::CanWait, Urgency::AtOnce] {
+        // In either case, the end of the earlier join must come first.
+        for urgency in [Urgency::CanWait, Urgency::Immediate] {
             assert!(
                 push(
                     &mut batch,
@@ -370,6 +383,7 @@ mod tests {
     #[test]
     fn a_message_has_a_bounded_length_and_so_has_what_waits() {
         let mut batch = UpdateBatch::default();
+        // Two of these fit into a message.
         let large = |at: u32| {
             let metadata = "m".repeat(MESSAGE_BYTES / 2 - 1_000);
             Arc::new(ParticipantInfo {
@@ -385,7 +399,7 @@ mod tests {
             .collect();
         assert_eq!(lengths, [2, 2, 1]);
         let mut sent = Vec::new();
-        for at in 0..=u32::try_from(MOST_WAITING).unwrap() {
+        for at in 0..=u32::try_from(MAX_WAITING).unwrap() {
             sent = push(
                 &mut batch,
                 info(&format!("p{at}"), "PA_1", at, State::Active),
@@ -393,12 +407,12 @@ mod tests {
                 LARGE,
             );
         }
-        assert_eq!(sent.len(), MOST_WAITING + 1);
+        assert_eq!(sent.len(), MAX_WAITING + 1);
     }
 
-    /// What happens to a participant, or to time.
+    /// BatchStep of a property test.
     #[derive(Debug, Clone)]
-    enum Step {
+    enum BatchStep {
         /// It changes, or comes.
         Change(usize, Urgency),
         /// It leaves, if it is there.
@@ -407,12 +421,12 @@ mod tests {
         Interval,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
-        let urgency = || prop_oneof![3 => Just(Urgency::CanWait), 1 => Just(Urgency::AtOnce)];
+    fn step() -> impl Strategy<Value = BatchStep> {
+        let urgency = || prop_oneof![3 => Just(Urgency::CanWait), 1 => Just(Urgency::Immediate)];
         prop_oneof![
-            6 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Change(who, urgency)),
-            3 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Leave(who, urgency)),
-            1 => Just(Step::Interval),
+            6 => (0..4_usize, urgency()).prop_map(|(index, urgency)| BatchStep::Change(index, urgency)),
+            3 => (0..4_usize, urgency()).prop_map(|(index, urgency)| BatchStep::Leave(index, urgency)),
+            1 => Just(BatchStep::Interval),
         ]
     }
 
@@ -424,13 +438,13 @@ mod tests {
     }
 
     impl Receiver {
-        fn take(&mut self, messages: Vec<Infos>) -> Result<(), TestCaseError> {
+        fn take(&mut self, messages: Vec<ParticipantInfos>) -> Result<(), TestCaseError> {
             for info in messages.iter().flat_map(|infos| infos.iter()) {
                 let last = self.last_versions.entry(info.sid.clone()).or_default();
                 prop_assert!(info.version >= *last, "{info:?} after {last}");
                 *last = info.version;
                 if info.state() == State::Disconnected {
-                    // Whoever has the identity is gone for the client.
+                    // Clients identify participants by identity here, whichever join it belongs to.
                     let known = self.known.remove(&info.identity);
                     prop_assert!(
                         known.is_none_or(|(sid, _)| sid == info.sid),
@@ -455,8 +469,8 @@ mod tests {
             let (mut joins, mut reading) = (0, Duration::ZERO);
             for (step, clients) in steps {
                 let pushed = match step {
-                    Step::Change(who, urgency) => {
-                        let name = format!("p{who}");
+                    BatchStep::Change(index, urgency) => {
+                        let name = format!("p{index}");
                         let (sid, version) = present.entry(name.clone()).or_insert_with(|| {
                             joins += 1;
                             (format!("PA_{joins}"), 0)
@@ -464,11 +478,11 @@ mod tests {
                         *version += 1;
                         Some((info(&name, sid, *version, State::Active), urgency))
                     }
-                    Step::Leave(who, urgency) => {
-                        let name = format!("p{who}");
+                    BatchStep::Leave(index, urgency) => {
+                        let name = format!("p{index}");
                         present.remove(&name).map(|(sid, version)| (info(&name, &sid, version + 1, State::Disconnected), urgency))
                     }
-                    Step::Interval => {
+                    BatchStep::Interval => {
                         reading += INTERVAL;
                         receiver.take(batch.end_interval(reading))?;
                         None
