@@ -347,7 +347,7 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
     }
 
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
-        // The input checks of `call` are skipped: they passed when the stored response was made from the same body.
+        // The input checks of `call` are skipped: the stored response already contains their result.
         Box::pin(async move {
             let Ok(input) = self.parse(context) else {
                 return require_every_permission(context).await;

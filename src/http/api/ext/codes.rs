@@ -1,4 +1,4 @@
-//! Room codes by id. The list of a room's codes shows the ids, and only the one who created a code has it whole.
+//! Room codes by id. The list of a room's codes contains the ids; the code itself is known only to the client that created it.
 
 use conclave_model::{CodeId, ErrorCode, RoomName};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub struct CodeIdPath {
     id: CodeId,
 }
 
-/// The operations on room codes.
+/// Returns the operations on room codes.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
@@ -33,7 +33,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "codes",
-            "Disable a room code by its id; tokens it has given stay valid",
+            "Disable a room code by its id; tokens from earlier exchanges stay valid",
         )
         .errors(&[ErrorCode::RoomNotFound, ErrorCode::CodeNotFound])
         .build(),

@@ -1,4 +1,4 @@
-//! The refusal of a parameter or a field, as an error response.
+//! Refusals of parameters and fields, as error responses.
 
 use std::fmt::{self, Display};
 
@@ -6,7 +6,7 @@ use conclave_model::ids::ParseIdError;
 use conclave_model::{ErrorCode, Identity, Problem, RoomName};
 use serde::de;
 
-/// The code with which a text outside a pattern is refused, wherever it is sent, and what is allowed.
+/// Returns the error code for text outside a pattern, and the message with the allowed characters.
 fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     match pattern {
         RoomName::PATTERN => Some((
@@ -21,13 +21,13 @@ fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     }
 }
 
-/// The error code of texts outside a pattern, if they have one of their own.
+/// Returns the error code for text outside a pattern, if it has one of its own.
 pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
     pattern_refusal(pattern).map(|(code, _)| code)
 }
 
-/// A refusal of a value, by the message of the error that its type gave: serde passes on an error's text alone, so the text says
-/// which pattern it was.
+/// Creates a refusal from a type's error message. serde forwards only the text of an error, so the text is compared to find out
+/// whether the pattern has a code of its own.
 pub(super) fn refusal(message: String) -> Problem {
     let is_of = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
     match [RoomName::PATTERN, Identity::PATTERN]
@@ -40,26 +40,26 @@ pub(super) fn refusal(message: String) -> Problem {
     }
 }
 
-/// The refusal of a value that a handler parses itself, at `field`.
+/// Refuses a value that a handler parses itself, at `field`.
 pub fn refusal_at(field: &'static str, error: &impl Display) -> Problem {
     refusal(error.to_string()).at(field)
 }
 
-/// A path or query parameter that does not parse.
+/// Refusal of a path or query parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParameterError {
-    /// The parameter; unknown until the map that holds the value adds it.
+    /// Name of the parameter; added by the map that contains the value.
     pub(super) name: Option<String>,
-    /// What is wrong with it.
+    /// Cause of the refusal.
     pub(super) cause: Cause,
 }
 
-/// What is wrong with a parameter.
+/// Cause of a refused parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Its value, as the message says.
+    /// Invalid value, with the message.
     Value(String),
-    /// Its name; the known ones follow.
+    /// Unknown name, with the known names.
     Unknown(&'static [&'static str]),
 }
 
@@ -71,22 +71,22 @@ impl ParameterError {
         }
     }
 
-    /// The error as one of the parameter `name`.
+    /// Sets the parameter's name, unless it is set.
     pub(super) fn at(mut self, name: &str) -> Self {
         self.name.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// The error of a query parameter that is none of `first` and of those that the type knows.
+    /// Converts the error of a query parameter; the known parameters are `first` and the type's own.
     pub(super) fn into_problem(self, first: &[&str]) -> Problem {
         let message = match self.cause {
             Cause::Value(message) => message,
             Cause::Unknown(known) if first.is_empty() && known.is_empty() => {
-                "this call takes no query parameters".to_owned()
+                "this operation takes no query parameters".to_owned()
             }
             Cause::Unknown(known) => {
                 let known: Vec<&str> = first.iter().chain(known).copied().collect();
-                format!("unknown query parameter; known are {}", known.join(", "))
+                format!("unknown query parameter; allowed: {}", known.join(", "))
             }
         };
         let problem = refusal(message);

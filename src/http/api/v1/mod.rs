@@ -1,5 +1,4 @@
-//! The operations of the contract: their table ([`operations`]), and a file for each resource with its wire types, its operations and its
-//! handlers.
+//! Operations of the contract: their table ([`operations`]), and a file per resource with its wire types, operations and handlers.
 
 pub(in crate::http) mod broadcasts;
 pub(in crate::http) mod codes;

@@ -46,7 +46,7 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// The operations on roles.
+/// Returns the operations on roles.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Put, PATH, "put_role", put)
