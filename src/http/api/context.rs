@@ -1,4 +1,4 @@
-//! Context of a request: the caller, its permissions, and the shared state that a handler needs.
+//! A request's context: the caller, its permissions, and the shared state that a handler needs.
 //!
 //! API keys and operators hold every permission. A room token has the permissions of its acting role: the role that its identity
 //! currently holds in the room, otherwise the role that it would join with. A room code that is not locked to an identity lets its
@@ -51,14 +51,14 @@ impl Caller {
     }
 }
 
-/// Request that passed the frame's checks of credential, rate and payload. Boxed, because it moves through several futures.
+/// Request that passed the frame's checks (credential, rate, payload). Boxed, because it moves through several futures.
 pub struct RequestContext(Box<RequestParts>);
 
-/// Fields of a [`RequestContext`].
+/// Fields in a [`RequestContext`].
 pub struct RequestParts {
-    /// Declaration of the called operation.
+    /// The called operation's declaration.
     pub spec: &'static OperationSpec,
-    /// Shared state of the server.
+    /// The server's shared state.
     pub state: Arc<AppState>,
     /// Authenticated caller.
     pub caller: Caller,

@@ -1,4 +1,4 @@
-//! Error of the HTTP layer: the error envelope, converted from the errors of the lower layers.
+//! The HTTP layer's error: the error envelope, converted from the lower layers' errors.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -27,13 +27,13 @@ const SHORT_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseFailed;
 
-/// Result of a fallible part of request handling.
+/// Result type for request handling.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// Failure of a request: code, message and field for the client, and the cause for the log.
+/// Request failure: code, message and field for the client, and the cause for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// Content of the error envelope.
+    /// Content for the error envelope.
     pub problem: Problem,
 }
 
@@ -231,7 +231,7 @@ impl From<SandboxError> for ApiError {
     }
 }
 
-/// Refusal of an encoder.
+/// Refused encoder.
 impl From<EncoderRefusal> for ApiError {
     fn from(refusal: EncoderRefusal) -> Self {
         let message = refusal.to_string();
@@ -271,7 +271,7 @@ impl From<WhipPatchError> for ApiError {
     }
 }
 
-/// Panic or cancellation of a task on the blocking pool.
+/// Panicked or cancelled task on the blocking pool.
 impl From<tokio::task::JoinError> for ApiError {
     fn from(error: tokio::task::JoinError) -> Self {
         Self::internal(error)

@@ -1,6 +1,6 @@
 //! The API: how an operation is declared, described and run.
 //!
-//! - [`v1`], [`ext`]: operations of the contract and beyond it, one file per resource.
+//! - [`v1`], [`ext`]: operations in the contract and beyond it, one file per resource.
 //! - [`routes`]: the API's parts, and the path tree.
 //! - [`operation`]: an operation's declaration, and its execution: declared checks, then the handler.
 //! - [`input`], [`response`], [`error`]: types that handlers read, return and fail with. They describe themselves for OpenAPI.

@@ -11,7 +11,7 @@ use super::operation::Operation;
 use super::routes::Part;
 use super::spec::{Access, Link, OperationSpec};
 
-/// Groups of operations, in display order.
+/// Operation groups, in display order.
 const TAGS: [(&str, &str); 13] = [
     ("rooms", "Rooms: create, read and end them."),
     (

@@ -4,7 +4,7 @@
 //! output: they parse the request, serialise the response, and describe both. [`Declaration::call`] parses the input, then checks the
 //! declared permission and quota, then calls the handler, so that no handler can forget a check.
 //!
-//! The table of operations holds declarations of many types as [`Operation`]s. The console, which knows a handler's types, downcasts
+//! The operations table holds declarations with many types as [`Operation`]s. The console, which knows a handler's types, downcasts
 //! to the declaration and calls it without serialising the response.
 
 use std::any::Any;
@@ -25,7 +25,7 @@ use super::response::{Response, Success};
 use super::spec::{Access, Link, Method, OpenAccess, OpenRates, OperationDoc, OperationSpec};
 use crate::http::measured::Measured;
 
-/// Operation of the API: a [`Declaration`] with erased types, for the table of operations.
+/// API operation: a [`Declaration`] with erased types, for the operations table.
 pub trait Operation: Any + Send + Sync {
     /// Returns path, credential, and the checks before the operation runs.
     fn spec(&self) -> &OperationSpec;
@@ -63,12 +63,12 @@ pub type ChoosePermission<I> = fn(&I) -> Permission;
 /// Check that refuses a request or passes it.
 pub type Check<I> = for<'a> fn(&'a RequestContext, &'a I) -> CheckResult<'a>;
 
-/// Result of a [`Check`].
+/// Result from a [`Check`].
 pub type CheckResult<'a> = LocalFuture<'a, ()>;
 
 /// Handler: an asynchronous function from a request and its input to a response. Its types describe the operation.
 pub trait Handler<I>: Send + Sync + 'static {
-    /// Type of a successful result.
+    /// Success type.
     type Success: Success;
 
     /// Handles the request.
@@ -191,7 +191,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// Sets the operation's own error codes: those of its handler, and of services that it calls.
+    /// Sets the operation's own error codes: its handler's, and those from services that it calls.
     #[must_use]
     pub fn errors(mut self, codes: &'static [ErrorCode]) -> Self {
         self.spec.errors = codes;

@@ -15,14 +15,14 @@ use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::state::AppState;
 
-/// Quota-related fields of a project, as last read.
+/// A project's fields for quota decisions, as last read.
 #[derive(Debug, Clone)]
 pub struct Owner {
     /// The project's id.
     pub project: ProjectId,
     /// Whether the operator has suspended it.
     pub status: ProjectStatus,
-    /// Id of its plan.
+    /// Its plan's id.
     pub plan: String,
 }
 

@@ -15,7 +15,7 @@ pub use conclave_model::idempotency::Response;
 
 use super::spec::ResponseDoc;
 
-/// Successful result of a handler. The operation is described by this type, so it cannot return anything else.
+/// A handler's success. The operation is described by this type, so it cannot return anything else.
 pub trait Success: 'static {
     /// Possible statuses.
     const STATUSES: &'static [u16];
@@ -46,7 +46,7 @@ impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, S
     }
 }
 
-/// JSON body of a `PUT`: 201 if it created the resource, 200 if it replaced it.
+/// JSON body for a `PUT`: 201 if it created the resource, 200 if it replaced it.
 #[derive(Debug)]
 pub enum Put<T> {
     /// The resource is new.
@@ -89,9 +89,9 @@ impl Success for NoContent {
     }
 }
 
-/// Item of a list.
+/// List item.
 pub trait Listed: Serialize + ToSchema + 'static {
-    /// Name of the page's field with the items.
+    /// Name for the page's field with the items.
     const COLLECTION: &'static str;
 }
 

@@ -15,18 +15,18 @@ use super::{ext, v1};
 pub struct Part {
     /// Path prefix.
     pub prefix: &'static str,
-    /// Path of the description.
+    /// The description's path.
     pub description: &'static str,
-    /// Title of the description.
+    /// The description's title.
     pub title: &'static str,
-    /// Text of the description (`info.description`).
+    /// The description's text (`info.description`).
     pub about: &'static str,
     /// Whether the description lists the webhook events.
     pub has_events: bool,
     operations: fn() -> &'static [Box<dyn Operation>],
 }
 
-/// Operations of the contract.
+/// Operations in the contract.
 pub static CONTRACT: Part = Part {
     prefix: "/v1",
     description: "/openapi.json",
@@ -53,13 +53,13 @@ pub static EXTENSIONS: Part = Part {
 pub static PARTS: [&Part; 2] = [&CONTRACT, &EXTENSIONS];
 
 impl Part {
-    /// Returns the operations, in the order of the description.
+    /// Returns the operations, in the description's order.
     pub fn operations(&self) -> &'static [Box<dyn Operation>] {
         (self.operations)()
     }
 }
 
-/// Iterates over the operations of all parts.
+/// Iterates over all parts' operations.
 pub fn operations() -> impl Iterator<Item = &'static dyn Operation> {
     PARTS
         .into_iter()
@@ -70,7 +70,7 @@ pub fn operations() -> impl Iterator<Item = &'static dyn Operation> {
 pub struct Route {
     /// Path, with parameters in braces.
     pub path: &'static str,
-    /// One operation per method, in the order of the OpenAPI description.
+    /// One operation per method, in the OpenAPI description's order.
     pub operations: Vec<&'static dyn Operation>,
 }
 

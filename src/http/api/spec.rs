@@ -1,4 +1,4 @@
-//! Declaration of an operation as data, apart from the code that runs it.
+//! An operation's declaration as data, apart from the code that runs it.
 //!
 //! [`OperationSpec`] serves the router, the frame, the limits, the trace and the OpenAPI description. [`OperationDoc`] serves the
 //! description alone, which `openapi` renders: parameters, bodies, examples and their schemas.
@@ -14,7 +14,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::input::pattern_code;
 
-/// HTTP method of the API.
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Reads, and changes nothing.
@@ -63,14 +63,14 @@ pub struct OpenAccess {
     pub rates: OpenRates,
 }
 
-/// Configured rates of an open operation.
+/// An open operation's configured rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenRates {
     /// `limits.exchange_per_second` and `limits.exchange_burst`.
     Exchange,
 }
 
-/// Declaration of an operation.
+/// An operation's declaration.
 #[derive(Debug)]
 pub struct OperationSpec {
     /// Operation id: in the description, logs, metrics, and the scope of idempotency keys.
@@ -131,7 +131,7 @@ impl OperationSpec {
         matches!(self.access, Access::KeyOrRoomToken(_))
     }
 
-    /// Returns every error code of the description, sorted by status: its own, and those of its declared checks.
+    /// Returns every error code of the description, sorted by status: its own, and its declared checks'.
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
         if !matches!(self.access, Access::Open(_)) {
@@ -154,7 +154,7 @@ impl OperationSpec {
         }
         codes.extend(self.errors);
         codes.extend(&self.parse_errors);
-        // An operation with a 400 also refuses unknown query parameters. One without (`AnyQuery`) ignores them.
+        // An operation with a 400 also refuses unknown query parameters. An operation without (`AnyQuery`) ignores them.
         if codes.iter().any(|code| code.status() == 400) {
             codes.push(ErrorCode::InvalidRequest);
         }
@@ -164,7 +164,7 @@ impl OperationSpec {
     }
 }
 
-/// OpenAPI texts and schemas of an operation.
+/// An operation's OpenAPI texts and schemas.
 pub struct OperationDoc {
     /// Group that the operation is shown in.
     pub tag: &'static str,
@@ -176,7 +176,7 @@ pub struct OperationDoc {
     pub body: Option<BodyDoc>,
     /// Example request body.
     pub body_example: Option<Value>,
-    /// Body of a success; `None` for 204.
+    /// Success body; `None` for 204.
     pub response: Option<ResponseDoc>,
     /// Operations that a success leads to.
     pub links: Vec<Link>,
@@ -185,13 +185,13 @@ pub struct OperationDoc {
 /// Link from a success to an operation whose parameters come from the response or the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
-    /// Id of the target operation.
+    /// The target operation's id.
     pub operation: &'static str,
-    /// Parameter names, each with the runtime expression of its value.
+    /// Parameter names, each with its value's runtime expression.
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
-/// Described body of a success.
+/// Described success body.
 pub struct ResponseDoc {
     /// Schema, or a `$ref` to it.
     pub schema: Value,
@@ -202,7 +202,7 @@ pub struct ResponseDoc {
 }
 
 impl OperationDoc {
-    /// Creates the description of an operation's input.
+    /// Describes an operation's input.
     pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
         Self {
             tag: "",
@@ -215,7 +215,7 @@ impl OperationDoc {
         }
     }
 
-    /// Returns the error codes for unparsable parameters and bodies, without those of the path if it has its own refusal.
+    /// Returns the error codes for unparsable parameters and bodies, without the path's if it has its own refusal.
     pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
         let mut codes = Vec::new();
         for parameter in self
@@ -243,7 +243,7 @@ impl OperationDoc {
     }
 }
 
-/// Adds the error codes of a schema's patterns.
+/// Adds the error codes for a schema's patterns.
 fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
     match schema {
         Value::Object(fields) => {
@@ -308,12 +308,12 @@ impl ResponseDoc {
 pub struct ParameterDocs(pub Vec<Value>);
 
 impl ParameterDocs {
-    /// Describes the parameters of a path type.
+    /// Describes a path type's parameters.
     pub fn path<P: IntoParams>() -> Self {
         Self::of::<P>(ParameterIn::Path)
     }
 
-    /// Describes the parameters of a query type.
+    /// Describes a query type's parameters.
     pub fn query<Q: IntoParams>() -> Self {
         Self::of::<Q>(ParameterIn::Query)
     }

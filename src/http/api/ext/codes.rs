@@ -1,4 +1,4 @@
-//! Room codes by id. The list of a room's codes contains the ids; the code itself is known only to the client that created it.
+//! Room codes by id. A room's list contains the ids; the code itself is known only to the client that created it.
 
 use conclave_model::{CodeId, ErrorCode, RoomName};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::NoContent;
 use crate::http::api::spec::Method;
 
-/// The path of a room code by its id.
+/// Room code path, by the code's id.
 #[derive(Deserialize, IntoParams)]
 pub struct CodeIdPath {
     /// The room's name.

@@ -9,7 +9,7 @@ use super::operation::Operation;
 
 static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(codes::operations);
 
-/// Every operation, in the order of the OpenAPI description.
+/// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
     &OPERATIONS
 }

@@ -96,7 +96,7 @@ impl<T: DeserializeOwned + ToSchema + Default> FromBody for OptionalBody<T> {
 
 /// Wire type with rules between its fields.
 pub trait Validate {
-    /// Type of a valid body.
+    /// Validated type.
     type Valid;
 
     /// Checks the rules.
@@ -177,7 +177,7 @@ fn malformed(error: &serde_json::Error) -> Problem {
 
 fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let inner = error.inner();
-    // serde_json reports unterminated JSON with the kind of the value it was in, so the text is parsed again before a field is blamed.
+    // serde_json classifies some errors in valid JSON, such as too deep nesting, as syntax errors. Their text is kept.
     let text = match without_position(&inner.to_string()) {
         text if inner.is_data() => without_value(text),
         _ if !is_json(bytes) => return malformed(inner),
@@ -260,7 +260,7 @@ pub fn shallow<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Returns the nesting depth of valid JSON.
+/// Returns valid JSON's nesting depth.
 fn levels(json: &str) -> usize {
     let (mut level, mut most, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     // Scanning bytes is safe in UTF-8: no byte of a multi-byte character is below 0x80. A recursive parser would need a stack per

@@ -45,16 +45,16 @@ pub fn refusal_at(field: &'static str, error: &impl Display) -> Problem {
     refusal(error.to_string()).at(field)
 }
 
-/// Refusal of a path or query parameter.
+/// A path or query parameter's refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParameterError {
-    /// Name of the parameter; added by the map that contains the value.
+    /// Parameter name; added by the map that contains the value.
     pub(super) name: Option<String>,
-    /// Cause of the refusal.
+    /// Reason.
     pub(super) cause: Cause,
 }
 
-/// Cause of a refused parameter.
+/// Reason to refuse a parameter.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Invalid value, with the message.
@@ -77,7 +77,7 @@ impl ParameterError {
         self
     }
 
-    /// Converts the error of a query parameter; the known parameters are `first` and the type's own.
+    /// Converts a query parameter's error; the known parameters are `first` and the type's own.
     pub(super) fn into_problem(self, first: &[&str]) -> Problem {
         let message = match self.cause {
             Cause::Value(message) => message,

@@ -1,9 +1,9 @@
-//! Input of an operation: path, query and body, each a type that `serde` parses and `utoipa` describes.
+//! An operation's input: path, query and body, each a type that `serde` parses and `utoipa` describes.
 //!
 //! All three are parsed before the permission check, so a handler never sees an unchecked request. An operation without parameters
-//! declares [`NoParams`], one without a body [`NoBody`]; both refuse unexpected input.
+//! declares [`NoParams`], an operation without a body [`NoBody`]; both refuse unexpected input.
 //!
-//! - [`parameters`]: sources of path and query, their parsing by serde, and path types that several resources share.
+//! - [`parameters`]: the source for path and query, their parsing by serde, and path types that several resources share.
 //! - [`query`]: query parameters, with pages.
 //! - [`body`]: JSON bodies.
 //! - [`error`]: their refusals, which name the parameter or field.
@@ -28,7 +28,7 @@ use utoipa::IntoParams;
 use super::spec::{BodyDoc, ParameterDocs};
 use parameters::RequestSource;
 
-/// Parsed parts of a request.
+/// A request's parsed parts.
 #[derive(Debug, Clone)]
 pub struct Input<P, Q, B> {
     /// Path parameters.
@@ -41,7 +41,7 @@ pub struct Input<P, Q, B> {
 
 /// Type that a handler reads from a request.
 pub trait FromRequest: Sized + 'static {
-    /// Parses the parts of a request. An unparsable path is refused with `malformed_path`, if given.
+    /// Parses a request's parts. An unparsable path is refused with `malformed_path`, if given.
     ///
     /// # Errors
     /// 400 for the first part that does not parse.

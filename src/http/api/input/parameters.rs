@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 
 use super::error::ParameterError;
 
-/// Name and decoded text of a parameter.
+/// A parameter's name and decoded text.
 pub(super) type Parameter<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// Parses a type from parameters. Each name may occur once.
@@ -28,7 +28,7 @@ pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, Pa
     })
 }
 
-/// Parameters to read, and the one whose name was read last.
+/// Parameters to read, and the parameter whose value follows.
 struct Parameters<'a> {
     given: std::slice::Iter<'a, Parameter<'a>>,
     value: Option<&'a Parameter<'a>>,
@@ -74,7 +74,7 @@ impl<'de> Deserializer<'de> for Parameters<'_> {
     }
 }
 
-/// Text of one parameter.
+/// A parameter's decoded text.
 struct Value<'a>(&'a str);
 
 impl Value<'_> {
@@ -128,7 +128,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 }
 
-/// Path of a room.
+/// Room path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct RoomPath {
     /// The room's name.
@@ -136,7 +136,7 @@ pub struct RoomPath {
     pub name: RoomName,
 }
 
-/// Path of a participant in a room.
+/// Participant path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct ParticipantPath {
     /// The room's name.
@@ -147,7 +147,7 @@ pub struct ParticipantPath {
     pub identity: Identity,
 }
 
-/// Path of a template.
+/// Template path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct TemplatePath {
     /// The template's id.
@@ -168,13 +168,13 @@ pub fn segment(request: &HttpRequest, name: &str) -> String {
     decode_segment(request.match_info().query(name)).into_owned()
 }
 
-/// Source of an operation's path and query parameters.
+/// Source for an operation's path and query parameters.
 pub enum RequestSource {
     /// Request at the API listener.
     Http {
         /// HTTP request.
         request: HttpRequest,
-        /// Path pattern of its operation, with parameters in braces.
+        /// Its operation's path pattern, with parameters in braces.
         pattern: &'static str,
     },
     /// Call by the console, which names the parameters.

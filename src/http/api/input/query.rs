@@ -54,12 +54,12 @@ impl FromQuery for AnyQuery {
     }
 }
 
-/// Query of a list: `limit`, `offset`, and the filters `F`.
+/// A list's query: `limit`, `offset`, and the filters `F`.
 #[derive(Debug, Clone)]
 pub struct Paged<F> {
     /// `limit` and `offset`, with defaults applied.
     pub page: PageRequest,
-    /// Filters of the list.
+    /// The list's filters.
     pub filter: F,
 }
 

@@ -29,7 +29,7 @@ use crate::http::api::quota;
 use crate::http::api::response::{Created, Listed, NoContent};
 use crate::http::api::spec::{Method, OpenRates, extension};
 
-/// Path of a room code.
+/// Room code path.
 #[derive(Deserialize, IntoParams)]
 pub struct CodePath {
     /// The room code
@@ -309,6 +309,7 @@ async fn exchange(
     input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
 ) -> Result<Created<Token>> {
     let (code, OptionalBody(body)) = (input.path.code, input.body);
+    // Parsed, but refused later: a code that is locked to an identity ignores it.
     let requested = body
         .identity
         .map(|text| text.parse().map_err(|error| refusal_at("identity", &error)))
@@ -335,13 +336,14 @@ async fn exchange(
         metadata: String::new(),
         ttl: ttl(None),
         grants: Grants::default(),
+        // Marks the token, so that it cannot take over a participant that joined with another token.
         exchange: exchange.identity.is_none().then(ExchangeId::new),
         url: context.media_url(),
     };
     mint(&context.state, exchange.context, plan, holder)
 }
 
-/// Counts one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: one locked to
+/// Counts one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: a code locked to
 /// an identity ignores the request's.
 async fn take_use(
     context: &RequestContext,
@@ -357,6 +359,7 @@ async fn take_use(
         Ok(requested) => (requested, None),
         Err(malformed) => (None, Some(malformed)),
     };
+    // Runs in the transaction that counts the use: of two concurrent exchanges, only one gets the last use or the last seat.
     let check = move |exchange: &CodeExchange| match malformed
         .filter(|_| exchange.identity.is_none())
     {

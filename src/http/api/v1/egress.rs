@@ -21,7 +21,7 @@ use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::CheckResult;
 use crate::http::api::response::{Created, Json, Listed};
 
-/// Path of a recording or a broadcast.
+/// Recording or broadcast path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct EgressPath {
     /// The egress id
@@ -29,11 +29,11 @@ pub struct EgressPath {
     pub egress_id: EgressId,
 }
 
-/// Filters of a project's recordings or broadcasts.
+/// Filters for a project's recordings or broadcasts.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct EgressQuery {
-    /// Only of this room
+    /// Only for this room
     #[param(inline)]
     room: Option<RoomName>,
     /// Only with this status
@@ -99,7 +99,7 @@ pub struct EgressTail {
 
 /// Wire type of a recording or a broadcast.
 pub trait EgressJson: TryFrom<Egress, Error = ApiError> + Listed {
-    /// Kind of the egress.
+    /// Egress kind.
     const KIND: EgressKind;
 }
 
@@ -164,7 +164,7 @@ where
     found
 }
 
-/// Starts an egress of a room.
+/// Starts a room's egress.
 ///
 /// # Errors
 /// 409 if the room has ended meanwhile, 503 `media_unavailable`.
@@ -190,7 +190,7 @@ pub async fn start<J: EgressJson>(
         .await
 }
 
-/// Reads an egress. A participant finds only those of its own room; another room's egress is a 404, not a 403.
+/// Reads an egress. For a participant, another room's egress is a 404, not a 403.
 async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
     let egress = context
         .state
@@ -247,6 +247,7 @@ pub async fn stop<J: EgressJson>(
     if egress.status.is_final() {
         return egress.try_into().map(Json);
     }
+    // The response to a repeated key is stored with the change, so a retry does not stop a second time.
     let stop = |recorder| {
         context
             .state

@@ -25,7 +25,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent, revealed};
 use crate::http::api::spec::Method;
 
-/// Path of an ingress endpoint.
+/// Ingress endpoint path.
 #[derive(Deserialize, IntoParams)]
 pub struct IngressPath {
     /// The endpoint's id
@@ -33,17 +33,17 @@ pub struct IngressPath {
     ingress_id: IngressId,
 }
 
-/// Filters of a project's ingress endpoints.
+/// Filters for a project's ingress endpoints.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct IngressQuery {
-    /// Only of this room
+    /// Only for this room
     #[param(inline)]
     room: Option<RoomName>,
     /// Only with this status
     #[param(inline)]
     status: Option<IngressStatus>,
-    /// Only of this type
+    /// Only with this type
     #[param(inline)]
     input_type: Option<InputType>,
 }
@@ -97,7 +97,7 @@ pub struct IngressJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub participant_name: Option<String>,
-    /// URL that the encoder publishes to, with `REDACTED` in place of the stream key.
+    /// URL that the encoder publishes to, its stream key replaced by `REDACTED`.
     pub url: String,
     pub status: IngressStatus,
     /// Description of the failure; present while `status` is `error`.
@@ -214,6 +214,7 @@ pub async fn create(
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended().into());
     }
+    // After the room's 404 and 409, in the contract's order of checks.
     context.require_feature().await?;
     let ingress = IngressRequest {
         room: room.namespaced_name(),
@@ -222,6 +223,7 @@ pub async fn create(
         identity: body.participant_identity,
         name: body.participant_name.map(String::from),
         enable_transcoding: body.enable_transcoding,
+        // A WHIP endpoint's URL must be reachable from the client, so it can depend on the request's host.
         public_url: context.derived_media_url(),
     };
     let request = CreateIngressRequest {
@@ -286,6 +288,7 @@ pub async fn delete(
         .ingresses()
         .get(context.project(), input.path.ingress_id)
         .await?;
+    // A repeated request succeeds without a call to the media plane.
     if ingress.status != IngressStatus::Deleted {
         context
             .state

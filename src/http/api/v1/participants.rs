@@ -135,6 +135,7 @@ async fn get(
                 .participant(&room.namespaced_name(), &input.path.identity)
                 .await?
         }
+        // The media plane is not queried: it may still be disconnecting the last participants.
         RoomStatus::Ended => None,
     };
     Ok(Json(found.ok_or_else(Problem::participant_not_found)?))
@@ -177,7 +178,7 @@ pub struct SendData {
     topic: Option<Text>,
 }
 
-/// The result of sending a message.
+/// Response to a sent message.
 #[derive(Serialize, ToSchema)]
 pub struct DataSent {
     /// Whether the media plane accepted the message; always true.
@@ -305,6 +306,7 @@ pub async fn send_data(
     context
         .state
         .tree
+        // Through the room's actor, which orders the message after earlier joins.
         .send_data(room.project_id, room.name, message)
         .await?;
     Ok(Json(DataSent { sent: true, bytes }))
@@ -314,7 +316,7 @@ const NOTE: &str = "The new role's grants and attributes apply at once, and trac
                     unpublished. Tracks that it does allow keep the codec, resolution and bitrate they were published \
                     with until the participant republishes them.";
 
-/// New role of a participant.
+/// A participant's new role.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {
@@ -322,7 +324,7 @@ pub struct ChangeRole {
     role: RoleName,
 }
 
-/// Filters of a room's role changes.
+/// Filters for a room's role changes.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RoleChangeFilter {
@@ -355,7 +357,7 @@ pub struct RoleChangeJson {
     pub created_at: Timestamp,
 }
 
-/// The result of a role change.
+/// Response to a role change.
 #[derive(Serialize, ToSchema)]
 pub struct RoleChangeResult {
     pub role_change: RoleChangeJson,
@@ -458,6 +460,7 @@ pub async fn change(
         role: input.body.role,
         by: context.changed_by()?,
     };
+    // The actor decides on the role, because the participant may leave or rejoin meanwhile.
     let change = |recorder| {
         context
             .state

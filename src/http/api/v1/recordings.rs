@@ -348,6 +348,7 @@ pub async fn start(
         Some(filepath) => filepath,
         None => default_path(&context, &room, &source).await?,
     };
+    // An upload would replace an earlier file with the same name at the destination.
     let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
     let output = EgressOutput::File { filepath, taken };
     egress::start(&context, &room, source, output, destination).await

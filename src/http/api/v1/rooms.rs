@@ -172,6 +172,7 @@ pub async fn create(
         metadata: body.metadata.map(|json| json.get().into()),
         template_id: body.template_id,
     };
+    // The number of open rooms is checked where the room is written; a check here would race with other requests.
     let limits = context.plan().await?.limits;
     if let Some(cap) = limits
         .participants_per_room
@@ -207,6 +208,7 @@ pub async fn list(
 
 pub async fn get(
     context: RequestContext,
+    // This operation lists no 400, so query and body are not parsed, and an invalid name is a 404 (`malformed_path`).
     input: Input<RoomPath, AnyQuery, AnyBody>,
 ) -> Result<Json<RoomJson>> {
     let room = context
@@ -231,6 +233,7 @@ pub async fn end(
     context
         .state
         .tree
+        // Succeeds for a room that has ended, so a client can repeat the request.
         .end_room(room.project_id, room.name)
         .await?;
     Ok(NoContent)

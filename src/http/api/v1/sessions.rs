@@ -19,7 +19,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Json, Listed};
 use crate::http::api::spec::Method;
 
-/// Path of a session.
+/// Session path.
 #[derive(Deserialize, IntoParams)]
 pub struct SessionPath {
     /// The session's id.
@@ -27,7 +27,7 @@ pub struct SessionPath {
     id: SessionId,
 }
 
-/// Filters of a room's sessions.
+/// Filters for a room's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RoomSessionQuery {
@@ -47,7 +47,7 @@ pub struct RoomSessionQuery {
     before: Option<Timestamp>,
 }
 
-/// Filters of a project's sessions.
+/// Filters for a project's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {

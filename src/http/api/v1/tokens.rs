@@ -31,9 +31,9 @@ use crate::http::state::AppState;
 pub struct CreateToken {
     /// An existing room.
     room: RoomName,
-    /// Identity of the participant that joins with the token.
+    /// The participant's identity.
     identity: Identity,
-    /// Display name of the participant.
+    /// The participant's display name.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     name: Option<Text>,
@@ -120,6 +120,7 @@ async fn create(
     };
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());
+    // A single read, so that room, role and counts are of the same moment.
     let token = store
         .rooms()
         .token_context(context.project(), body.room, body.role, identity)
@@ -190,6 +191,7 @@ pub(super) fn ttl(seconds: Option<u64>) -> Duration {
 /// # Errors
 /// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
 pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
+    // In the contract's order of checks, the plan's 402 goes before the room's 409.
     if let Some(cap) = plan
         .limits
         .participants_per_room
@@ -236,7 +238,7 @@ pub(super) fn mint(
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
     };
-    // On some media planes, a client that may change its own attributes could also change the one with its role.
+    // On some media planes, a client that may change its own attributes could also change its role's attribute.
     grants.can_update_own_metadata &= state.media.permits_own_metadata();
     let request = TokenRequest {
         room: context.room.namespaced_name(),

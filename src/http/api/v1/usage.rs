@@ -32,7 +32,7 @@ pub struct UsageQuery {
     to: Option<Day>,
 }
 
-/// The usage of a project.
+/// A project's usage.
 #[derive(Serialize, ToSchema)]
 pub struct Usage {
     /// One for each day in range.
@@ -41,7 +41,7 @@ pub struct Usage {
     pub plan: PlanStatus,
 }
 
-/// The usage of one day.
+/// Usage on one day.
 #[derive(Serialize, ToSchema)]
 #[schema(as = UsageDay)]
 pub struct UsageDayJson {
@@ -52,7 +52,7 @@ pub struct UsageDayJson {
     pub sessions: u32,
 }
 
-/// The status of a project under its plan.
+/// A project's status under its plan.
 #[derive(Serialize, ToSchema)]
 pub struct PlanStatus {
     pub plan_id: String,
@@ -170,6 +170,7 @@ pub async fn usage(
     let (from, to) = input.query.range(today)?;
     let owner = context.owner().await?;
     let project = owner.project.clone();
+    // Before the days, because settling earlier months is part of it.
     let plan = plan_status(&context, owner, today).await?;
     let days = context.state.store.usage().days(project, from, to).await?;
     Ok(Json(Usage {

@@ -20,7 +20,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent, revealed};
 use crate::http::api::spec::Method;
 
-/// Path of a webhook endpoint.
+/// Webhook endpoint path.
 #[derive(Deserialize, IntoParams)]
 pub struct EndpointPath {
     /// The endpoint's id.
@@ -172,6 +172,7 @@ pub async fn create(
     input: Input<NoParams, NoParams, CreateWebhookEndpoint>,
 ) -> Result<Created<WebhookEndpointCreated>> {
     let (project, url) = (context.project(), input.body.url);
+    // Checked now for a helpful error, and again at each delivery: the name may resolve to another address by then.
     check(&context, url.clone()).await?;
     let create = |recorder| {
         context.state.store.webhook_endpoints().create(
@@ -214,11 +215,12 @@ pub async fn delete(
         .webhook_endpoints()
         .delete(context.project(), id)
         .await?;
+    // The record is gone, so queued deliveries are dropped even if the process dies here; this only stops the actor early.
     context.state.tree.endpoint_deleted(context.project(), id);
     Ok(NoContent)
 }
 
-/// Path of a delivery.
+/// Delivery path.
 #[derive(Deserialize, IntoParams)]
 pub struct DeliveryPath {
     /// The delivery's id.
@@ -226,14 +228,14 @@ pub struct DeliveryPath {
     id: DeliveryId,
 }
 
-/// Filters of a project's deliveries.
+/// Filters for a project's deliveries.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryQuery {
     /// Only with this status
     #[param(inline)]
     status: Option<DeliveryStatus>,
-    /// Only of this event type
+    /// Only with this event type
     #[param(inline)]
     event_type: Option<EventType>,
     /// Only to this endpoint
@@ -241,7 +243,7 @@ pub struct DeliveryQuery {
     endpoint_id: Option<EndpointId>,
 }
 
-/// Delivery of one event to one webhook endpoint.
+/// One event's delivery to one webhook endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookDelivery {
     pub id: DeliveryId,

@@ -1,4 +1,4 @@
-//! Destinations of a template.
+//! A template's destinations.
 
 pub mod shapes;
 
@@ -27,7 +27,7 @@ use crate::http::media::egress_address::{check_hosts, http_host, rtmp_hosts};
 const LIST_PATH: &str = "/v1/templates/{id}/destinations";
 const PATH: &str = "/v1/templates/{id}/destinations/{name}";
 
-/// Path of a destination.
+/// Destination path.
 #[derive(Deserialize, IntoParams)]
 pub struct DestinationPath {
     /// The template's id.
@@ -59,7 +59,7 @@ pub struct UpdateDestination {
     config: Box<RawValue>,
 }
 
-/// URLs of broadcasts, before they are parsed.
+/// Broadcast URLs, before they are parsed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RtmpUrls {
@@ -81,7 +81,7 @@ pub struct DestinationJson {
     pub updated_at: Timestamp,
 }
 
-/// All destinations of a template, newest first.
+/// All of a template's destinations, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct DestinationList {
     pub destinations: Vec<DestinationJson>,
@@ -189,7 +189,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// Parses a configuration of a kind.
+/// Parses a configuration by its kind.
 fn config(kind: DestinationKind, raw: &RawValue) -> Result<ConfigInput, Problem> {
     match kind {
         DestinationKind::Recording => recording_config(raw).map(ConfigInput::Recording),
@@ -216,7 +216,7 @@ fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
     }
 }
 
-/// Infers the kind of a configuration that is sent without one: only a broadcast's has `urls`, only a recording's has `type`.
+/// Infers a configuration's kind if none is sent: only a broadcast's has `urls`, only a recording's has `type`.
 fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
     #[derive(Deserialize)]
     struct Shape {

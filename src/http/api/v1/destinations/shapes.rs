@@ -1,4 +1,4 @@
-//! OpenAPI schemas of destinations, by kind and type. They are never parsed or serialised: the wire types of [`super`] are, whose
+//! OpenAPI schemas for destinations, by kind and type. They are never parsed or serialised: the wire types of [`super`] are, whose
 //! errors name the invalid field, which an untagged enum's do not.
 
 #![expect(dead_code, reason = "these types only describe")]
@@ -135,7 +135,7 @@ pub enum NewRecordingDestinationConfig {
     Azure(NewAzureDestination),
 }
 
-/// Target URLs of broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`.
+/// Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RtmpDestinationConfig {
@@ -144,7 +144,7 @@ pub struct RtmpDestinationConfig {
     pub urls: Vec<RtmpUrl>,
 }
 
-/// Target URLs of broadcasts, without stream keys.
+/// Target URLs for broadcasts, without stream keys.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShownRtmpDestinationConfig {
@@ -161,13 +161,13 @@ pub struct NewS3Destination {
     pub r#type: S3Word,
     /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// The region of the bucket.
+    /// The bucket's region.
     #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
-    /// HTTP(S) URL of the service, if it is not Amazon's.
+    /// The service's HTTP(S) URL, if it is not Amazon's.
     #[schema(nullable = false)]
     pub endpoint: Option<HttpUrl>,
-    /// Prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// Whether the bucket is in the URL's path, not in its host name.
@@ -177,7 +177,7 @@ pub struct NewS3Destination {
     pub access_key: StorageText,
     /// The access key's secret.
     pub secret: NewCredential,
-    /// Session token of temporary credentials. Empty means none.
+    /// Session token for temporary credentials. Empty means none.
     #[schema(nullable = false)]
     pub session_token: Option<NewSessionToken>,
 }
@@ -190,10 +190,10 @@ pub struct NewGcpDestination {
     pub r#type: GcpWord,
     /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// Prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
-    /// Key of a service account, as the JSON text from Google.
+    /// A service account's key, as the JSON text from Google.
     pub credentials: NewCredential,
 }
 
@@ -205,7 +205,7 @@ pub struct NewAzureDestination {
     pub r#type: AzureWord,
     /// The container that files are written to.
     pub container: BucketName,
-    /// Prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// The account's name.
