@@ -223,7 +223,7 @@ pub async fn create(
         identity: body.participant_identity,
         name: body.participant_name.map(String::from),
         enable_transcoding: body.enable_transcoding,
-        // A WHIP endpoint's URL must be reachable from the client, so it can depend on the request's host.
+        // Encoders connect to the host of this URL.
         public_url: context.derived_media_url(),
     };
     let request = CreateIngressRequest {
