@@ -1,4 +1,4 @@
-//! Payloads: at most 65536 bytes, JSON or nothing, and sent in time.
+//! Request bodies: at most 65536 bytes, JSON or empty, within a deadline.
 
 use std::mem;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use tokio::time::timeout;
 
 use crate::http::listener::connections::note_body_read;
 
-/// The largest body of a request, in bytes.
+/// Maximum body size in bytes.
 pub const LIMIT: usize = 65_536;
 
-/// Delay before a retry, when there is no memory for a body.
+/// `Retry-After` if there is no memory for a body.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Reads bodies, each within a deadline, and all of them together within a bound of memory.
+/// Reader for bodies, with a deadline for each and a memory limit for all together.
 #[derive(Debug, Clone)]
 pub struct BodyReader {
     timeout: Duration,
-    /// The bytes that are free.
+    /// Free bytes.
     memory: Arc<Semaphore>,
 }
 
-/// Why a body was not read.
+/// Failure to read a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// It is longer than this many bytes.
+    /// Longer than this many bytes.
     TooLarge(usize),
-    /// It did not arrive in time.
+    /// Not complete within this time.
     Late(Duration),
-    /// It broke off.
+    /// Ended early.
     Incomplete,
-    /// The bodies that are in memory leave no room for it.
+    /// Other bodies use all memory.
     NoMemory,
 }
 
@@ -60,7 +60,7 @@ impl From<BodyError> for Problem {
                 "the body could not be read to its end",
             ),
             BodyError::NoMemory => Self::new(
-                ErrorCode::RateLimited,
+                "too many bodies are being received; see Retry-After",
                 "too many bodies are being received; see Retry-After",
             )
             .after(RETRY_AFTER),
@@ -68,14 +68,14 @@ impl From<BodyError> for Problem {
     }
 }
 
-/// A body with the memory that it holds.
+/// Body with its share of memory.
 struct Held {
     body: HeldBytes,
     memory: OwnedSemaphorePermit,
 }
 
 enum HeldBytes {
-    /// One chunk, not copied. It keeps the buffer that it was read into, as the headers of its request do.
+    /// One chunk, not copied. It keeps the buffer that it was read into, as its request's headers do anyway.
     Received(Bytes),
     /// Several chunks.
     Joined(BytesMut),
@@ -91,7 +91,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl BodyReader {
-    /// A reader for bodies of `memory` bytes together, each of which must arrive within `timeout`.
+    /// Creates a reader for bodies with `memory` bytes in total; each must arrive within `timeout`.
     pub fn new(timeout: Duration, memory: usize) -> Self {
         Self {
             timeout,
@@ -99,17 +99,18 @@ impl BodyReader {
         }
     }
 
-    /// Collects the body of a request of the API.
+    /// Collects the body of an API request.
     ///
     /// # Errors
-    /// 408 for a body that does not arrive in time, 413 past the cap, 415 for another media type than JSON, 400 for a body that
-    /// breaks off, 429 while there is no memory for it.
+    /// 408 if it does not arrive in time, 413 above the limit, 415 for a media type other than JSON, 400 if it ends early, 429 while
+    /// there is no memory for it.
     pub async fn collect<E>(
         &self,
         request: &HttpRequest,
         payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Bytes, Problem> {
         let body = self.within(LIMIT, request, payload).await?;
+        // An empty body needs no media type.
         if !body.is_empty() && !is_json(request) {
             let message = "the body must be sent as application/json";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
@@ -117,7 +118,7 @@ impl BodyReader {
         Ok(body)
     }
 
-    /// Collects a body of at most `limit` bytes, of any media type. It holds its memory until it is dropped.
+    /// Collects a body of at most `limit` bytes and any media type. It occupies its memory until it is dropped.
     ///
     /// # Errors
     /// The body is too large, late or incomplete, or there is no memory for it.
@@ -131,6 +132,7 @@ impl BodyReader {
             .headers()
             .get(CONTENT_LENGTH)
             .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        // Refused before reading anything, so that the client need not send it.
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(BodyError::TooLarge(limit));
         }
@@ -151,6 +153,7 @@ impl BodyReader {
             if held.as_ref().map_or(0, Held::len) + chunk.len() > limit {
                 return Err(BodyError::TooLarge(limit));
             }
+            // Reserved per chunk rather than by `Content-Length`: a client could announce much and send nothing.
             let memory = self.reserve(chunk.len())?;
             match &mut held {
                 Some(held) => held.append(&chunk, memory),
@@ -168,6 +171,7 @@ impl BodyReader {
     fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
         let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoMemory)?;
         Arc::clone(&self.memory)
+            // Not queued: waiting bodies would occupy their connections' buffers.
             .try_acquire_many_owned(bytes)
             .map_err(|_| BodyError::NoMemory)
     }
