@@ -1,11 +1,12 @@
-//! `/rtc`: signalling of WebRTC clients in LiveKit's protocol, outside the API's frame.
+//! `/rtc`: signalling for WebRTC clients in LiveKit's protocol, outside the API's frame.
 //!
-//! A client is admitted before its websocket is opened, so a refusal is an HTTP status, in plain text; browsers do not see that of a
-//! failed upgrade and ask `validate`, which repeats it. Every response may be read by pages of any origin: a token is sent on
-//! purpose, and no cookie counts. The token is in the url, which is therefore in no log and no message.
+//! A client is admitted before its WebSocket is opened, so a refusal is an HTTP status with plain text. Browsers hide the status of a
+//! failed upgrade from scripts, so the client SDK then requests `validate`, which repeats it. Pages of any origin may read every
+//! response: the token is sent on purpose, and no cookie is used. The token is in the URL, which is therefore in no log and no
+//! message.
 //!
-//! The websocket of an admitted client carries frames to its session, and back. No frame that has arrived is lost, whatever ends the
-//! websocket: the last one may be the client's `leave`. Messages may come in [`Fragments`].
+//! The WebSocket of an admitted client carries frames to its session and back. No frame that has arrived is lost, whatever ends the
+//! WebSocket: the last one may be the client's `leave`. Messages may arrive in [`Fragments`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,15 +36,15 @@ use crate::http::listener::trace::asks_for_head;
 use crate::http::resource::{fixed_handler, no_such_route};
 use crate::http::state::AppState;
 
-/// Its label in the metrics.
+/// Label in the metrics.
 const OPERATION: &str = "signalling";
-/// The paths, with the number of peer connections that their clients use if they send no join request.
+/// Paths, with the number of peer connections for clients that send no join request.
 const PATHS: [(&str, &str, ConnectionMode); 2] = [
     ("/rtc", "/rtc/validate", ConnectionMode::Dual),
     ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single),
 ];
 
-/// Routes the websocket, its dry run, and the probe that clients send when a network comes back.
+/// Routes the WebSocket, its dry run, and the probe that clients send when a network returns.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
     for (connect_path, validate_path, mode) in PATHS {
         let (of_state, of_plane) = (Arc::clone(state), plane.clone());
@@ -92,7 +93,7 @@ fn resource(path: &str, route: actix_web::Route, limits: &Arc<FixedLimits>) -> a
         .default_service(web::to(other))
 }
 
-/// Counts a request by the client's address, and handles it if that is not over its rate.
+/// Counts a request by the client's address, and handles it if the address is within its rate.
 async fn counted(
     state: &AppState,
     request: &HttpRequest,
@@ -108,7 +109,7 @@ async fn counted(
     response
 }
 
-/// Admits a client and opens its websocket.
+/// Admits a client and opens its WebSocket.
 async fn connect(
     state: &AppState,
     plane: &EmbeddedPlane,
@@ -117,7 +118,10 @@ async fn connect(
     payload: Payload,
 ) -> HttpResponse {
     if !opens_websocket(request) {
-        return plain(StatusCode::NOT_FOUND, "this path takes websockets");
+        return plain(
+            StatusCode::NOT_FOUND,
+            "this path accepts only WebSocket connections",
+        );
     }
     let admitted = async { plane.connect(connect_request(state, mode, request)?).await };
     match admitted.await {
@@ -126,7 +130,7 @@ async fn connect(
     }
 }
 
-/// Repeats the verdict of [`connect`], without joining.
+/// Repeats the result of [`connect`] without joining.
 async fn validate(
     state: &AppState,
     plane: &EmbeddedPlane,
@@ -144,7 +148,7 @@ async fn validate(
     }
 }
 
-/// Reads the token of a request. What else it asks for is read once that is verified.
+/// Parses a request's token. The other parameters are parsed after the token is verified.
 fn connect_request(
     state: &AppState,
     mode: ConnectionMode,
@@ -162,7 +166,7 @@ fn connect_request(
     Ok(read.from_address(state.checks.limits.client_address(request)))
 }
 
-/// Lets pages of any origin read a response.
+/// Allows pages of any origin to read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response
         .headers_mut()
@@ -170,7 +174,7 @@ pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-/// Returns a response with a text.
+/// Returns a plain-text response.
 fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
     any_origin(
         HttpResponse::build(status)
@@ -211,23 +215,23 @@ fn preflight() -> HttpResponse {
     response
 }
 
-/// The largest frame and message of a client, in bytes.
+/// Maximum size of a client's frames and messages, in bytes.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
-/// How often a client is pinged, so that a dead connection is noticed. That it answers is all that some clients do to show that
-/// they are there: LiveKit's SDK for Go sends no pings of its own.
+/// Interval of pings, which detect a dead connection. A pong is the only sign of life from some clients: LiveKit's Go SDK sends no
+/// pings of its own.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Time that a client has to make room for a frame.
+/// Time limit for a client to accept a frame.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the websocket, whose frames are passed on in a task.
+/// Opens the WebSocket and forwards its frames in a task.
 fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -> HttpResponse {
     let (response, session, stream) = match actix_ws::handle(request, payload) {
         Ok(opened) => opened,
-        // The connection is dropped, by which the participant has lost its signalling.
+        // Dropping the connection reports to the session that its participant has lost its signalling.
         Err(error) => return error.error_response(),
     };
     let stream = stream.max_frame_size(MAX_MESSAGE);
-    // As long as the websocket is open, the client does not keep the server waiting.
+    // While the WebSocket is open, the connection has no idle timeout; pings detect a dead client.
     let handling = Handling::begin(request);
     actix_web::rt::spawn(async move {
         let _handling = handling;
@@ -236,8 +240,8 @@ fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -
     response
 }
 
-/// Passes frames on until one side ends, and closes the websocket. All frames for the client have been sent then, unless it has
-/// closed the websocket.
+/// Forwards frames until one side ends, then closes the WebSocket. By then all frames for the client were sent, unless it closed the
+/// WebSocket.
 async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: MessageStream) {
     let SignalConnection {
         frames,
@@ -248,15 +252,17 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
         fragments: Fragments::new(MAX_MESSAGE),
     };
     let end = pass_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
+    // A broken connection can still have frames that arrived before, such as a `leave`.
     if end != End::Closed {
         pass_buffered(&mut incoming, &mut stream).await;
     }
-    // The session may have ended; what it sent last is still in the channel.
+    // The session may have ended; its last frames are still in the channel.
     while let Some(reply) = replies.try_recv() {
         if write(&mut session, reply).await.is_err() {
             break;
         }
     }
+    // The client may be gone, so neither a timeout nor an error matters.
     let _ = timeout(
         WRITE_TIMEOUT,
         session.close(Some(close_reason(end, &replies))),
@@ -264,14 +270,14 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
     .await;
 }
 
-/// What has ended.
+/// Reason for the end of forwarding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The client has closed the websocket: nothing follows.
+    /// The client closed the WebSocket: nothing follows.
     Closed,
-    /// A frame or message that is larger than a client may send.
+    /// A frame or message exceeds the maximum size.
     TooLarge,
-    /// The session, the connection, or a client that does not keep up.
+    /// The session or the connection ended, or the client is too slow.
     Other,
 }
 
@@ -291,6 +297,7 @@ async fn pass_until_end(
     stream: &mut MessageStream,
 ) -> End {
     let mut pings = interval(PING_INTERVAL);
+    // After a delay, one ping suffices; the default would send the missed ones in a burst.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let passed = tokio::select! {
@@ -314,8 +321,8 @@ async fn pass_until_end(
     }
 }
 
-/// Passes on the frames that have arrived, without waiting for more. After the error of a connection that is broken, its stream
-/// gives what had arrived before.
+/// Forwards the frames that have arrived, without waiting for more. After an I/O error, the stream still returns frames that arrived
+/// before.
 async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
     let mut is_broken = false;
     loop {
@@ -331,14 +338,14 @@ async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
     }
 }
 
-/// What comes from the client, on its way to the session.
+/// Client frames on their way to the session.
 struct Incoming {
     frames: FrameSender,
     fragments: Fragments,
 }
 
 impl Incoming {
-    /// Passes on a frame. The session learns of each one, also of those without a request: all count for what a client may send.
+    /// Forwards a frame. The session gets every one, even without a request in it: all count towards the client's limits.
     async fn pass(&mut self, message: Message) -> Result<(), End> {
         let frame = match message {
             Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
@@ -380,7 +387,7 @@ async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<()
         .map_err(|_| End::Other)
 }
 
-/// The fragments of a message that is not complete, joined. Many small ones take no more memory than their bytes.
+/// Joined fragments of an incomplete message. Many small ones take no more memory than their bytes.
 #[derive(Debug)]
 struct Fragments {
     joined: Vec<u8>,
@@ -388,17 +395,17 @@ struct Fragments {
     max_bytes: usize,
 }
 
-/// Why fragments are no message.
+/// Error in fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FragmentError {
-    /// It is larger than it may be.
+    /// Larger than the maximum.
     TooLarge,
-    /// It is a text, and not UTF-8.
+    /// Text that is not UTF-8.
     NotUtf8,
 }
 
 impl Fragments {
-    /// Returns no fragments of a message that may have this size.
+    /// Creates an empty message with this maximum size.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             joined: Vec::new(),
