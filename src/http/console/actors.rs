@@ -1,4 +1,4 @@
-//! The actors: the tree as it is now, and one actor with its timers, recent messages and snapshot.
+//! The actors: the current tree, and one actor with its timers, recent messages and snapshot.
 
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
 use conclave_actors::{ActorKind, Tree};
@@ -14,14 +14,14 @@ use super::parts::{
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 
-/// Failed actors that are shown above the tree.
+/// Maximum number of failed actors shown above the tree.
 const SHOWN: u32 = 20;
-/// Seconds between two readings, and between two of a tree with so many actors: each reading visits all of them.
+/// Refresh intervals in seconds: normally, and for a tree with at least `MANY` actors, since each refresh visits all of them.
 const EVERY: u32 = 5;
 const EVERY_OF_MANY: u32 = 20;
 const MANY: usize = 10_000;
 
-/// The routes of the pages.
+/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/actors", tree),
@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Returns the actors that have failed, or are being rebuilt.
+/// Returns the actors that have failed or are being rebuilt.
 pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
     let filter = ActorFilter {
         failed: true,
@@ -47,7 +47,7 @@ pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
     .items
 }
 
-/// A table of actors that have failed.
+/// Renders a table of failed actors.
 pub fn failures(actors: &[ActorView]) -> Markup {
     let row = |actor: &ActorView| {
         let failure = actor.last_failure.as_ref();
@@ -138,7 +138,7 @@ fn totals(list: &ActorList) -> Markup {
     }
 }
 
-/// The kind of so many actors.
+/// Returns the kind's name, in the plural if needed.
 fn counted(kind: ActorKind, count: usize) -> String {
     let name = kind.as_str().replace('_', " ");
     match (kind, count) {

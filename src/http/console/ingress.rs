@@ -1,4 +1,4 @@
-//! The ingress endpoints of a project.
+//! A project's ingress endpoints.
 
 use conclave_model::ingress::IngressStatus;
 use maud::{Markup, html};
@@ -9,10 +9,10 @@ use super::route::{self, Route};
 use super::visit::{Answer, Visit};
 use crate::http::api::v1::ingress::{self, IngressJson};
 
-/// Seconds between two readings.
+/// Refresh interval in seconds.
 const EVERY: u32 = 10;
 
-/// The routes of the page and its action.
+/// Returns the routes of the page and its action.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/ingress", list),
@@ -39,7 +39,7 @@ async fn list(visit: Visit) -> Answer {
             @if rows.is_empty() {
                 (empty("There is no ingress endpoint.", "Create one for an encoder on the page of an open room."))
             } @else {
-                (table("Ingress endpoints", &["Room", "Status", "Joins as", "Input", "Url", "Created", "Actions"], &rows))
+                (table("Ingress endpoints", &["Room", "Status", "Joins as", "Input", "URL", "Created", "Actions"], &rows))
             }
             (pager(&visit, visit.offset(), listed.has_more))
         }))

@@ -1,4 +1,4 @@
-//! The overview: what is live, what fails, and whether the parts of the server answer.
+//! The overview: live counts, failures, and availability of the server's parts.
 
 use actix_web::web;
 use conclave_actors::debug::ActorView;
@@ -17,24 +17,24 @@ use crate::backups::{Backups, Freshness};
 use crate::http::admin::health::{Parts, Readiness};
 use crate::http::api::error::ApiError;
 
-/// Failing receivers that are shown.
+/// Maximum number of failing receivers shown.
 const SHOWN: u32 = 20;
-/// Seconds between two readings of the page.
+/// Refresh interval in seconds.
 const EVERY: u32 = 10;
 
-/// The routes of the page.
+/// Returns the route of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/", show)]
 }
 
-/// What the page shows.
+/// Data of the page.
 struct Overview {
     totals: Totals,
     minutes: f64,
     failing: Vec<FailingEndpoint>,
     actors: Vec<ActorView>,
     parts: Option<Parts>,
-    /// How recent the last copy of the database is, where the server makes any.
+    /// Freshness of the last backup, if the server makes backups.
     backups: Option<Freshness>,
     history: Vec<Sample>,
 }
@@ -127,8 +127,8 @@ fn tile(name: &str, value: &str, below: &Markup) -> Markup {
 fn receivers(failing: &[FailingEndpoint]) -> Markup {
     if failing.is_empty() {
         return empty(
-            "Every webhook receiver has accepted what it was sent last.",
-            "One that has not is shown here.",
+            "Every webhook receiver has accepted its latest delivery.",
+            "Failing receivers are listed here.",
         );
     }
     let row = |endpoint: &FailingEndpoint| {

@@ -1,4 +1,4 @@
-//! The list of projects, creating one, and the usage of one: minutes by day as a plot and a table, and the status under its plan.
+//! The list of projects, creating one, and a project's usage: minutes by day as a plot and a table, and its status under its plan.
 
 use conclave_db::ProjectSummary;
 use conclave_model::page::PageRequest;
@@ -18,7 +18,7 @@ use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
 use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
 
-/// The routes of the page.
+/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects", list),
@@ -65,7 +65,7 @@ fn row(summary: &ProjectSummary) -> Vec<Markup> {
     ]
 }
 
-/// The choice of a plan.
+/// Renders the choice of a plan.
 pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
     let plans: Vec<(&str, &str)> = visit
         .state
@@ -87,8 +87,8 @@ pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
 
 fn create_form(visit: &Visit) -> Markup {
     let environments = [
-        ("live", "live: keys begin with vk_live_"),
-        ("test", "test: keys begin with vk_test_"),
+        ("live", "live: keys start with vk_live_"),
+        ("test", "test: keys start with vk_test_"),
     ];
     html! {
         section.card {
@@ -122,10 +122,10 @@ async fn create(visit: Visit) -> Answer {
     ))
 }
 
-/// The plan that a form names.
+/// Returns the plan in a form.
 ///
 /// # Errors
-/// 400 for one that is not configured.
+/// 400 if it is not configured.
 pub fn existing_plan(visit: &Visit) -> Result<String, Problem> {
     let plan = visit.field("plan");
     if visit.state.plans.get(plan).is_some() {
@@ -166,7 +166,7 @@ async fn show_usage(visit: Visit) -> Answer {
         (parts::bars("Participant minutes", &bars))
         p { "In all: " strong { (minutes(usage.total_participant_minutes)) " minutes" } }
         @if !rows.is_empty() {
-            (table("Usage by day", &["Day (UTC)", "Participant minutes", "Sessions begun"], &rows))
+            (table("Usage by day", &["Day (UTC)", "Participant minutes", "Sessions started"], &rows))
         }
     };
     Ok(visit.show(layout::page(

@@ -1,4 +1,4 @@
-//! The recordings and the broadcasts of a project: their lists with filters, and stopping one. Recordings on this machine are played and
+//! A project's recordings and broadcasts: lists with filters, and stopping one. Recordings on this machine can be played and
 //! downloaded.
 
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 use crate::http::api::v1::recordings::Recording;
 use crate::http::files::{download, link};
 
-/// The routes of the pages and their actions.
+/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/recordings", list),
@@ -78,7 +78,7 @@ fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
     ]
 }
 
-/// Reads the recording that the path names, as it was recorded last.
+/// Reads the recording in the path, as last recorded.
 async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError> {
     let call = visit
         .call(egress::get::<Recording>, project)
@@ -139,7 +139,7 @@ async fn one(visit: Visit) -> Answer {
     )))
 }
 
-/// What `recordings.retention` does with a file.
+/// Removal of a file by `recordings.retention`.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Done(Timestamp),
@@ -155,7 +155,7 @@ impl Removal {
     }
 }
 
-/// When the file of a recording on this machine was or will be removed; `None` if it stays.
+/// Returns when a recording's local file was or will be removed; `None` if it stays.
 async fn removal(
     visit: &Visit,
     Recording { head, tail, .. }: &Recording,
@@ -175,7 +175,7 @@ async fn removal(
     Ok(planned.map(|(ended_at, retention)| Removal::Planned(ended_at.after(retention))))
 }
 
-/// A link for those who have no API key. It is made when the page is shown.
+/// Renders a link for users without an API key. It is created when the page is shown.
 fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
     let (keys, now) = (&visit.state.keys, visit.state.clock.now());
     let (path, _) = link::make(
@@ -189,7 +189,7 @@ fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
     html! { p { a href=(url) rel="noreferrer" { "Link for an hour" } " " small { "(for those without an API key)" } } }
 }
 
-/// What an upload that is outstanding is doing, and when it is tried again; `None` if none is.
+/// Renders the state of a pending upload and its next attempt; `None` if there is none.
 async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Option<Markup> {
     tail.destination.as_ref()?;
     let id = format!("{}/egress/{}", head.project_id, head.egress_id);
@@ -220,7 +220,8 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
     file.content_type().type_() == kind
 }
 
-/// The file: shown by the browser's player, or with `download=1` saved. What is no picture or sound is only saved.
+/// Responds with the file: for the browser's player, or as a download with `download=1`. Anything but audio and video is only
+/// downloaded.
 async fn file(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
@@ -266,9 +267,9 @@ async fn file(visit: Visit) -> Answer {
     Ok(response)
 }
 
-/// Seconds between two readings.
+/// Refresh interval in seconds.
 const EVERY: u32 = 10;
-/// The statuses of recordings and broadcasts, for a filter.
+/// Statuses of recordings and broadcasts, for the filter.
 const STATUSES: [(&str, &str); 8] = [
     ("", "every status"),
     ("starting", "starting"),
@@ -280,22 +281,22 @@ const STATUSES: [(&str, &str); 8] = [
     ("limit_reached", "limit reached"),
 ];
 
-/// A list of recordings or broadcasts.
+/// List of recordings or broadcasts.
 struct List<J> {
-    /// The heading of the list.
+    /// Heading.
     pub title: &'static str,
-    /// What an empty list says.
+    /// Text for an empty list.
     pub none: &'static str,
-    /// The names of the columns.
+    /// Column names.
     pub columns: &'static [&'static str],
-    /// The cells of a row.
+    /// Renders the cells of a row.
     pub row: fn(&Visit, &Project, &J) -> Vec<Markup>,
-    /// The path of the page, below the project's.
+    /// Path of the page, below the project's.
     pub path: &'static str,
 }
 
 impl<J: EgressJson> List<J> {
-    /// The page of the list.
+    /// Responds with the page.
     pub async fn show(self, visit: Visit) -> Answer {
         let project = visit.project().await?;
         let (room, status) = (visit.query("room"), visit.query("status"));
@@ -343,7 +344,7 @@ fn filters(path: &str, room: Option<&str>, status: Option<&str>) -> Markup {
     }
 }
 
-/// The button that stops a recording or a broadcast which runs.
+/// Renders the button that stops a running recording or broadcast.
 fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressStatus) -> Markup {
     if !is_stoppable(status) {
         return Markup::default();
@@ -352,12 +353,12 @@ fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressSt
     danger(visit, &stop_path::<J>(head), "Stop", &question)
 }
 
-/// Whether a recording or a broadcast can be asked to finish.
+/// Whether a recording or broadcast can be stopped.
 pub fn is_stoppable(status: EgressStatus) -> bool {
     matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }
 
-/// The path of the action that stops a recording or a broadcast.
+/// Returns the path of the stop action.
 pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
     format!(
         "/projects/{}/{}/{}/stop",
@@ -367,7 +368,7 @@ pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
     )
 }
 
-/// The action that stops a recording or a broadcast.
+/// Handles the stop action.
 pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     visit

@@ -1,4 +1,4 @@
-//! The rooms of a project: live ones first, searched by the beginning of their names; and opening one.
+//! A project's rooms: live ones first, searchable by prefix; and creating one.
 
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
@@ -15,15 +15,15 @@ use crate::http::api::response::Json;
 use crate::http::api::v1;
 use crate::http::api::v1::templates::TemplateJson;
 
-/// Seconds between two readings.
+/// Refresh interval in seconds.
 const EVERY: u32 = 10;
-/// The columns of a list of rooms.
+/// Columns of a room list.
 const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
-/// The columns of rooms that are live, and of rooms that have ended.
+/// Numbers of columns for live rooms, and for ended rooms.
 const OF_LIVE: usize = 3;
 const OF_ENDED: usize = 4;
 
-/// The routes of the page.
+/// Returns the routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}", list),
@@ -60,7 +60,7 @@ fn search(visit: &Visit, project: &Project) -> Markup {
     let path = format!("/projects/{}", project.id);
     html! {
         form.search role="search" method="get" action=(path) {
-            label for="q" { "Search by the beginning of the name" }
+            label for="q" { "Search by the start of the name" }
             input #q type="search" name="q" value=(visit.query("q").unwrap_or_default()) autocomplete="off"
                 hx-get=(path) hx-trigger="input changed delay:250ms" hx-target="#rooms" hx-select="#rooms"
                 hx-swap="outerHTML" hx-replace-url="true";
@@ -80,10 +80,11 @@ async fn found(
         .rooms()
         .with_prefix(project.id.clone(), prefix.clone(), page)
         .await?;
+    // Sorted per page only: the store returns rooms by name.
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
     Ok(html! {
         @if rooms.items.is_empty() {
-            (empty("No room has a name that begins like this.", "Upper and lower case differ."))
+            (empty("No room has a name with this prefix.", "Upper and lower case differ."))
         } @else {
             (rows("Rooms found", COLUMNS.len(), &rooms, project))
         }
@@ -121,7 +122,7 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
     })
 }
 
-/// Those of the rooms that have ended.
+/// Returns the ended rooms.
 fn ended(rooms: &[Room]) -> Vec<Room> {
     rooms
         .iter()
@@ -130,7 +131,7 @@ fn ended(rooms: &[Room]) -> Vec<Room> {
         .collect()
 }
 
-/// A table with the first so many of the columns.
+/// Renders a table with the first `columns` columns.
 fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) -> Markup {
     let row = |room: &Room| {
         vec![
@@ -148,7 +149,7 @@ fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) ->
     )
 }
 
-/// The templates of a project, for a choice.
+/// Returns a project's templates, for a choice.
 pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJson>, ApiError> {
     Ok(visit
         .call(v1::templates::list, &project.id)

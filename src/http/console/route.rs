@@ -1,4 +1,4 @@
-//! Routes of the console, and the checks before each: origin, session, and the token of a form.
+//! Routes of the console, and the checks before each: origin, session, and form token.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -20,12 +20,12 @@ use crate::http::frame::{origins, payload};
 use crate::http::resource::method_not_allowed;
 use crate::http::state::AppState;
 
-/// The field of a form that has the session's token.
+/// Form field with the session's token.
 pub const CSRF_FIELD: &str = "csrf";
 
 type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, Answer>>;
 
-/// A path with a method and its handler.
+/// Path with a method and its handler.
 pub struct Route {
     path: &'static str,
     method: Method,
@@ -33,13 +33,13 @@ pub struct Route {
 }
 
 impl Route {
-    /// The path, or its pattern, if it is that of a page.
+    /// Returns the path or pattern, if the route is a page.
     pub fn page_path(&self) -> Option<&'static str> {
         (self.method == Method::Get).then_some(self.path)
     }
 }
 
-/// A page that is shown.
+/// Creates the route of a page.
 pub fn page<F: Future<Output = Answer> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
@@ -51,7 +51,7 @@ pub fn page<F: Future<Output = Answer> + 'static>(
     }
 }
 
-/// An action that a form sends.
+/// Creates the route of an action, which a form sends.
 pub fn action<F: Future<Output = Answer> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
@@ -63,7 +63,7 @@ pub fn action<F: Future<Output = Answer> + 'static>(
     }
 }
 
-/// Adds the routes, those of one path as one resource.
+/// Adds the routes, with one resource per path.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes: Vec<Route>) {
     let mut resources: Vec<(&'static str, Vec<&'static str>, actix_web::Resource)> = Vec::new();
     for Route {
@@ -136,6 +136,7 @@ pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     if matches!(state.console().gate(), Gate::Closed) {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
+    // An action cannot be repeated after the sign-in, since its form is lost, so only a page is remembered.
     if request.method() != actix_web::http::Method::GET {
         let problem = Problem::new(
             ErrorCode::Unauthorized,
@@ -154,10 +155,10 @@ pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     )
 }
 
-/// Reads and checks the form of an action; a page has none.
+/// Reads and checks an action's form; empty for a page.
 ///
 /// # Errors
-/// 403 from another origin or without the session's token, 400, 408 or 413 for a body that cannot be read.
+/// 403 from another origin or without the session's token; 400, 408 or 413 for a body that cannot be read.
 pub async fn form(
     state: &impl Guarded,
     request: &HttpRequest,
@@ -177,15 +178,16 @@ pub async fn form(
     let sent = form
         .iter()
         .find(|(name, _)| name == CSRF_FIELD)
+        // Compared in constant time, like every secret.
         .map_or("", |(_, value)| value);
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {
-        let message = "the form has expired, since its session has ended or the server was restarted; reload the page";
+        let message = "the form has expired because its session ended or the server restarted; reload the page";
         return Err(Problem::new(ErrorCode::OriginRejected, message).into());
     }
     Ok(form)
 }
 
-/// What the response to a failed request needs.
+/// Data for the response to a failed request.
 struct Failed {
     request: HttpRequest,
     operator: Operator,

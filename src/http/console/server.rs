@@ -1,7 +1,7 @@
-//! The server: its version, its parts, the servers that share its database, and the effective settings with where each came from.
+//! Server page: version, parts, the servers that share the database, and the effective settings with their sources.
 //!
-//! The console of a standby is one page, about the servers of the database: which is active, and which could take over. It has no records
-//! to show.
+//! A standby's console is one page, about the servers that share the database: the active one, and possible successors. A
+//! standby has no records to show.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::http::lease::LeaseView;
 use crate::http::resource::single_method_resource;
 use crate::http::state::StandbyState;
 
-/// The routes of the page.
+/// Returns the route of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/server", show)]
 }
@@ -91,7 +91,7 @@ fn row(setting: &EffectiveSetting) -> Vec<Markup> {
     ]
 }
 
-/// The section of a page about them.
+/// Renders the section about the servers that share the database.
 pub fn section(lease: &LeaseView) -> Markup {
     let cluster = lease.cluster();
     let active = cluster.as_ref().and_then(ClusterState::active);
@@ -131,12 +131,12 @@ fn node_row(node: &Node) -> Vec<Markup> {
     ]
 }
 
-/// Milliseconds as seconds, to a tenth.
+/// Formats milliseconds as seconds with one decimal.
 fn seconds(milliseconds: u64) -> String {
     format!("{}.{}", milliseconds / 1_000, milliseconds % 1_000 / 100)
 }
 
-/// Routes the page, and signing in and out.
+/// Routes a standby's page, and sign-in and sign-out.
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     console::configure_assets(config);
     sign_in::configure(config, state);
@@ -175,7 +175,7 @@ fn content(state: &StandbyState) -> Markup {
     html! {
         h1 { "Server" }
         p {
-            "This server is a standby: another one has the records, and this one can take over from it. "
+            "This server is a standby. Another server is active, and this one can take over from it. "
             @if let Some(console) = console { a href=(console) { "The console of the active server" } }
             @else { "The console of the active server shows what is live." }
         }

@@ -1,7 +1,7 @@
-//! Sessions: who was in which room, with a timeline of a room; and one session with its tracks.
+//! Sessions: a list with a room's timeline, and one session with its tracks.
 //!
-//! A timeline is inline SVG: a row for each session, with a bar for each of its tracks. Names and times are text beside it, so that they
-//! are readable on narrow screens.
+//! A timeline is inline SVG: a row per session, with a bar per track. Names and times are text beside it, so that they are readable on
+//! narrow screens.
 
 use conclave_model::participant::TrackSource;
 use conclave_model::{ProjectId, Timestamp};
@@ -17,7 +17,7 @@ use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
 
-/// The routes of the pages.
+/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/sessions", list),
@@ -45,7 +45,7 @@ async fn list(visit: Visit) -> Answer {
         .iter()
         .map(|session| row(&path, session))
         .collect();
-    // Only the sessions of one room are beside each other in time.
+    // A timeline makes sense only for the sessions of one room.
     let plotted = if room.is_some() {
         rows_of_timeline(&visit, &project.id, &listed.items).await?
     } else {
@@ -55,7 +55,7 @@ async fn list(visit: Visit) -> Answer {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
         @if let (Some(room), false) = (&room, plotted.is_empty()) {
-            h2 { "Who was in " (room) " when" }
+            h2 { "Timeline of " (room) }
             (timeline(&format!("Sessions in {room}"), &plotted))
             h2 { "Sessions" }
         }
@@ -106,7 +106,7 @@ fn left(session: &SessionJson) -> Markup {
     session.left_at.map_or_else(|| badge("open"), time)
 }
 
-/// The sessions with their tracks, the earliest first.
+/// Returns the sessions with their tracks, earliest first.
 async fn rows_of_timeline(
     visit: &Visit,
     project: &ProjectId,
@@ -193,7 +193,7 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
     if rows.is_empty() {
         return empty(
             "The participant published no track.",
-            "It has listened only.",
+            "It was a listener only.",
         );
     }
     table(
@@ -203,35 +203,35 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
     )
 }
 
-/// Width and height of the picture of a row, in units of its view box. It is stretched to the width of the page.
+/// Width and height of a row's SVG in view box units. It is stretched to the page's width.
 const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 24.0;
-/// Height of a track with the space below it.
+/// Height of a track, including the space below it.
 const TRACK: f64 = 7.0;
-/// Tracks that one row has place for.
+/// Maximum number of tracks drawn per row.
 const MOST_TRACKS: usize = 3;
 
-/// A stretch of time, in milliseconds since the epoch.
+/// Time span in a row.
 struct Bar {
-    /// The begin, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from: i64,
-    /// The end, in milliseconds since 1970.
+    /// End, in milliseconds since 1970.
     pub to: i64,
     /// `session`, `audio`, `video` or `screen`.
     pub kind: &'static str,
 }
 
-/// A row of the timeline: a session with its tracks.
+/// Row of the timeline: a session with its tracks.
 struct Row {
     /// The participant's identity.
     pub name: String,
-    /// From its join to its end.
+    /// From the join to the end.
     pub whole: Bar,
-    /// The tracks of the session, as bars below that of the session.
+    /// The session's tracks, drawn over its bar.
     pub tracks: Vec<Bar>,
 }
 
-/// A timeline with its legend.
+/// Renders a timeline with its legend.
 fn timeline(name: &str, rows: &[Row]) -> Markup {
     let from = rows
         .iter()
@@ -263,7 +263,7 @@ fn timeline(name: &str, rows: &[Row]) -> Markup {
 fn legend() -> Markup {
     html! {
         ul.legend aria-label="Colours" {
-            @for (kind, name) in [("session", "in the room"), ("video", "camera"), ("audio", "sound"), ("screen", "screen")] {
+            @for (kind, name) in [("session", "in the room"), ("video", "camera"), ("audio", "audio"), ("screen", "screen")] {
                 li {
                     svg viewBox="0 0 14 10" aria-hidden="true" { rect class={ "span " (kind) } width="14" height="10" rx="2" {} }
                     " " (name)
@@ -273,10 +273,10 @@ fn legend() -> Markup {
     }
 }
 
-/// Where an instant is in the picture of a row.
+/// Horizontal scale of the timeline.
 struct Scale {
     from: i64,
-    /// Seconds from the left edge to the right one.
+    /// Seconds from the left to the right edge.
     span: f64,
 }
 
@@ -310,18 +310,18 @@ impl Scale {
     }
 }
 
-/// A length of time in seconds.
+/// Converts milliseconds to seconds.
 fn seconds(millis: i64) -> f64 {
     std::time::Duration::from_millis(u64::try_from(millis).unwrap_or_default()).as_secs_f64()
 }
 
-/// An instant as day and time of day.
+/// Formats an instant as day and time.
 fn clock(millis: i64) -> String {
     let text = Timestamp::from_millis(millis).to_string();
     text.get(..19).unwrap_or(&text).replace('T', " ")
 }
 
-/// The end of a span of time: the time of day is enough if it is on the day of the begin.
+/// Formats the end of a span: only the time if it is on the start's day.
 fn end(from: i64, to: i64) -> String {
     let (begin, end) = (clock(from), clock(to));
     match (begin.split_once(' '), end.split_once(' ')) {

@@ -1,4 +1,4 @@
-//! The settings of a project: plan and wallet, status, default template, API keys.
+//! A project's settings: plan and wallet, status, default template, API keys.
 
 use conclave_model::key::ApiKeyRecord;
 use conclave_model::project::{Project, ProjectStatus};
@@ -17,10 +17,10 @@ use super::visit::{Answer, Visit, log_change};
 use crate::http::api::error::ApiError;
 use crate::http::api::v1::templates::TemplateJson;
 
-/// The largest credit at once, in Ugandan shillings, as on the command line.
+/// Maximum credit per action, in Ugandan shillings, as on the command line.
 const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
 
-/// The routes of the page and its actions.
+/// Returns the routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/settings", show),
@@ -148,7 +148,7 @@ fn template_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -
                 p.help { "The project has no template." }
             } @else {
                 (form(visit, &format!("/projects/{}/default-template", project.id), &html! {
-                    (field("template", "Of rooms without one", &select("template", "template", &choices, chosen), ""))
+                    (field("template", "For rooms without a template", &select("template", "template", &choices, chosen), ""))
                     p { button type="submit" { "Set default template" } }
                 }))
             }

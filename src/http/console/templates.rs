@@ -1,5 +1,5 @@
-//! Templates: their roles as an editable matrix, with a column for each role and a row for each permission, and their destinations, where
-//! recordings are stored and broadcasts are sent.
+//! Templates: their roles as an editable matrix, with a column per role and a row per permission, and their destinations for
+//! recordings and broadcasts.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 use crate::http::api::v1::{destinations as api_destinations, roles};
 
-/// The routes of the pages and their actions.
+/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/templates", list),
@@ -184,7 +184,7 @@ async fn delete(visit: Visit) -> Answer {
     ))
 }
 
-/// Goes back to the template.
+/// Redirects to the template's page.
 fn done(visit: &Visit, note: &'static str) -> Answer {
     Ok(visit.done(
         &format!(
@@ -196,11 +196,11 @@ fn done(visit: &Visit, note: &'static str) -> Answer {
     ))
 }
 
-/// An example of a configuration of each kind.
+/// Example configuration of each kind.
 const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
 {"type": "s3", "bucket": "calls", "region": "eu-central-1", "access_key": "…", "secret": "…"}"#;
 
-/// The routes of the actions.
+/// Returns the routes of the destination actions.
 fn destination_routes() -> Vec<Route> {
     vec![
         route::action(
@@ -218,7 +218,7 @@ fn destination_routes() -> Vec<Route> {
     ]
 }
 
-/// The destinations, each with its configuration without secrets, and the form that creates one.
+/// Renders the destinations, each with its configuration without secrets, and the form that creates one.
 fn destination_section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> Markup {
     let kinds = [
         ("rtmp", "broadcasts (RTMP)"),
@@ -227,7 +227,7 @@ fn destination_section(visit: &Visit, path: &str, destinations: &[DestinationJso
     html! {
         h2 { "Destinations" }
         @if destinations.is_empty() {
-            (empty("There is no destination.", "With one, recordings go to object storage and broadcasts to stored urls."))
+            (empty("There is no destination.", "With one, recordings go to object storage and broadcasts to stored URLs."))
         }
         div.cards { @for destination in destinations { (card(visit, path, destination)) } }
         section.card {
@@ -266,7 +266,7 @@ fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
     }
 }
 
-/// A configuration without what is not shown: credentials, and urls, whose keys are replaced.
+/// Returns a configuration without the values that are not shown: credentials, and URLs, which contain stream keys.
 fn editable(config: &Value) -> String {
     let fields = config.as_object().into_iter().flatten();
     let shown = fields.filter(|(name, value)| *name != "urls" && value.as_str() != Some("***"));
@@ -280,7 +280,7 @@ fn editable(config: &Value) -> String {
     }
 }
 
-/// The configuration that a form has.
+/// Parses the configuration in a form.
 fn config(visit: &Visit) -> Result<Value, Problem> {
     let invalid =
         |error: serde_json::Error| Problem::invalid("config", format!("must be JSON: {error}"));
@@ -317,14 +317,14 @@ async fn delete_destination(visit: Visit) -> Answer {
     done(&visit, "destination-deleted")
 }
 
-/// What a role may publish, and the words of the matrix.
+/// Kinds that a role may publish, with their labels in the matrix.
 const KINDS: [(PublishKind, &str); 4] = [
-    (PublishKind::Audio, "Publish sound"),
+    (PublishKind::Audio, "Publish audio"),
     (PublishKind::Video, "Publish camera"),
     (PublishKind::Screen, "Share the screen"),
     (PublishKind::Data, "Send data"),
 ];
-/// The moderation of others, and changes of oneself.
+/// Moderation permissions, and changes of the participant itself.
 const PERMISSIONS: [(Permission, &str); 9] = [
     (Permission::EndRoom, "End the room"),
     (Permission::RemoveOthers, "Remove others"),
@@ -340,7 +340,7 @@ const PERMISSIONS: [(Permission, &str); 9] = [
     ),
 ];
 
-/// The routes of the actions.
+/// Returns the routes of the role actions.
 fn role_routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/templates/{id}/permissions", save),
@@ -352,10 +352,10 @@ fn role_routes() -> Vec<Route> {
     ]
 }
 
-/// The roles of a template by name.
+/// Roles of a template by name.
 type Roles = BTreeMap<RoleName, Role>;
 
-/// The matrix, and the form that adds a role.
+/// Renders the matrix, and the form that adds a role.
 fn role_section(visit: &Visit, path: &str, roles: &Roles) -> Markup {
     html! {
         h2 { "Roles and permissions" }
@@ -377,7 +377,7 @@ fn role_section(visit: &Visit, path: &str, roles: &Roles) -> Markup {
             h2 { "Add a role" }
             (form(visit, &format!("{path}/roles"), &html! {
                 (field("role-name", "Name", &html! { input #role-name name="name" required maxlength="64"; },
-                    "It may publish everything and moderate nothing, until you change that above"))
+                    "It may publish everything and moderate nothing; change this in the table above"))
                 p { button type="submit" { "Add role" } }
             }))
         }
@@ -430,7 +430,7 @@ fn number(role: &RoleName, what: &str, value: i32) -> Markup {
     html! { input type="number" name={ (role) ":" (what) } aria-label=(label) value=(value) required; }
 }
 
-/// Writes every role of the template, with what the matrix says and all else as it was.
+/// Writes every role of the template: the matrix's values, and everything else unchanged.
 async fn save(visit: Visit) -> Answer {
     let (project, id) = (visit.project_id()?, visit.param("id"));
     let Json(mut template) = visit
@@ -452,7 +452,7 @@ async fn save(visit: Visit) -> Answer {
 }
 
 fn apply(visit: &Visit, name: &RoleName, role: &mut Role) -> Result<(), Problem> {
-    // A role that was added after the page was shown has no column in its matrix.
+    // A role that was added after the page was loaded has no column in its matrix, and must not lose its permissions.
     if !visit.has(&format!("{name}:priority")) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Webhook endpoints and their deliveries: payload, attempts, what the receiver said; retry, and a test event.
+//! Webhook endpoints and their deliveries: payload, attempts and response; retry, and a test event.
 
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
@@ -15,7 +15,7 @@ use super::visit::{Answer, Visit, log_change};
 use crate::http::api::response::Json;
 use crate::http::api::v1::webhooks::{self, WebhookDelivery, WebhookEndpointJson};
 
-/// Seconds between two readings.
+/// Refresh interval in seconds.
 const EVERY: u32 = 10;
 const STATUSES: [(&str, &str); 4] = [
     ("", "every status"),
@@ -24,7 +24,7 @@ const STATUSES: [(&str, &str); 4] = [
     ("failed", "failed"),
 ];
 
-/// The routes of the pages and their actions.
+/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/webhooks", list),
@@ -85,14 +85,14 @@ fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpoi
             html! {
                 (button(visit, &format!("{path}/test"), "Send test event", url))
                 a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
-                (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? What is queued for it is dropped.")))
+                (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? Its queued deliveries are dropped.")))
             },
         ]
     };
     if endpoints.is_empty() {
         return empty(
             "There is no webhook endpoint.",
-            "Add the url of a receiver: it gets every event of the project, signed.",
+            "Add a receiver's URL: it gets every event of the project, signed.",
         );
     }
     table(
@@ -107,7 +107,7 @@ fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
         section.card {
             h2 { "Add a webhook endpoint" }
             (form(visit, &format!("/projects/{project}/webhooks"), &html! {
-                (field("url", "Url", &html! { input #url type="url" name="url" required placeholder="https://example.org/hooks"; },
+                (field("url", "URL", &html! { input #url type="url" name="url" required placeholder="https://example.org/hooks"; },
                     "http or https, at a public address or in webhooks.allow_networks"))
                 p { button type="submit" { "Add webhook endpoint" } }
             }))
@@ -170,7 +170,7 @@ fn delivery_table(project: &ProjectId, deliveries: &[WebhookDelivery]) -> Markup
     )
 }
 
-/// What the receiver said, or why it said nothing.
+/// Renders the receiver's response status, or the reason why there is none.
 fn answer(delivery: &WebhookDelivery) -> Markup {
     match (delivery.response_status, delivery.last_error.as_str()) {
         (Some(status), _) => html! { (status) },

@@ -16,10 +16,10 @@ use crate::http::console::parts::{
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 
-/// The quiet zone around a QR code, in modules.
+/// Quiet zone around a QR code, in modules (ISO/IEC 18004 requires four).
 const QUIET: i32 = 4;
 
-/// The routes of the actions.
+/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/codes", create),
@@ -154,7 +154,7 @@ async fn disable(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
 }
 
-/// The address of the call page with a code; `None` if there is no call page. Clients reach it where they reach signalling.
+/// Returns the call page's URL with a code; `None` without a call page. Clients reach it at the same address as signalling.
 fn join_link(visit: &Visit, code: &str) -> Option<String> {
     let state = &visit.state;
     state.api.call_page.as_ref()?;
@@ -163,6 +163,7 @@ fn join_link(visit: &Visit, code: &str) -> Option<String> {
         .signalling
         .as_ref()
         .or(state.planes.sandbox.as_ref())?;
+    // Replaces `ws` by `http`, which also turns `wss` into `https`. The code is in the fragment, which browsers do not send.
     let address = visit.media_url().replacen("ws", "http", 1);
     Some(format!(
         "{}/call#code={code}",
@@ -170,7 +171,7 @@ fn join_link(visit: &Visit, code: &str) -> Option<String> {
     ))
 }
 
-/// A QR code as SVG, dark on light whatever the page is.
+/// Renders a QR code as SVG: dark on light in every colour scheme, since many scanners read no inverted codes.
 fn qr_code(text: &str) -> Option<Markup> {
     use std::fmt::Write as _;
     let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;

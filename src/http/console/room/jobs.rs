@@ -1,4 +1,4 @@
-//! The recordings, broadcasts and ingress endpoints of a room, and starting them.
+//! A room's recordings, broadcasts and ingress endpoints, and starting them.
 
 use conclave_model::destination::DestinationKind;
 use conclave_model::egress::EgressStatus;
@@ -22,7 +22,7 @@ use crate::http::console::recordings::{is_stoppable, stop_path};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 
-/// Rows of each kind that are shown.
+/// Maximum number of rows per kind.
 const SHOWN: u32 = 10;
 const LAYOUTS: [(&str, &str); 3] = [
     ("speaker", "speaker"),
@@ -30,7 +30,7 @@ const LAYOUTS: [(&str, &str); 3] = [
     ("single-speaker", "single speaker"),
 ];
 
-/// The routes of the actions.
+/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/recordings", record),
@@ -40,7 +40,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 impl RoomPage<'_> {
-    /// What runs, and what has run last.
+    /// Renders the running and the latest jobs.
     pub(super) async fn jobs(&self) -> Result<Markup, ApiError> {
         let mut rows = Vec::new();
         for Recording {
@@ -82,7 +82,7 @@ impl RoomPage<'_> {
         })
     }
 
-    /// The newest of what a list of the project has of the room.
+    /// Returns the room's newest entries of a project's list.
     async fn listed<H, I, T>(&self, list: H) -> Result<Vec<T>, ApiError>
     where
         H: Handler<I, Success = Page<T>>,
@@ -155,12 +155,12 @@ impl RoomPage<'_> {
     }
 
     pub(super) fn broadcast_form(&self) -> Markup {
-        let destinations = self.destinations_of(DestinationKind::Rtmp, "the url above");
+        let destinations = self.destinations_of(DestinationKind::Rtmp, "the URL above");
         html! {
             section.card {
                 h2 { "Broadcast" }
                 (form(self.visit, &self.path("/broadcasts"), &html! {
-                    (field("broadcast-url", "RTMP url with stream key", &html! {
+                    (field("broadcast-url", "RTMP URL with stream key", &html! {
                         input #broadcast-url name="url" placeholder="rtmp://…" autocomplete="off";
                     }, ""))
                     (field("broadcast-to", "Or a destination", &select("broadcast-to", "destination", &destinations, ""), ""))
@@ -176,7 +176,7 @@ impl RoomPage<'_> {
             section.card {
                 h2 { "Ingress" }
                 (form(self.visit, &self.path("/ingress"), &html! {
-                    (field("input-type", "The encoder speaks", &select("input-type", "input_type",
+                    (field("input-type", "Protocol", &select("input-type", "input_type",
                         &[("rtmp", "RTMP"), ("whip", "WHIP")], "rtmp"), ""))
                     (field("ingress-identity", "Joins as", &html! {
                         input #ingress-identity name="participant_identity" required maxlength="128" placeholder="encoder";
@@ -236,7 +236,7 @@ async fn create_ingress(visit: Visit) -> Answer {
         h1 { "Ingress endpoint" }
         (secret("The stream key", created.stream_key.reveal()))
         (facts(&[
-            ("Url", html! { code { (created.ingress.url) } }),
+            ("URL", html! { code { (created.ingress.url) } }),
             ("Room", html! { (name) }),
             ("Joins as", html! { (created.ingress.participant_identity) }),
         ]))

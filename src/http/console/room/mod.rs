@@ -1,10 +1,10 @@
-//! A room: who is in it now with which tracks, what can be done, and its events as they happen.
+//! A room: its participants with their tracks, actions, and its events as they happen.
 //!
-//! - [`participants`]: those in the room, and actions on them.
-//! - [`jobs`]: recordings, broadcasts and ingress endpoints of the room.
+//! - [`participants`]: the participants, and actions on them.
+//! - [`jobs`]: the room's recordings, broadcasts and ingress endpoints.
 //! - [`codes`]: its room codes.
 //!
-//! Events are server-sent events that htmx puts into the page. Nothing is sent while nothing happens.
+//! Events are server-sent events that htmx adds to the page. Nothing is sent while nothing happens.
 
 mod codes;
 mod jobs;
@@ -35,10 +35,10 @@ use crate::http::api::v1::rooms::{self, RoomJson};
 use crate::http::api::v1::templates;
 use crate::http::state::AppState;
 
-/// Seconds between two readings of what is live.
+/// Refresh interval of live parts, in seconds.
 const EVERY: u32 = 5;
 
-/// The routes of the page and its actions.
+/// Returns the routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/rooms/{name}", show),
@@ -51,14 +51,14 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The room that a page is about.
+/// Data for a room page.
 struct RoomPage<'a> {
     visit: &'a Visit,
     project: &'a ProjectId,
     room: RoomJson,
-    /// The names of its template's roles.
+    /// Role names of its template.
     roles: Vec<RoleName>,
-    /// Its template's destinations.
+    /// Destinations of its template.
     destinations: Vec<DestinationJson>,
 }
 
@@ -77,7 +77,7 @@ impl RoomPage<'_> {
             destinations: Vec::new(),
         };
         if let Some(id) = &page.room.template_id {
-            // A template that was deleted has neither.
+            // A deleted template has neither; the room's page must work all the same.
             if let Ok(Json(template)) = visit
                 .call(templates::get, project)
                 .path("id", id.as_str())
@@ -106,7 +106,7 @@ impl RoomPage<'_> {
         self.room.status == RoomStatus::Open
     }
 
-    /// A path below the room's.
+    /// Returns a path below the room's.
     fn path(&self, rest: &str) -> String {
         format!(
             "/projects/{}/rooms/{}{rest}",
@@ -115,7 +115,7 @@ impl RoomPage<'_> {
         )
     }
 
-    /// The room's actor, if it has one.
+    /// Returns the room's actor, if it has one.
     async fn actor(&self) -> Option<ActorView> {
         self.visit
             .state
@@ -210,14 +210,14 @@ async fn end(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "room-ended"))
 }
 
-/// The path of a room's page.
+/// Returns the path of a room's page.
 fn room_path(project: &ProjectId, name: &str) -> String {
     format!("/projects/{project}/rooms/{}", encoded(name))
 }
 
-/// Events that the page keeps.
+/// Maximum number of events on the page.
 const KEPT: u32 = 50;
-/// The fields of a payload that the first words of its line tell already.
+/// Payload fields that the start of a line shows already.
 const SAID: [&str; 5] = [
     "type",
     "project_id",
@@ -233,24 +233,24 @@ impl RoomPage<'_> {
                 h2 { "Events as they happen" }
                 ul.events aria-live="polite" data-most=(KEPT) hx-ext="sse" sse-connect=(self.path("/events"))
                     sse-swap="event" hx-swap="afterbegin" {
-                    li.help { "Those from now on are shown here. Earlier ones are in the deliveries of webhooks." }
+                    li.help { "New events appear here. Earlier ones are among the webhook deliveries." }
                 }
             }
         }
     }
 }
 
-/// An open stream.
+/// State of an event stream.
 struct Watch {
     events: Receiver<CommittedEvent>,
     project: ProjectId,
-    /// The room as payloads name it.
+    /// The room's name as JSON, as in payloads.
     room: String,
     state: Arc<AppState>,
     request: HttpRequest,
 }
 
-/// The stream of a room's events, from now on. It ends with the session.
+/// Streams a room's events, from now on. The stream ends with the session.
 pub async fn stream(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
@@ -275,12 +275,13 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
             Ok(_) | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return None,
         };
-        // The payload is parsed for the events of this room only.
+        // A text search first, so that only this room's payloads are parsed.
         if !event.payload.contains(&format!("\"room\":{}", watch.room)) {
             continue;
         }
+        // Checked per event, because the operator may have signed out meanwhile.
         watch.state.admin.console.operator(&watch.request)?;
-        // A line of server-sent events ends at a line break.
+        // A line break would end the `data` field of a server-sent event.
         let line = line(&event).into_string().replace(['\r', '\n'], " ");
         return Some((format!("event: event\ndata: {line}\n\n"), watch));
     }

@@ -1,4 +1,4 @@
-//! The participants of a room, live: tracks, mute state, bitrate, connection quality. Actions on them: mute, remove, change role, message.
+//! A room's participants, live: tracks, mute state, bitrate, connection quality. Actions: mute, remove, change role, send a message.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,10 +19,10 @@ use crate::http::console::parts::{badge, danger, empty, field, form, nothing, ta
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, OperatorCall, Visit, encoded};
 
-/// Participants that are shown.
+/// Maximum number of participants shown.
 const SHOWN: u32 = 200;
 
-/// What the media plane tells of a participant.
+/// The media plane's measurements for a participant.
 #[derive(Deserialize)]
 struct Measured {
     sid: String,
@@ -51,7 +51,7 @@ struct Layer {
 }
 
 impl RoomPage<'_> {
-    /// The table of the participants. While the media plane does not answer, it says so.
+    /// Renders the participants' table, or the problem while the media plane is unreachable.
     pub(super) async fn participants(&self, actor: Option<&ActorView>) -> Markup {
         if !self.is_open() {
             return Markup::default();
@@ -176,7 +176,7 @@ impl RoomPage<'_> {
     }
 }
 
-/// The bitrate of a track, all its layers together; `None` if it is not measured.
+/// Returns a track's bitrate over all its layers; `None` if it is not measured.
 fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
     let track = media?
         .published
@@ -192,7 +192,7 @@ fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
     )
 }
 
-/// The quality of a connection, by its losses and its round trip.
+/// Renders a connection's quality, by losses and round-trip time.
 fn connection(media: Option<&Measured>) -> Markup {
     let transports = media.map_or(&[][..], |media| &media.transports);
     if transports.is_empty() {
@@ -215,7 +215,7 @@ fn connection(media: Option<&Measured>) -> Markup {
     }
 }
 
-/// The routes of the actions.
+/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action(
@@ -253,7 +253,7 @@ impl RoomPage<'_> {
     }
 }
 
-/// A call of the handler of an operation on a participant.
+/// Starts a call of an operation on a participant.
 fn on_participant<H: Handler<I>, I: FromRequest>(
     visit: &Visit,
     handler: H,
