@@ -1,4 +1,4 @@
-//! Routing of the public listeners.
+//! Routing for the public listeners.
 //!
 //! - The API listener of the active server ([`configure`]): operations and fixed paths.
 //! - The unencrypted listener next to an API listener with TLS ([`configure_redirect`]): redirects to it, and serves responses to a
@@ -62,7 +62,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }));
 }
 
-/// Responds to a request whose path has the prefix of operations.
+/// Responds to a request whose path has the operations' prefix.
 async fn respond(
     state: Arc<AppState>,
     request: HttpRequest,

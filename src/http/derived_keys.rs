@@ -5,13 +5,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conclave_model::{EgressId, ProjectId, Secret};
 
-/// Derived keys of a server.
+/// A server's derived keys.
 pub struct DerivedKeys {
     /// For the signing secrets of programs that follow a project's events (`conclave listen`).
     followers: [u8; 32],
     /// For links to recording files.
     recordings: [u8; 32],
-    /// For credentials of this process's TURN server.
+    /// For this process's TURN credentials.
     turn: [u8; 32],
 }
 
@@ -36,7 +36,7 @@ impl DerivedKeys {
         Secret::new(format!("whsec_{}", STANDARD.encode(key.as_bytes())))
     }
 
-    /// Returns the secret that signs credentials of this process's TURN server.
+    /// Returns the secret that signs this process's TURN credentials.
     #[must_use]
     pub fn turn_secret(&self) -> Secret {
         Secret::new(STANDARD.encode(self.turn))

@@ -22,7 +22,7 @@ pub struct LeaseView {
 }
 
 impl LeaseView {
-    /// Registers the metrics of a lease.
+    /// Registers a lease's metrics.
     ///
     /// # Errors
     /// If they are registered already.

@@ -1,4 +1,4 @@
-//! Metrics of the listeners, and the registry of all the server's metrics.
+//! Listener metrics, and the registry with all the server's metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,18 +24,18 @@ use crate::backups::BackupMetrics;
 const BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.,
 ];
-/// Label of a request without an operation.
+/// Label for a request without an operation.
 pub const NO_OPERATION: &str = "none";
 
-/// All metrics of a server. Clones share them.
+/// All the server's metrics. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
-    /// Metrics of the store.
+    /// Store metrics.
     pub store: StoreMetrics,
-    /// Metrics of the actors.
+    /// Actor metrics.
     pub actors: ActorMetrics,
-    /// Metrics of calls to the media plane.
+    /// Metrics for calls to the media plane.
     pub media: MediaMetrics,
     /// Connections closed because a limit was reached, by limit.
     pub connections_refused: IntCounterVec,
@@ -48,7 +48,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Creates zeroed metrics in a registry of their own.
+    /// Creates zeroed metrics in their own registry.
     ///
     /// # Errors
     /// If two metrics have the same name, which would be a bug.
@@ -124,7 +124,7 @@ impl Metrics {
         RtcMetrics::new(&self.registry, workers)
     }
 
-    /// Registers metrics of the embedded media plane's recordings and broadcasts.
+    /// Registers the embedded media plane's egress metrics.
     ///
     /// # Errors
     /// If they are registered already.
@@ -132,7 +132,7 @@ impl Metrics {
         plane.register_egress_metrics(&self.registry)
     }
 
-    /// Returns the registry, for metrics of other parts of the server.
+    /// Returns the registry, for the metrics of other modules.
     #[must_use]
     pub const fn registry(&self) -> &Registry {
         &self.registry
@@ -146,7 +146,7 @@ impl Metrics {
         LeaseView::new(lease, &self.registry)
     }
 
-    /// Registers and returns metrics of database backups.
+    /// Registers and returns the database backups' metrics.
     ///
     /// # Errors
     /// If they are registered already, which would be a bug.
@@ -164,7 +164,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauges of admitted requests.
+    /// Sets the gauges for admitted requests.
     pub fn set_admitted(&self, admitted: AdmittedCounts) {
         for (state, count) in [("running", admitted.running), ("waiting", admitted.waiting)] {
             self.requests_admitted
@@ -173,7 +173,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauge of the certificate's expiry.
+    /// Sets the gauge for the certificate's expiry.
     pub fn set_certificate_expiry(&self, expires: Timestamp) {
         self.certificate_expiry.set(expires.millis() / 1_000);
     }
@@ -202,7 +202,7 @@ pub struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// Records status and duration of the response.
+    /// Records the response's status and duration.
     pub fn answered(mut self, status: StatusCode) {
         self.answered = true;
         self.metrics.answered(self.operation, status);

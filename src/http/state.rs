@@ -62,7 +62,7 @@ pub struct AppState {
     pub webhook_addresses: AddressFilter,
     /// Addresses that recordings and broadcasts may be sent to.
     pub egress_addresses: AddressFilter,
-    /// Metrics of the whole server.
+    /// The whole server's metrics.
     pub metrics: Metrics,
     /// Checks before a request is handled.
     pub checks: RequestChecks,
@@ -96,7 +96,7 @@ pub struct RequestChecks {
     pub origins: Origins,
     /// Idempotency keys of running requests.
     pub key_locks: KeyLocks,
-    /// Running downloads of recordings.
+    /// Running recording downloads.
     pub downloads: Downloads,
     /// Reader for request bodies on both listeners.
     pub bodies: BodyReader,
@@ -114,7 +114,7 @@ pub struct Planes {
     pub livekit: Option<LivekitPlane>,
 }
 
-/// State of the API listener.
+/// API listener's state.
 pub struct ApiListener {
     /// Port.
     pub port: u16,
@@ -126,16 +126,16 @@ pub struct ApiListener {
     pub call_page: Option<CallPage>,
 }
 
-/// Settings of the call page.
+/// Call page settings.
 #[derive(Debug, Clone)]
 pub struct CallPage {
     /// Development project (`dev`), in which the page may open rooms.
     pub dev_project: Option<ProjectId>,
-    /// Origins of pages that may frame it.
+    /// Page origins that may frame it.
     pub embed_origins: Vec<EmbedOrigin>,
 }
 
-/// State of the admin listener.
+/// Admin listener's state.
 pub struct AdminState {
     /// Admin token, if one is required.
     pub token: Option<Arc<AdminToken>>,
@@ -168,11 +168,11 @@ pub struct AdminState {
 /// Returns whether the proxy reaches the active server.
 pub type ReachesActive = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Shared state of requests to a standby.
+/// State shared by requests to a standby.
 pub struct StandbyState {
     /// Lease that the standby waits for.
     pub lease: Arc<LeaseView>,
-    /// Metrics of the server.
+    /// The server's metrics.
     pub metrics: Metrics,
     /// Admin token, if one is required.
     pub token: Option<Arc<AdminToken>>,
@@ -186,7 +186,7 @@ pub struct StandbyState {
     pub reaches_active: Option<ReachesActive>,
     /// Whether the standby is stopping and must not get new requests.
     pub is_stopping: Arc<AtomicBool>,
-    /// Port of the API listener.
+    /// API listener's port.
     pub port: u16,
     /// Limits on its responses on the public listeners.
     pub fixed: Arc<FixedLimits>,

@@ -20,9 +20,9 @@ use crate::http::frame::origins::requested_authority;
 use crate::http::frame::payload::BodyReader;
 use crate::http::listener::client_address::TrustedProxies;
 
-/// Name of the session cookie.
+/// Session cookie's name.
 pub const COOKIE_NAME: &str = "conclave_session";
-/// Lifetime of an operator session.
+/// Operator session lifetime.
 pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum number of operator sessions. The oldest are dropped first.
 const MOST_KEPT: usize = 1_000;
@@ -46,7 +46,7 @@ pub trait Guarded {
     fn forms(&self) -> &BodyReader;
 }
 
-/// Operator sessions of the console.
+/// Operator sessions in the console.
 pub struct ConsoleAccess {
     gate: Gate,
     clock: Clock,
@@ -185,7 +185,7 @@ fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
     }
 }
 
-/// Returns the value of the session cookie.
+/// Returns the session cookie's value.
 fn cookie(request: &HttpRequest) -> Option<String> {
     let headers = request
         .headers()

@@ -71,7 +71,7 @@ fn wants_text(request: &HttpRequest) -> bool {
     text.is_some_and(|text| json.is_none_or(|json| text > json))
 }
 
-/// Filters for the list of actors.
+/// Filters for the actor list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct ActorQuery {
@@ -220,7 +220,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     ))
 }
 
-/// State of an event stream.
+/// Event stream's state.
 struct Watch {
     events: broadcast::Receiver<conclave_db::CommittedEvent>,
     project: Option<ProjectId>,

@@ -65,7 +65,7 @@ struct PositionQuery {
     after: Option<u32>,
 }
 
-/// Wire type of an event.
+/// Event on the wire.
 #[derive(Serialize)]
 struct EventJson {
     id: i64,

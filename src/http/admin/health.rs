@@ -93,7 +93,7 @@ pub(super) const fn word(answers: bool) -> &'static str {
 
 /// Time limit per check; a slower dependency counts as unavailable.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time from the start of a check during which its result is reused.
+/// Time from a check's start during which its result is reused.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Availability of the server's dependencies.

@@ -115,7 +115,7 @@ impl RequestContext {
     /// stores the response in the change's own transaction.
     ///
     /// # Errors
-    /// Errors of the change, and of the conversion to `B`.
+    /// The change's errors, and the conversion's to `B`.
     pub async fn recorded<T, B, E, F, const STATUS: u16>(
         &self,
         change: impl FnOnce(Option<ResponseRecorder<T>>) -> F,
@@ -144,7 +144,7 @@ impl RequestContext {
     /// Returns the calling project with its status and plan. An API key's credential contains them; for other callers they are read.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store's errors.
     pub async fn owner(&self) -> Result<Owner, ApiError> {
         if let Some(owner) = &self.owner {
             return Ok(owner.clone());
@@ -186,7 +186,7 @@ impl RequestContext {
     /// Returns the calling project's plan.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store's errors.
     pub async fn plan(&self) -> Result<&Plan, ApiError> {
         match &self.owner {
             Some(owner) => quota::plan(&self.state.plans, &owner.plan),
@@ -234,7 +234,7 @@ fn without_credential() -> ApiError {
 /// Returns the permissions of a room token's acting role.
 ///
 /// # Errors
-/// Errors of the store.
+/// The store's errors.
 pub async fn acting_permissions(
     state: &AppState,
     claims: &Claims,
@@ -248,7 +248,7 @@ pub async fn acting_permissions(
 /// Returns whether a room token's acting role has a permission.
 ///
 /// # Errors
-/// Errors of the store and of the media plane.
+/// The store's and the media plane's errors.
 async fn acting_role_allows(
     state: &AppState,
     claims: &Claims,

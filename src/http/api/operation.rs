@@ -298,7 +298,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     /// Parses the request, runs the declared checks, and calls the handler.
     ///
     /// # Errors
-    /// Errors of parsing, checks and handler, in the order that [`frame`](crate::http::frame) documents.
+    /// Errors from parsing, checks and handler, in the order that [`frame`](crate::http::frame) documents.
     pub async fn call(&self, mut context: RequestContext) -> Result<H::Success, ApiError> {
         let input = self.parse(&context)?;
         if let Some(check) = self.check {

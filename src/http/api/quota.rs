@@ -39,7 +39,7 @@ pub fn plan<'a>(plans: &'a Plans, id: &str) -> Result<&'a Plan, ApiError> {
 /// Returns the usage in the current month, after settling earlier months.
 ///
 /// # Errors
-/// Errors of the store.
+/// The store's errors.
 pub async fn month(
     state: &AppState,
     project: &ProjectId,

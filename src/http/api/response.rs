@@ -149,7 +149,7 @@ fn json<T: Serialize>(status: u16, body: &T) -> Response {
 /// be shown by mistake.
 ///
 /// # Errors
-/// Errors of the serializer.
+/// The serializer's errors.
 pub fn revealed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.reveal())
 }

@@ -33,7 +33,7 @@ use crate::http::frame::origins::{AllowedHosts, check_same_origin};
 use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
-/// Name prefix of rooms that are opened without a name.
+/// Name prefix for rooms that are opened without a name.
 const PREFIX: &str = "call-";
 
 /// A room to open, and the role for the room code.

@@ -14,14 +14,13 @@ use super::parts::{
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 
-/// Maximum number of failed actors shown above the tree.
+/// Maximum failed actors shown above the tree.
 const SHOWN: u32 = 20;
 /// Refresh intervals in seconds: normally, and for a tree with at least `MANY` actors, since each refresh visits all of them.
 const EVERY: u32 = 5;
 const EVERY_OF_MANY: u32 = 20;
 const MANY: usize = 10_000;
 
-/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/actors", tree),
@@ -47,7 +46,7 @@ pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
     .items
 }
 
-/// Renders a table of failed actors.
+/// Renders a table with failed actors.
 pub fn failures(actors: &[ActorView]) -> Markup {
     let row = |actor: &ActorView| {
         let failure = actor.last_failure.as_ref();

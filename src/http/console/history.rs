@@ -19,7 +19,7 @@ pub struct History(Mutex<VecDeque<Sample>>);
 /// Counts at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// Time of the sample.
+    /// Sample time.
     pub at: Timestamp,
     /// Counts at that time.
     pub totals: Totals,

@@ -12,7 +12,6 @@ use crate::http::api::v1::ingress::{self, IngressJson};
 /// Refresh interval in seconds.
 const EVERY: u32 = 10;
 
-/// Returns the routes of the page and its action.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/ingress", list),

@@ -65,7 +65,7 @@ const EXPLAINED: [(&str, &str, &str); 11] = [
     ),
 ];
 
-/// Position of a page in the navigation.
+/// A page's position in the navigation.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
     /// Server page, by its path in the main navigation.
@@ -74,7 +74,7 @@ pub enum Place<'a> {
     Project(&'a Project, &'static str),
 }
 
-/// Renders a page of the console.
+/// Renders a console page.
 pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> Markup {
     let note = visit.query("note").and_then(|name| text(&name));
     framed(
@@ -290,7 +290,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     )
 }
 
-/// Name and text of each note.
+/// Notes: name, text.
 const NOTES: [(&str, &str); 31] = [
     (
         "project-created",

@@ -17,17 +17,16 @@ use crate::backups::{Backups, Freshness};
 use crate::http::admin::health::{Parts, Readiness};
 use crate::http::api::error::ApiError;
 
-/// Maximum number of failing receivers shown.
+/// Maximum failing receivers shown.
 const SHOWN: u32 = 20;
 /// Refresh interval in seconds.
 const EVERY: u32 = 10;
 
-/// Returns the route of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/", show)]
 }
 
-/// Data of the page.
+/// The page's data.
 struct Overview {
     totals: Totals,
     minutes: f64,

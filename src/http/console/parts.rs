@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::visit::Visit;
 
-/// Rows per page of a list.
+/// Rows per list page.
 pub const ROWS: u32 = 50;
 
 /// Renders a status as a word, coloured by its meaning.
@@ -88,7 +88,7 @@ pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     }
 }
 
-/// Renders a list of names and values.
+/// Renders names with their values.
 pub fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
 }
@@ -231,11 +231,11 @@ pub fn length(seconds: u64) -> String {
     }
 }
 
-/// Width and height of a small plot, in view box units.
+/// Width and height for a small plot, in view box units.
 const SMALL: (f64, f64) = (240.0, 48.0);
-/// Minimum number of points for a line.
+/// Minimum points for a line.
 const FEWEST: usize = 3;
-/// Width and height of a plot by day.
+/// Size of a plot by day.
 const DAYS: (f64, f64) = (720.0, 160.0);
 
 /// Renders a line through `values`, oldest first and at most `most`; the newest is at the right edge.

@@ -18,7 +18,6 @@ use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
 use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
 
-/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects", list),
@@ -65,7 +64,7 @@ fn row(summary: &ProjectSummary) -> Vec<Markup> {
     ]
 }
 
-/// Renders the choice of a plan.
+/// Renders a plan choice.
 pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
     let plans: Vec<(&str, &str)> = visit
         .state

@@ -27,7 +27,6 @@ use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 use crate::http::api::v1::recordings::Recording;
 use crate::http::files::{download, link};
 
-/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/recordings", list),
@@ -281,7 +280,7 @@ const STATUSES: [(&str, &str); 8] = [
     ("limit_reached", "limit reached"),
 ];
 
-/// List of recordings or broadcasts.
+/// Recording or broadcast list.
 struct List<J> {
     /// Heading.
     pub title: &'static str,
@@ -289,9 +288,9 @@ struct List<J> {
     pub none: &'static str,
     /// Column names.
     pub columns: &'static [&'static str],
-    /// Renders the cells of a row.
+    /// Renders a row's cells.
     pub row: fn(&Visit, &Project, &J) -> Vec<Markup>,
-    /// Path of the page, below the project's.
+    /// The page's path, below the project's.
     pub path: &'static str,
 }
 
@@ -358,7 +357,7 @@ pub fn is_stoppable(status: EgressStatus) -> bool {
     matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }
 
-/// Returns the path of the stop action.
+/// Returns the stop action's path.
 pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
     format!(
         "/projects/{}/{}/{}/stop",

@@ -17,13 +17,12 @@ use crate::http::api::v1::templates::TemplateJson;
 
 /// Refresh interval in seconds.
 const EVERY: u32 = 10;
-/// Columns of a room list.
+/// Room list columns.
 const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
 /// Numbers of columns for live rooms, and for ended rooms.
 const OF_LIVE: usize = 3;
 const OF_ENDED: usize = 4;
 
-/// Returns the routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}", list),

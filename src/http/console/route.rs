@@ -39,7 +39,7 @@ impl Route {
     }
 }
 
-/// Creates the route of a page.
+/// Creates a page's route.
 pub fn page<F: Future<Output = Answer> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
@@ -51,7 +51,7 @@ pub fn page<F: Future<Output = Answer> + 'static>(
     }
 }
 
-/// Creates the route of an action, which a form sends.
+/// Creates an action's route. A form sends the action.
 pub fn action<F: Future<Output = Answer> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,

@@ -85,7 +85,7 @@ macro_rules! package {
 
 /// Version of the packages, which is the program's.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Path prefix of the packages on the admin listener.
+/// The packages' path prefix on the admin listener.
 pub const FOLDER: &str = "/sdk/";
 
 const TYPESCRIPT: &[u8] = package!("conclave-sdk.tgz");
@@ -123,7 +123,7 @@ pub struct Sdk {
     pub install: String,
     /// Path of the downloaded archive, below [`FOLDER`].
     pub archive: String,
-    /// Path of its documentation on the admin listener.
+    /// Its documentation's path on the admin listener.
     pub readme: &'static str,
 }
 

@@ -25,7 +25,6 @@ use crate::http::lease::LeaseView;
 use crate::http::resource::single_method_resource;
 use crate::http::state::StandbyState;
 
-/// Returns the route of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/server", show)]
 }

@@ -17,7 +17,6 @@ use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
 
-/// Returns the routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/sessions", list),
@@ -206,9 +205,9 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
 /// Width and height of a row's SVG in view box units. It is stretched to the page's width.
 const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 24.0;
-/// Height of a track, including the space below it.
+/// Track height, including the space below it.
 const TRACK: f64 = 7.0;
-/// Maximum number of tracks drawn per row.
+/// Maximum tracks drawn per row.
 const MOST_TRACKS: usize = 3;
 
 /// Time span in a row.
@@ -273,7 +272,7 @@ fn legend() -> Markup {
     }
 }
 
-/// Horizontal scale of the timeline.
+/// The timeline's horizontal scale.
 struct Scale {
     from: i64,
     /// Seconds from the left to the right edge.

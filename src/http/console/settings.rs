@@ -20,7 +20,6 @@ use crate::http::api::v1::templates::TemplateJson;
 /// Maximum credit per action, in Ugandan shillings, as on the command line.
 const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
 
-/// Returns the routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/settings", show),
@@ -162,7 +161,7 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
         section.card {
             h2 { "Status" }
             @if project.status == ProjectStatus::Active {
-                p.help { "A suspended project can start no new work. What runs goes on." }
+                p.help { "A suspended project can start no new work. Running work continues." }
                 (form(visit, &path, &html! {
                     input type="hidden" name="status" value="suspended";
                     button.danger type="submit" data-confirm="Suspend the project?" { "Suspend project" }

@@ -125,7 +125,7 @@ fn query(request: &HttpRequest, name: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Path patterns of the console's pages.
+/// The console's page path patterns.
 static PAGES: LazyLock<Vec<ResourceDef>> = LazyLock::new(|| {
     super::routes()
         .iter()

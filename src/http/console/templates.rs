@@ -17,7 +17,6 @@ use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 use crate::http::api::v1::{destinations as api_destinations, roles};
 
-/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/templates", list),
@@ -196,11 +195,10 @@ fn done(visit: &Visit, note: &'static str) -> Answer {
     ))
 }
 
-/// Example configuration of each kind.
+/// Example configuration per kind.
 const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
 {"type": "s3", "bucket": "calls", "region": "eu-central-1", "access_key": "…", "secret": "…"}"#;
 
-/// Returns the routes of the destination actions.
 fn destination_routes() -> Vec<Route> {
     vec![
         route::action(
@@ -340,7 +338,6 @@ const PERMISSIONS: [(Permission, &str); 9] = [
     ),
 ];
 
-/// Returns the routes of the role actions.
 fn role_routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/templates/{id}/permissions", save),
@@ -352,7 +349,7 @@ fn role_routes() -> Vec<Route> {
     ]
 }
 
-/// Roles of a template by name.
+/// A template's roles by name.
 type Roles = BTreeMap<RoleName, Role>;
 
 /// Renders the matrix, and the form that adds a role.

@@ -38,12 +38,12 @@ const HX_RETARGET: HeaderName = HeaderName::from_static("hx-retarget");
 const HX_RESWAP: HeaderName = HeaderName::from_static("hx-reswap");
 const HX_RESELECT: HeaderName = HeaderName::from_static("hx-reselect");
 
-/// Result of a handler.
+/// Handler result.
 pub type Answer = Result<HttpResponse, ApiError>;
 
 /// Request by an operator.
 pub struct Visit {
-    /// Shared state of the server.
+    /// The server's shared state.
     pub state: Arc<AppState>,
     /// Routed request.
     pub request: HttpRequest,
@@ -80,7 +80,7 @@ impl Visit {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Returns the number of rows to skip.
+    /// Returns how many rows to skip.
     pub fn offset(&self) -> u64 {
         let offset = self
             .query("offset")
@@ -229,7 +229,7 @@ pub fn encoded(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// Builder for a call of an operation.
+/// Builder for an operation call.
 pub struct OperatorCall<H: 'static, I: 'static> {
     state: Arc<AppState>,
     operation: Option<&'static Declaration<H, I>>,
@@ -290,7 +290,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
     /// Runs the operation and returns its handler's result. A change is logged, and completes even if the browser disconnects.
     ///
     /// # Errors
-    /// Errors of the operation.
+    /// The operation's errors.
     pub async fn send(mut self) -> Result<H::Success, ApiError> {
         let unknown = || ApiError::internal("the console calls a handler without an operation");
         let operation = self.operation.ok_or_else(unknown)?;

@@ -24,7 +24,6 @@ const STATUSES: [(&str, &str); 4] = [
     ("failed", "failed"),
 ];
 
-/// Returns the routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/webhooks", list),

@@ -35,7 +35,7 @@ struct Validators {
     modified: HttpDate,
 }
 
-/// Part of a file.
+/// File part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     start: u64,

@@ -9,9 +9,9 @@ use utoipa::IntoParams;
 
 use crate::http::derived_keys::DerivedKeys;
 
-/// Default lifetime of a link.
+/// Default link lifetime.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(60 * 60);
-/// Maximum lifetime of a link.
+/// Maximum link lifetime.
 const LONGEST_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -19,7 +19,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Query parameters of a link.
+/// A link's query parameters.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkQuery {

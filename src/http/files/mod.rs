@@ -34,7 +34,7 @@ use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 /// `Retry-After` if too many downloads are running.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Credential of a request for a file.
+/// Credential in a file request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Credential {
     Key,
@@ -126,7 +126,7 @@ async fn authorize(
     ))
 }
 
-/// Returns the project of a request's API key.
+/// Returns the project that a request's API key belongs to.
 async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId, ApiError> {
     let credential = credential::require_key(state, request).await?;
     state.checks.origins.check(request)?;
@@ -182,7 +182,7 @@ async fn find(
     Ok((file, name))
 }
 
-/// Returns the path of a recording whose file is complete and on this machine.
+/// Returns a recording's path, if its file is complete and on this machine.
 fn path_of(recording: &Egress) -> Result<&FilePath, Problem> {
     let EgressDetail::Recording { filepath, .. } = &recording.detail else {
         return Err(EgressKind::Recording.not_found());

@@ -34,7 +34,7 @@ const SHARDS: usize = 64;
 /// Limits on concurrent requests.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
-    /// Running and queued requests of all projects.
+    /// Running and queued requests over all projects.
     pub total: usize,
     /// Running requests per project.
     pub running: usize,
@@ -76,7 +76,7 @@ pub struct Admitted {
     weight: u32,
 }
 
-/// Numbers of admitted requests.
+/// Admitted request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmittedCounts {
     /// Running requests.
@@ -189,7 +189,7 @@ impl Admission {
         }
     }
 
-    /// Returns the current numbers of admitted requests.
+    /// Returns the current admitted request counts.
     pub fn counts(&self) -> AdmittedCounts {
         let at_once = self.at_once(self.sharing.now());
         // Derived at the scrape instead of counted: a request's state changes would cost two more atomic writes.
@@ -334,7 +334,7 @@ impl Sharing {
 /// Time after which a request no longer counts as using the processor: it waits for the media plane or another service.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Permit of a request to run.
+/// A request's permit to run.
 #[derive(Debug)]
 pub struct Turn<'a> {
     permit: Option<SemaphorePermit<'a>>,

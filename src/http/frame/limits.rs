@@ -32,7 +32,7 @@ struct Lookups {
     refused: HashMap<ClientAddress, Duration>,
 }
 
-/// Limiters of one server.
+/// A server's limiters.
 pub struct Limits {
     clock: Clock,
     keys: RateLimits<ApiKeyPrefix>,

@@ -99,7 +99,7 @@ impl BodyReader {
         }
     }
 
-    /// Collects the body of an API request.
+    /// Collects an API request's body.
     ///
     /// # Errors
     /// 408 if it does not arrive in time, 413 above the limit, 415 for a media type other than JSON, 400 if it ends early, 429 while

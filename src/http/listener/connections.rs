@@ -175,9 +175,9 @@ pub struct Activity {
     ignored: Cell<usize>,
     /// Whether the last request was handled and the client has sent nothing since, as far as known.
     is_idle: Cell<bool>,
-    /// Boundary of the current request.
+    /// Current request's boundary.
     boundary: Cell<RequestBoundary>,
-    /// Id of the last request.
+    /// Last request's id.
     request_id: Cell<Uuid>,
     /// Number of exchanges whose response was not taken yet.
     unanswered: Cell<usize>,
@@ -278,7 +278,7 @@ pub fn note_body_read(request: &HttpRequest) {
 }
 
 impl Activity {
-    /// Creates the activity of a new connection.
+    /// Creates a new connection's activity.
     pub(super) fn new(permit: ConnectionPermit) -> Rc<Self> {
         Rc::new(Self {
             handling: Cell::new(0),

@@ -1,4 +1,4 @@
-//! End of each request on a connection, so that one request is read at a time.
+//! Finds where each request on a connection ends, so that one request is read at a time.
 //!
 //! actix-http decodes everything that it has read: 128 KiB of pipelined requests become thousands of parsed requests, several
 //! megabytes, while the client reads no response. [`ClientStream`](super::client_stream::ClientStream) therefore passes it the bytes
@@ -12,7 +12,7 @@ use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_LENGTH, UPGRADE};
 use actix_web::{HttpMessage, HttpRequest};
 
-/// Body of a request.
+/// Request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// No body.
@@ -62,7 +62,7 @@ pub fn opens_websocket(request: &HttpRequest) -> bool {
     protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
 }
 
-/// Part of a request that comes next.
+/// Next part to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// Empty lines before a head, which are ignored (RFC 9112, section 2.2).
@@ -71,7 +71,7 @@ enum Part {
     Head { is_empty_line: bool },
     /// Unknown until the head was parsed, see [`RequestBoundary::begin_body`].
     Unknown,
-    /// This many bytes of a body.
+    /// This many body bytes.
     Length(u64),
     /// Chunked body.
     Chunked(Chunked),
@@ -83,11 +83,11 @@ enum Part {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunked {
-    /// Digits of a chunk's size.
+    /// Chunk size digits.
     Size(u64),
     /// Chunk extensions, up to the end of the line with the size.
     Extension(u64),
-    /// Bytes of a chunk.
+    /// Chunk bytes.
     Data(u64),
     /// Line end after a chunk.
     DataEnd,

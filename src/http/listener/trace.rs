@@ -41,7 +41,7 @@ const NO_ROUTE: &str = "(no such route)";
 #[derive(Debug, Clone, Copy)]
 pub struct PassedOn;
 
-/// Wraps every request of a listener.
+/// Wraps every request on a listener.
 ///
 /// # Errors
 /// A failure in an inner service, as its response.

@@ -10,7 +10,7 @@ use conclave_outbound::resolver::{parse_url, permits_host};
 
 use crate::http::api::error::ApiError;
 
-/// Request field and the host of its URL.
+/// Request field and its URL's host.
 pub type Named = (String, String);
 
 /// Returns the hosts of the URLs in `field`.

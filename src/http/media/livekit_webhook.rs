@@ -16,7 +16,7 @@ use crate::http::frame::payload::BodyError;
 use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
-/// Maximum size of a report in bytes.
+/// Maximum report size in bytes.
 pub const LIMIT: usize = 16 * 1024 * 1024;
 /// Label in the metrics.
 const OPERATION: &str = "livekit_webhook";

@@ -43,7 +43,7 @@ impl MediaUrl {
         }
     }
 
-    /// Returns the URL that is independent of requests.
+    /// Returns the URL that depends on no request.
     #[must_use]
     pub fn fixed(&self) -> &Arc<str> {
         &self.fixed
@@ -86,7 +86,7 @@ impl MediaUrl {
     }
 }
 
-/// Returns whether a URL's host stands for all addresses of a machine.
+/// Returns whether a URL's host stands for all of a machine's addresses.
 #[must_use]
 pub fn names_all_addresses(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {

@@ -166,7 +166,7 @@ fn connect_request(
     Ok(read.from_address(state.checks.limits.client_address(request)))
 }
 
-/// Allows pages of any origin to read a response.
+/// Allows pages from any origin to read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response
         .headers_mut()
@@ -215,7 +215,7 @@ fn preflight() -> HttpResponse {
     response
 }
 
-/// Maximum size of a client's frames and messages, in bytes.
+/// Maximum size for a client's frames and messages, in bytes.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
 /// Interval of pings, which detect a dead connection. A pong is the only sign of life from some clients: LiveKit's Go SDK sends no
 /// pings of its own.
@@ -270,7 +270,7 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
     .await;
 }
 
-/// Reason for the end of forwarding.
+/// Why forwarding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The client closed the WebSocket: nothing follows.

@@ -30,11 +30,11 @@ use crate::http::state::AppState;
 
 /// Label in the metrics.
 const OPERATION: &str = "whip";
-/// Media type of offers and answers.
+/// Media type for offers and answers.
 const SDP: &str = "application/sdp";
-/// Media type of ICE parameters (RFC 8840).
+/// Media type for ICE parameters (RFC 8840).
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
-/// Paths of an endpoint and of a session.
+/// Paths for an endpoint and a session.
 const ENDPOINT_PATH: &str = "/whip/{stream_key}";
 const SESSION_PATH: &str = "/whip/session/{session}";
 
@@ -222,7 +222,7 @@ fn refused(request: &HttpRequest, error: &ApiError) -> HttpResponse {
     error.to_http()
 }
 
-/// Response headers that pages of other origins may read.
+/// Response headers that pages from other origins may read.
 const EXPOSED: &str = "Location, ETag, Link, Retry-After, X-Request-Id";
 /// Request headers that they may send.
 const ALLOWED: &str = "Authorization, Content-Type, If-Match";
@@ -260,7 +260,7 @@ fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
     }
 }
 
-/// Responds to the end of a session.
+/// Responds to a session's end.
 fn deleted() -> HttpResponse {
     builder(HttpResponse::Ok()).finish()
 }

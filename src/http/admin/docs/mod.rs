@@ -28,12 +28,12 @@ use crate::http::resource::{describe, no_such_route, page_response, single_metho
 use crate::http::state::AppState;
 use site::{Form, Site};
 
-/// Content security policy for a page of the site.
+/// Content security policy for a site page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 /// Content security policy for a file of the repository: SVG diagrams contain styles.
 const FILE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-/// Root folder of the site.
+/// The site's root folder.
 const ROOT: &str = "/docs/";
 
 /// The site's files, each rendered at its first request, once for all workers.
@@ -106,7 +106,7 @@ fn shown(path: &str, content: impl MessageBody + 'static) -> HttpResponse {
     page_response(FILE_POLICY).content_type(kind).body(content)
 }
 
-/// Responds with a file of the site or the viewer.
+/// Responds with a site or viewer file.
 fn file(path: &str) -> HttpResponse {
     let path = if path.is_empty() { "index.html" } else { path };
     let kind = match path.rsplit('.').next() {
@@ -229,7 +229,7 @@ pub(super) const FILES: &[File] = files![
     "sdk/react/README.md",
 ];
 
-/// Its table of pages describes each one.
+/// Its page table describes each one.
 pub(super) const README: &str = include_str!("../../../../README.md");
 
 /// Returns `/llms.txt`: a description of Conclave, and the pages with their topics, in the format of <https://llmstxt.org>.

@@ -33,7 +33,7 @@ const DEFLATE: usize = 8;
 /// Gzip header without time and name (RFC 1952, section 2.3).
 static GZIP: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// File of the viewer.
+/// Viewer file.
 pub struct File {
     /// Content, or its gzip form, as slices of the archive.
     pub parts: [&'static [u8]; 4],

@@ -19,7 +19,6 @@ use crate::http::console::visit::{Answer, Visit};
 /// Quiet zone around a QR code, in modules (ISO/IEC 18004 requires four).
 const QUIET: i32 = 4;
 
-/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/codes", create),

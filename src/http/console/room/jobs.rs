@@ -22,7 +22,7 @@ use crate::http::console::recordings::{is_stoppable, stop_path};
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 
-/// Maximum number of rows per kind.
+/// Maximum rows per kind.
 const SHOWN: u32 = 10;
 const LAYOUTS: [(&str, &str); 3] = [
     ("speaker", "speaker"),
@@ -30,7 +30,6 @@ const LAYOUTS: [(&str, &str); 3] = [
     ("single-speaker", "single speaker"),
 ];
 
-/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/recordings", record),
@@ -82,7 +81,7 @@ impl RoomPage<'_> {
         })
     }
 
-    /// Returns the room's newest entries of a project's list.
+    /// Returns the room's newest entries in a project's list.
     async fn listed<H, I, T>(&self, list: H) -> Result<Vec<T>, ApiError>
     where
         H: Handler<I, Success = Page<T>>,

@@ -35,10 +35,9 @@ use crate::http::api::v1::rooms::{self, RoomJson};
 use crate::http::api::v1::templates;
 use crate::http::state::AppState;
 
-/// Refresh interval of live parts, in seconds.
+/// Refresh interval for live parts, in seconds.
 const EVERY: u32 = 5;
 
-/// Returns the routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/rooms/{name}", show),
@@ -56,9 +55,9 @@ struct RoomPage<'a> {
     visit: &'a Visit,
     project: &'a ProjectId,
     room: RoomJson,
-    /// Role names of its template.
+    /// Its template's role names.
     roles: Vec<RoleName>,
-    /// Destinations of its template.
+    /// Its template's destinations.
     destinations: Vec<DestinationJson>,
 }
 
@@ -210,12 +209,12 @@ async fn end(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "room-ended"))
 }
 
-/// Returns the path of a room's page.
+/// Returns the path to a room's page.
 fn room_path(project: &ProjectId, name: &str) -> String {
     format!("/projects/{project}/rooms/{}", encoded(name))
 }
 
-/// Maximum number of events on the page.
+/// Maximum events on the page.
 const KEPT: u32 = 50;
 /// Payload fields that the start of a line shows already.
 const SAID: [&str; 5] = [
@@ -240,7 +239,7 @@ impl RoomPage<'_> {
     }
 }
 
-/// State of an event stream.
+/// Event stream's state.
 struct Watch {
     events: Receiver<CommittedEvent>,
     project: ProjectId,

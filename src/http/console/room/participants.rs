@@ -19,7 +19,7 @@ use crate::http::console::parts::{badge, danger, empty, field, form, nothing, ta
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, OperatorCall, Visit, encoded};
 
-/// Maximum number of participants shown.
+/// Maximum participants shown.
 const SHOWN: u32 = 200;
 
 /// The media plane's measurements for a participant.
@@ -215,7 +215,6 @@ fn connection(media: Option<&Measured>) -> Markup {
     }
 }
 
-/// Returns the routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action(
@@ -253,7 +252,7 @@ impl RoomPage<'_> {
     }
 }
 
-/// Starts a call of an operation on a participant.
+/// Starts an operation call for a participant.
 fn on_participant<H: Handler<I>, I: FromRequest>(
     visit: &Visit,
     handler: H,

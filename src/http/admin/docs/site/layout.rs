@@ -157,7 +157,7 @@ fn about(site: &Site, page: &Page) -> Markup {
     }
 }
 
-/// Pages below one heading of the sidebar.
+/// Pages below one sidebar heading.
 pub(super) struct Group {
     pub name: &'static str,
     pub entries: Vec<Entry>,

@@ -9,7 +9,7 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser
 
 /// Rendered page.
 pub(super) struct Document {
-    /// Text of the first heading.
+    /// First heading's text.
     pub title: String,
     pub html: String,
     /// Headings in order, each with the text up to the next one.
@@ -29,9 +29,9 @@ pub(super) struct Section {
 
 /// URLs for references, in the form that the site is rendered for.
 pub(super) trait Places {
-    /// Returns the URL for the target of a link or image.
+    /// Returns the URL for a link's or image's target.
     fn link(&self, target: &str) -> String;
-    /// Returns the URL of a diagram's image.
+    /// Returns the URL for a diagram's image.
     fn diagram(&self, source: &str) -> Option<String>;
 }
 
@@ -92,7 +92,7 @@ pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
     }
 }
 
-/// Returns the text of the first heading.
+/// Returns the first heading's text.
 pub(super) fn title(markdown: &str) -> &str {
     markdown
         .lines()

@@ -18,9 +18,9 @@ use super::{FILES, File};
 use layout::Group;
 use markdown::{Document, Places};
 
-/// Path of the first page.
+/// The first page's path.
 const HOME: &str = "index.html";
-/// Path of the search index.
+/// The search index's path.
 const INDEX: &str = "assets/search-index.js";
 /// Files that all pages use.
 const ASSETS: [(&str, &str); 4] = [
@@ -53,7 +53,7 @@ pub struct Site {
     pages: Vec<Page>,
 }
 
-/// Page of the site.
+/// Site page.
 struct Page {
     file: &'static File,
     /// Path below the site's root, such as `sdk/go.html`.
