@@ -68,6 +68,7 @@ async fn respond(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
+    // actix matched only the prefix; the path tree routes the rest (see `routes`).
     let Some(route) = find_route(request.match_info().as_str()) else {
         return no_route(&state, &request);
     };
@@ -76,6 +77,7 @@ async fn respond(
         state.metrics.time(NO_OPERATION).answered(response.status());
         return response;
     };
+    // Started here, so that the latency includes the time in queues.
     let timed = state.metrics.time(operation.spec().id);
     let handled = frame::handle(operation, Arc::clone(&state), request, payload);
     let response = Measured::new(handled).await;

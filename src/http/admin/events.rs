@@ -211,6 +211,7 @@ pub fn open_stream(
     let Some(place) = stream_permit(state) else {
         return too_many_streams(state);
     };
+    // Both are part of the stream, so they end with the response.
     let held = (place, Handling::begin(request));
     let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
     let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {

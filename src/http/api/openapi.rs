@@ -63,6 +63,7 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
             }},
             "x-error-codes": codes
         });
+        // Only these refusals pass with time.
         if matches!(status, 429 | 503) {
             response["headers"] = json!({"Retry-After": {
                 "description": "Seconds to wait before a retry", "schema": {"type": "integer", "minimum": 1}
@@ -209,6 +210,7 @@ fn describe_event(event: EventDoc) -> Value {
 
 /// Generates the description of a part of the API, with the webhook events if the part lists them.
 pub fn document(part: &Part) -> Value {
+    // Sorted, so that the document is the same in every build.
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     let mut tags = BTreeSet::new();

@@ -54,6 +54,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
     let parents = list(&page.embed_origins);
     let is_dev = page.dev_project.is_some();
+    // Rendered once: only the policy depends on the request.
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)

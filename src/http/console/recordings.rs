@@ -100,6 +100,7 @@ async fn one(visit: Visit) -> Answer {
         None
     };
     let removed = removal(&visit, &recording).await?;
+    // After a removal, a file at this path belongs to a later recording.
     let found = found.filter(|_| !matches!(removed, Some(Removal::Done(_))));
     let upload = upload(&visit, &recording).await;
     let Recording {
@@ -255,6 +256,7 @@ async fn file(visit: Visit) -> Answer {
     };
     let mut response = file.into_response(&visit.request);
     for (name, value) in [
+        // Opened by itself, a file must not run scripts with the console's origin.
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
     ] {

@@ -97,6 +97,7 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
         limit: ROWS,
         offset: 0,
     };
+    // Live rooms are shown on the first page only.
     let live = if page.offset == 0 {
         Some(store.rooms().list_open(project.id.clone(), first).await?)
     } else {

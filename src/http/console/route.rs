@@ -168,6 +168,7 @@ pub async fn form(
     if request.method() == actix_web::http::Method::GET {
         return Ok(Vec::new());
     }
+    // To `SameSite`, all ports of a host are one site, so origin and token are checked, too.
     origins::check_same_origin(request)?;
     let body = state
         .forms()

@@ -285,6 +285,7 @@ async fn revoke_key(visit: Visit) -> Answer {
         .list(project.id.clone())
         .await?;
     let prefix = visit.param("prefix");
+    // `revoke` does not check the project, so the key must be among this project's.
     let key = keys
         .into_iter()
         .find(|key| key.prefix.as_str() == prefix)

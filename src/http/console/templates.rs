@@ -430,6 +430,7 @@ fn number(role: &RoleName, what: &str, value: i32) -> Markup {
 /// Writes every role of the template: the matrix's values, and everything else unchanged.
 async fn save(visit: Visit) -> Answer {
     let (project, id) = (visit.project_id()?, visit.param("id"));
+    // An update replaces each role as a whole, so the current roles are read first.
     let Json(mut template) = visit
         .call(templates::get, &project)
         .path("id", &id)

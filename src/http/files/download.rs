@@ -208,6 +208,7 @@ fn pieces(
                 return Ok::<_, io::Error>(None);
             }
             let reader = Arc::clone(&file);
+            // A read can take long, for example on a network file system.
             let piece = web::block(move || {
                 let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
                 reader
@@ -245,6 +246,7 @@ pub async fn open(
 
 /// Opens a file inside a directory. Symbolic links must not lead out of it.
 fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
+    // Both paths are canonical before they are compared, so that neither `..` nor a symbolic link leads outside.
     let directory = directory.canonicalize()?;
     let path = directory.join(name).canonicalize()?;
     if !path.starts_with(&directory) || !path.is_file() {

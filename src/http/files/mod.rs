@@ -96,6 +96,7 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
         Credential::Link => (link_requests, by_link, "by link"),
     };
     let (file, name) = find_in_turn(state, admission, &project, &id).await?;
+    // After the file was found, so that only a real download takes a permit. Not queued: a download can last for hours.
     let Some(permit) = permits.take_free(&project) else {
         let most = DOWNLOADS.per_project;
         let message = format!("at most {most} downloads {kind} can run per project");
@@ -161,6 +162,7 @@ async fn find(
         .get(project.clone(), EgressKind::Recording, id.clone())
         .await?;
     let path = path_of(&recording)?.clone();
+    // Checked first, because the reason is more helpful than a missing file.
     if let Some(at) = state
         .store
         .local_files()

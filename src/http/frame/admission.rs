@@ -355,6 +355,7 @@ impl<'a> Turn<'a> {
             .as_ref()
             .is_some_and(|permit| permit.num_permits() > 1)
         {
+            // Most requests end within this time.
             if let Ok(output) = Box::pin(timeout(SLOW, request.as_mut())).await {
                 return output;
             }

@@ -128,6 +128,7 @@ fn room_token_of_path(
     let matches_path = match parameter(pattern, request, "name") {
         Some(name) => {
             let (project, _) = claims.room.split();
+            // An invalid room name matches no token, so the response is 401.
             claims.room == NamespacedRoom::new(&project, &name.parse().ok()?)
         }
         None => true,

@@ -111,6 +111,7 @@ async fn run_once(
 ) -> Result<Answer, ApiError> {
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
+    // Held until the response is stored, so that a concurrent request with the key waits, then replays it.
     let _held = state.checks.key_locks.lock(slot.clone()).await;
     let participant = participant(&context.caller);
     // A participant without the permission must not block the key for a participant that has it, so its refusal goes to a slot of its own.
@@ -124,6 +125,7 @@ async fn run_once(
         return Ok(Answer::replay(refused.response));
     }
     if let Some(stored) = stored(&state, &slot, fingerprint).await? {
+        // A participant that repeats its own request needs no new check: its role may have changed since.
         if stored.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
             operation.permit_replay(&context).await?;
         }
@@ -131,6 +133,7 @@ async fn run_once(
     }
     let record = IdempotencyRecord::new(slot, fingerprint, operation.spec().secret_response)
         .made_by(participant);
+    // The clones share the flag that the handler's recorder sets.
     context.record = Some(record.clone());
     // The reservation fails with 503 while the database is not writable, before the media plane acts.
     let acts = operation.spec().acts_on_media_plane();
@@ -211,6 +214,7 @@ fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
     let mut headers = request
         .headers()
         .get_all(KEY)
+        // Other operations ignore the header, like any unknown one.
         .filter(|_| context.spec.idempotent);
     let Some(header) = headers.next() else {
         return Ok(None);
@@ -251,6 +255,7 @@ fn fingerprint(context: &RequestContext) -> [u8; 32] {
 fn storable(result: &Result<Response, ApiError>) -> Option<Response> {
     match result {
         Ok(response) => Some(response.clone()),
+        // These depend on more than the request itself, so a retry may succeed.
         Err(error) if matches!(error.status(), 401 | 413 | 415 | 429 | 500..) => None,
         Err(error) => Some(error.to_response()),
     }

@@ -89,6 +89,7 @@ async fn run_checks(
 ) -> Result<Answer, ApiError> {
     let spec = operation.spec();
     let caller = credential::identify(spec, state, request).await?;
+    // Only this header: API keys must not be used by web pages, whereas a room token in its own header is meant for them.
     if request.headers().contains_key(AUTHORIZATION) {
         state.checks.origins.check(request)?;
     }
@@ -103,6 +104,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
+    // Before the body is read, so that a refused request takes no memory for it.
     let admitted = state.checks.admission.admit(caller.project())?;
     let body = state.checks.bodies.collect(request, payload).await?;
     let context = RequestContext::new(RequestParts {
@@ -158,6 +160,7 @@ fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
 
 /// Logs a 5xx, once, with the request's id.
 fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
+    // A failure that was logged where it occurred is not logged again.
     if error.status() < 500 || error.problem.is_logged {
         return;
     }

@@ -73,6 +73,7 @@ impl Origins {
         }
         match origin(request) {
             Some(origin) if is_own(request, origin) || listed(&self.console, origin) => Ok(()),
+            // An unreadable origin, or `null`, counts as another origin.
             _ => Err(rejected()),
         }
     }
@@ -167,6 +168,7 @@ impl AllowedHosts {
     /// # Errors
     /// 403 `origin_rejected`.
     pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        // Orchestrators probe by address, which is no allowed host.
         if PROBED.contains(&request.path()) {
             return Ok(());
         }

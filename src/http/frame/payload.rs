@@ -138,6 +138,7 @@ impl BodyReader {
         }
         let read = timeout(self.timeout, self.read(limit, payload)).await;
         let body = read.unwrap_or(Err(BodyError::Late(self.timeout)))?;
+        // From now on, the connection counts as idle after the request, not as late with a body.
         note_body_read(request);
         Ok(body)
     }
@@ -184,6 +185,7 @@ impl Held {
 
     fn append(&mut self, chunk: &[u8], memory: OwnedSemaphorePermit) {
         match &mut self.body {
+            // Most bodies are one chunk and never get here.
             HeldBytes::Received(first) => {
                 let mut body = BytesMut::from(mem::take(first));
                 body.extend_from_slice(chunk);

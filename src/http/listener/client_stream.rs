@@ -139,6 +139,7 @@ impl ClientStream {
             }
             self.has_read_all |= buffer.filled().len() == before;
             let taken = self.activity.take(&buffer.filled()[before..]);
+            // Bytes of the next request stay here until the response is written.
             self.held
                 .extend_from_slice(&buffer.filled()[before + taken..]);
             buffer.set_filled(before + taken);
@@ -166,6 +167,7 @@ impl ClientStream {
             return Poll::Ready(Ok(()));
         }
         if self.held.is_empty() {
+            // A small read detects that the client has gone, without buffering much of a pipeline.
             let mut bytes = [MaybeUninit::uninit(); AHEAD];
             let mut buffer = ReadBuf::uninit(&mut bytes);
             if Pin::new(&mut self.socket)
@@ -197,6 +199,7 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // The end of the input makes actix-http close the connection.
         if self.activity.ignored() > MOST_IGNORED {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
@@ -222,6 +225,7 @@ impl AsyncWrite for ClientStream {
         }
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Pending => {
+                // A client that does not read its response is not idle: the short timeout applies.
                 self.activity.end_idle_time();
                 self.poll_deadline(context)
             }

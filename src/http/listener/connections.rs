@@ -116,6 +116,7 @@ impl Connections {
 
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open.lock();
+        // Both limits under one lock, so that concurrent connections cannot exceed them.
         if open.total >= self.max {
             self.warn(&format!(
                 "the maximum of {} open connections is reached",

@@ -307,6 +307,7 @@ async fn pass_until_end(
             },
             message = stream.recv() => match message {
                 Some(Ok(message)) => {
+                    // actix-ws leaves the response to a ping to the application.
                     let pong = if let Message::Ping(data) = &message { in_time(session.pong(data)).await } else { Ok(()) };
                     incoming.pass(message).await.and(pong)
                 }

@@ -62,6 +62,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         });
         config.service(
             web::resource(path)
+                // The path contains the stream key or the session's id, which logs must not show.
                 .app_data(SecretPath)
                 .default_service(handler),
         );
@@ -242,6 +243,7 @@ fn connected(answer: &WhipAnswer) -> HttpResponse {
         ))
         .insert_header((ETAG, answer.etag.as_str()))
         .insert_header((ACCEPT_PATCH, FRAGMENT))
+        // The links contain TURN credentials.
         .insert_header((CACHE_CONTROL, "no-store"));
     for link in answer.turn.iter().flat_map(ice_server_links) {
         response.append_header((LINK, link));

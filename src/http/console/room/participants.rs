@@ -65,6 +65,7 @@ impl RoomPage<'_> {
             Err(error) => return layout::problem(&error.problem),
         };
         let media = actor.and_then(|actor| actor.media.as_ref());
+        // Without measurements, the table shows the rest.
         let media = media
             .and_then(|media| Vec::<Measured>::deserialize(media).ok())
             .unwrap_or_default();
