@@ -35,7 +35,7 @@ use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess};
-use crate::http::admin::events::MOST_STREAMS;
+use crate::http::admin::events::MAX_STREAMS;
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::frame::limits::FixedLimits;
@@ -350,7 +350,7 @@ impl StartingServer {
                 recordings_retention: config.recordings.retention,
                 relay,
                 step_down: Arc::default(),
-                event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                event_streams: Arc::new(Semaphore::new(MAX_STREAMS)),
                 livekit_config,
             },
         });

@@ -25,7 +25,7 @@ pub const COOKIE_NAME: &str = "conclave_session";
 /// Operator session lifetime.
 pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum number of operator sessions. The oldest are dropped first.
-const MOST_KEPT: usize = 1_000;
+const MAX_SESSIONS: usize = 1_000;
 
 /// How operators sign in.
 #[derive(Clone)]
@@ -175,7 +175,7 @@ impl ConsoleAccess {
 
 /// Removes the oldest session if the maximum is reached.
 fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
-    if sessions.len() >= MOST_KEPT
+    if sessions.len() >= MAX_SESSIONS
         && let Some(oldest) = sessions
             .iter()
             .min_by_key(|(_, ends)| **ends)
@@ -214,11 +214,11 @@ fn hex(bytes: &[u8; 32]) -> String {
 }
 
 /// Maximum number of wrong tokens per address within [`TRY_WINDOW`].
-pub const MOST_TRIES: usize = 5;
+pub const MAX_TRIES: usize = 5;
 /// Time that a wrong token counts, and minimum time between two warnings about an address.
 const TRY_WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of tracked addresses. The address with the oldest last guess is dropped first.
-const MOST_ADDRESSES: usize = 10_000;
+const MAX_ADDRESSES: usize = 10_000;
 
 /// Admin token, with the guesses at it.
 pub struct AdminToken {
@@ -229,7 +229,7 @@ pub struct AdminToken {
     warnings: Throttle<Option<ClientAddress>, Duration>,
 }
 
-/// Times of an address's wrong tokens within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MOST_TRIES`], the oldest
+/// Times of an address's wrong tokens within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MAX_TRIES`], the oldest
 /// first.
 #[derive(Debug, Default)]
 struct Guesses(Vec<Duration>);
@@ -237,7 +237,7 @@ struct Guesses(Vec<Duration>);
 impl AdminToken {
     /// Creates a token without guesses. For requests from one of `proxies`, the forwarded address counts as the client's.
     pub fn new(expected: Secret, clock: Clock, proxies: TrustedProxies) -> Self {
-        let warnings = Throttle::by_key(TRY_WINDOW, MOST_ADDRESSES);
+        let warnings = Throttle::by_key(TRY_WINDOW, MAX_ADDRESSES);
         Self {
             expected,
             clock,
@@ -284,9 +284,9 @@ impl Guesses {
     fn refuse_beyond_limit(&mut self, now: Duration) -> Result<(), Problem> {
         self.0.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
         match self.0.first() {
-            Some(first) if self.0.len() >= MOST_TRIES => {
+            Some(first) if self.0.len() >= MAX_TRIES => {
                 let message = format!(
-                    "more than {MOST_TRIES} wrong tokens within a minute; try again in a minute"
+                    "more than {MAX_TRIES} wrong tokens within a minute; try again in a minute"
                 );
                 let wait = (*first + TRY_WINDOW).saturating_sub(now);
                 Err(Problem::new(ErrorCode::RateLimited, message).after(wait))
@@ -297,7 +297,7 @@ impl Guesses {
 }
 
 fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Option<ClientAddress>) {
-    if guesses.len() < MOST_ADDRESSES || guesses.contains_key(&client) {
+    if guesses.len() < MAX_ADDRESSES || guesses.contains_key(&client) {
         return;
     }
     let oldest = guesses
@@ -351,14 +351,14 @@ mod tests {
         let token = AdminToken::new(Secret::new("token"), clock, TrustedProxies::default());
         let access = access(Gate::Token(Arc::new(token)));
         let open = request("127.0.0.1:1", "");
-        let cookies: Vec<String> = (0..=MOST_KEPT)
+        let cookies: Vec<String> = (0..=MAX_SESSIONS)
             .map(|_| access.sign_in(&open, "token").unwrap())
             .collect();
         let kept = access.sessions.lock();
-        assert_eq!(kept.len(), MOST_KEPT);
+        assert_eq!(kept.len(), MAX_SESSIONS);
         assert!(kept.contains_key(&hash(cookies.last().unwrap())));
         drop(kept);
-        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MOST_KEPT]);
+        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MAX_SESSIONS]);
         assert!(
             access
                 .operator(&request("127.0.0.1:1", &cookie))
@@ -391,7 +391,7 @@ mod tests {
     fn wrong_tokens_of_one_address_do_not_lock_out_another() {
         let (token, clock) = token();
         let (here, elsewhere) = (from("203.0.113.1:1"), from("203.0.113.2:1"));
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             assert_eq!(
                 token.check(&here, "guess").unwrap_err().code,
                 ErrorCode::Unauthorized
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_bounded_number_of_addresses_is_kept_and_the_latest_stay() {
         let (token, clock) = token();
-        for host in 0..=MOST_ADDRESSES {
+        for host in 0..=MAX_ADDRESSES {
             clock.advance(Duration::from_millis(1));
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(host).unwrap());
             token
@@ -428,7 +428,7 @@ mod tests {
                 .unwrap_err();
         }
         let kept = token.guesses.lock();
-        assert_eq!(kept.len(), MOST_ADDRESSES);
+        assert_eq!(kept.len(), MAX_ADDRESSES);
         assert!(
             !kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([
                 10, 0, 0, 0

@@ -195,14 +195,14 @@ async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
 }
 
 /// Maximum number of open event streams: a quarter of the admin listener's connections, so that health and pages keep the rest.
-pub const MOST_STREAMS: usize = 256;
+pub const MAX_STREAMS: usize = 256;
 /// `Retry-After` if too many streams are open.
 const STREAM_WAIT: Duration = Duration::from_secs(5);
 /// Interval of comments on a silent stream. A closed connection is noticed only when something is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Responds with a stream of events. It opens with a comment, so that a client knows from when on it misses nothing. While it is open,
-/// it counts towards [`MOST_STREAMS`] and is exempt from the timeout for idle connections.
+/// it counts towards [`MAX_STREAMS`] and is exempt from the timeout for idle connections.
 pub fn open_stream(
     state: &AppState,
     request: &HttpRequest,
@@ -228,21 +228,21 @@ pub fn open_stream(
         .streaming(body)
 }
 
-/// Acquires a permit for a stream; `None` if [`MOST_STREAMS`] are open.
+/// Acquires a permit for a stream; `None` if [`MAX_STREAMS`] are open.
 fn stream_permit(state: &AppState) -> Option<OwnedSemaphorePermit> {
     Arc::clone(&state.admin.event_streams)
         .try_acquire_owned()
         .ok()
 }
 
-/// Refuses a stream beyond [`MOST_STREAMS`] and closes the connection, which would otherwise occupy a connection slot.
+/// Refuses a stream beyond [`MAX_STREAMS`] and closes the connection, which would otherwise occupy a connection slot.
 fn too_many_streams(state: &AppState) -> HttpResponse {
     state
         .metrics
         .requests_refused
         .with_label_values(&["event_streams"])
         .inc();
-    let message = format!("at most {MOST_STREAMS} event streams can be open");
+    let message = format!("at most {MAX_STREAMS} event streams can be open");
     let problem = Problem::new(ErrorCode::RateLimited, message).after(STREAM_WAIT);
     let mut response = ApiError::from(problem).to_http();
     response

@@ -123,11 +123,11 @@ impl<T: Listed> Serialize for Envelope<'_, T> {
 }
 
 /// Initial buffer size in bytes, which fits most bodies: a token response takes about 900.
-const MOST_BODIES: usize = 1024;
+const INITIAL_BODY_SIZE: usize = 1024;
 
 /// Serialises a JSON response.
 fn json<T: Serialize>(status: u16, body: &T) -> Response {
-    let mut bytes = Vec::with_capacity(MOST_BODIES);
+    let mut bytes = Vec::with_capacity(INITIAL_BODY_SIZE);
     // Wire types have text keys and infallible fields, so this cannot fail. The error branch keeps a mistake in a new type from
     // panicking the worker.
     match serde_json::to_writer(&mut bytes, body) {

@@ -209,7 +209,7 @@ const HEIGHT: f64 = 24.0;
 /// Track height, including the space below it.
 const TRACK: f64 = 7.0;
 /// Maximum tracks drawn per row.
-const MOST_TRACKS: usize = 3;
+const MAX_TRACKS: usize = 3;
 
 /// Time span in a row.
 struct Bar {
@@ -291,7 +291,7 @@ impl Scale {
                 span.name title=(row.name) { (row.name) }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
                     (self.bar(&row.whole, 0.0, HEIGHT))
-                    @for (at, track) in (0u32..).zip(row.tracks.iter().take(MOST_TRACKS)) {
+                    @for (at, track) in (0u32..).zip(row.tracks.iter().take(MAX_TRACKS)) {
                         (self.bar(track, 1.5 + f64::from(at) * TRACK, TRACK - 1.0))
                     }
                 }

@@ -18,7 +18,7 @@ use crate::http::api::error::ApiError;
 use crate::http::api::v1::templates::TemplateJson;
 
 /// Maximum credit per action, in Ugandan shillings, as on the command line.
-const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
+const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -123,7 +123,7 @@ fn credit_form(visit: &Visit, project: &Project) -> Markup {
             h2 { "Wallet" }
             (form(visit, &format!("/projects/{}/credit", project.id), &html! {
                 (field("ugx", "Amount to add (UGX)", &html! {
-                    input #ugx type="number" name="ugx" min="1" max=(MOST_CREDIT_UGX) required;
+                    input #ugx type="number" name="ugx" min="1" max=(MAX_CREDIT_UGX) required;
                 }, "Ugandan shillings"))
                 p { button type="submit" { "Add to wallet" } }
             }))
@@ -212,8 +212,8 @@ async fn credit(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let amount = visit
         .number("ugx")?
-        .filter(|ugx| (1..=MOST_CREDIT_UGX).contains(ugx));
-    let message = || format!("must be an integer from 1 to {MOST_CREDIT_UGX}");
+        .filter(|ugx| (1..=MAX_CREDIT_UGX).contains(ugx));
+    let message = || format!("must be an integer from 1 to {MAX_CREDIT_UGX}");
     let ugx = amount.ok_or_else(|| Problem::invalid("ugx", message()))?;
     visit
         .state

@@ -4,7 +4,7 @@
 //! heads, bodies that no handler reads, and responses that the client does not read. They get one here: while no request is being
 //! handled, the client must send or read within the timeout; between two requests, it may stay silent for longer. After an early
 //! response, when the request's body has not ended, actix-http would read and drop any number of bytes, such as the frames of a
-//! WebSocket that the server has closed: beyond [`MOST_IGNORED`], it gets the end of the stream.
+//! WebSocket that the server has closed: beyond [`MAX_IGNORED`], it gets the end of the stream.
 //!
 //! One request is read at a time: pipelined bytes stay in the socket until the response is written, except for the bytes read together
 //! with the end of the request ([`RequestBoundary`](super::request_boundary::RequestBoundary)). So a client that reads nothing has one
@@ -32,15 +32,15 @@ use super::connections::{Activity, ClientTimeouts, ConnectionPermit, Exchange};
 use crate::tls::Socket;
 
 /// Maximum bytes that are read and dropped after an early response, when the request's body has not ended.
-const MOST_IGNORED: usize = 4 * 1024 * 1024;
+const MAX_IGNORED: usize = 4 * 1024 * 1024;
 /// Maximum bytes that are read ahead while a response is pending, to detect that the client has gone.
 const AHEAD: usize = 1024;
 /// Maximum buffer in bytes that a connection keeps between requests. Most bodies arrive with their head and are buffered until it is
 /// parsed.
-const MOST_KEPT: usize = 2 * 1024;
+const MAX_BUFFER: usize = 2 * 1024;
 
 /// Unsent bytes that the kernel buffers per connection (`TCP_NOTSENT_LOWAT`).
-const MOST_UNSENT: u32 = 64 * 1024;
+const MAX_UNSENT: u32 = 64 * 1024;
 
 /// Connection with a deadline, from which one request is read at a time.
 pub struct ClientStream {
@@ -61,7 +61,7 @@ impl ClientStream {
     /// Wraps a connection that was just accepted.
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
         // Fails only on a socket that is already closed; the next read reports it.
-        let _ = socket.bound_unsent(MOST_UNSENT);
+        let _ = socket.bound_unsent(MAX_UNSENT);
         let timer = Box::pin(sleep(timeouts.request));
         let activity = Activity::new(permit);
         Self {
@@ -150,7 +150,7 @@ impl ClientStream {
             self.held.advance(taken);
         }
         // `capacity` would not count the space in front of the consumed bytes.
-        if self.held.is_empty() && self.held.try_reclaim(MOST_KEPT + 1) {
+        if self.held.is_empty() && self.held.try_reclaim(MAX_BUFFER + 1) {
             self.held = BytesMut::new();
         }
         self.activity.hold(!self.held.is_empty());
@@ -200,7 +200,7 @@ impl AsyncRead for ClientStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // The end of the input makes actix-http close the connection.
-        if self.activity.ignored() > MOST_IGNORED {
+        if self.activity.ignored() > MAX_IGNORED {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }

@@ -25,7 +25,7 @@ pub const NOT_ACTIVE: &str = "conclave-not-active";
 pub const UNCONFIRMED: &str = "conclave-unconfirmed";
 
 /// More than the number of requests ever handled at once.
-const MOST_RUNNING: u32 = 1 << 30;
+const MAX_RUNNING: u32 = 1 << 30;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a node does not accept a forwarded request.
@@ -125,7 +125,7 @@ impl PassedOnGate {
         Self {
             nodes,
             epoch,
-            running: Semaphore::new(MOST_RUNNING as usize),
+            running: Semaphore::new(MAX_RUNNING as usize),
             state: watch::Sender::new(GateState::Open),
         }
     }
@@ -146,7 +146,7 @@ impl PassedOnGate {
     pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
         self.state.send_replace(GateState::Closed(of_clients));
         // Forgotten, so that no permit is ever available again.
-        if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MOST_RUNNING)).await {
+        if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MAX_RUNNING)).await {
             all.forget();
         }
         // After the limit, too: a request that got past the first check must not start behind the stop.

@@ -14,7 +14,7 @@ use crate::http::frame::origins;
 use crate::http::listener::client_address::TrustedProxies;
 
 /// Maximum length of a host with port, in bytes: a name with 253 bytes, a colon and five digits.
-const LONGEST: usize = 259;
+const MAX_AUTHORITY_LENGTH: usize = 259;
 
 /// Source of the URL for clients.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ fn websocket_url(scheme: &str, authority: &Authority, port: Option<u16>) -> Opti
     let is_plain = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
-    if text.len() > LONGEST || !is_plain {
+    if text.len() > MAX_AUTHORITY_LENGTH || !is_plain {
         return None;
     }
     let mut url = Url::parse(&format!("{scheme}://{text}")).ok()?;

@@ -242,9 +242,9 @@ fn without_position(text: &str) -> String {
 }
 
 /// Maximum levels of arrays and objects.
-pub const MOST_LEVELS: usize = 64;
+pub const MAX_LEVELS: usize = 64;
 
-/// For `deserialize_with`: accepts any JSON of at most [`MOST_LEVELS`] levels.
+/// For `deserialize_with`: accepts any JSON of at most [`MAX_LEVELS`] levels.
 ///
 /// # Errors
 /// If the JSON is null or nests deeper.
@@ -253,8 +253,8 @@ pub fn shallow<'de, D: Deserializer<'de>>(
 ) -> Result<Option<Box<RawValue>>, D::Error> {
     let json: Option<Box<RawValue>> = non_null(deserializer)?;
     match json {
-        Some(json) if levels(json.get()) > MOST_LEVELS => Err(D::Error::custom(format_args!(
-            "must nest at most {MOST_LEVELS} levels of arrays and objects"
+        Some(json) if levels(json.get()) > MAX_LEVELS => Err(D::Error::custom(format_args!(
+            "must nest at most {MAX_LEVELS} levels of arrays and objects"
         ))),
         json => Ok(json),
     }
