@@ -25,7 +25,7 @@ use super::frame::limits::{FixedLimits, Limits};
 use super::frame::origins::Origins;
 use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
-use super::listener::passed_on::PassedOnGate;
+use super::listener::forwarded::ForwardingGate;
 use super::media::media_url::MediaUrl;
 use super::metrics::Metrics;
 use crate::backups::Backups;
@@ -43,7 +43,7 @@ pub struct AppState {
     /// Lease of the database, if several servers share it.
     pub lease: Option<Arc<LeaseView>>,
     /// Admission of requests that standbys forward, in a cluster.
-    pub passed_on: Option<Arc<PassedOnGate>>,
+    pub forwarding_gate: Option<Arc<ForwardingGate>>,
     /// Media plane.
     pub media: Arc<dyn MediaPlane>,
     /// Mints and verifies room tokens.

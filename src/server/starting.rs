@@ -260,7 +260,7 @@ impl StartingServer {
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
-        let passed_on = parts::passed_on(&config, epoch);
+        let forwarding_gate = parts::forwarding_gate(&config, epoch);
         let lease_check = lease
             .as_ref()
             .map_or_else(LeaseCheck::not_needed, Lease::check);
@@ -311,7 +311,7 @@ impl StartingServer {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            passed_on: passed_on.clone(),
+            forwarding_gate: forwarding_gate.clone(),
             media,
             signer,
             keys,
@@ -365,7 +365,9 @@ impl StartingServer {
             turn: signalling.as_ref().and_then(EmbeddedPlane::turn_server),
         };
         standby.pause().await;
-        let passing = passed_on.zip(standby.take_passing()).zip(lease.clone());
+        let passing = forwarding_gate
+            .zip(standby.take_passing())
+            .zip(lease.clone());
         let successor =
             passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
         let routes = Arc::new(ActiveRoutes {

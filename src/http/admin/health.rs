@@ -75,7 +75,7 @@ async fn ready(
     }
     // The gate closes when the server stops: a load balancer must send its requests elsewhere.
     let stops = state
-        .passed_on
+        .forwarding_gate
         .as_ref()
         .is_some_and(|gate| gate.is_closed());
     let ready = parts.are_ready() && !stops && asked.is_none_or(|asked| asked == role);

@@ -5,11 +5,11 @@
 //! request: id, log line, and `HEAD`.
 //!
 //! A request's client is the peer, or the address that a trusted proxy forwards ([`client_address`]). Nodes of a cluster forward
-//! requests to the active one ([`passed_on`]).
+//! requests to the active one ([`forwarded`]).
 
 pub mod client_address;
 pub mod client_stream;
 pub mod connections;
-pub mod passed_on;
+pub mod forwarded;
 pub mod request_boundary;
 pub mod trace;

@@ -39,7 +39,7 @@ const NO_ROUTE: &str = "(no such route)";
 
 /// Marks another node's response, in its extensions. That node has set the id, and delayed a refusal.
 #[derive(Debug, Clone, Copy)]
-pub struct PassedOn;
+pub struct ForwardedResponse;
 
 /// Wraps every request on a listener.
 ///
@@ -64,8 +64,12 @@ pub async fn trace(
         return Err(InternalError::from_response("a handler panicked", response).into());
     };
     let mut response = result?;
-    let is_passed_on = response.response().extensions().get::<PassedOn>().is_some();
-    if must_wait(&response) && !is_passed_on {
+    let is_forwarded = response
+        .response()
+        .extensions()
+        .get::<ForwardedResponse>()
+        .is_some();
+    if must_wait(&response) && !is_forwarded {
         // Boxed, since nearly all requests skip it and would carry the timer's space in their future.
         Box::pin(sleep(REFUSAL_DELAY)).await;
     }
@@ -74,7 +78,7 @@ pub async fn trace(
         log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", sent_method(http), shown(http));
     }
     // Over a cluster, the active node's id stays: its log has the details.
-    if !(is_passed_on && response.headers().contains_key(REQUEST_ID)) {
+    if !(is_forwarded && response.headers().contains_key(REQUEST_ID)) {
         stamp(id, response.headers_mut());
     }
     Ok(response.map_body(|_, body| ResponseBody::new(body, asks_for_head, exchange)))

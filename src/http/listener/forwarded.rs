@@ -16,7 +16,7 @@ use super::client_address::TrustedProxies;
 use crate::http::api::error::ApiError;
 
 /// Request header with the epoch of the node that the request was forwarded to.
-pub const PASSED_ON: &str = "conclave-passed-on";
+pub const FORWARDED_TO: &str = "conclave-passed-on";
 /// Response header of a node that is not active and did nothing with the request.
 pub const NOT_ACTIVE: &str = "conclave-not-active";
 
@@ -79,8 +79,8 @@ impl NotActive {
 
 /// Returns the epoch that a request was forwarded to, if the sender is a node.
 #[must_use]
-pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
-    let epoch = request.headers().get(PASSED_ON)?;
+pub fn forwarded_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
+    let epoch = request.headers().get(FORWARDED_TO)?;
     let peer = request.peer_addr()?.ip().to_canonical();
     if nodes.contains(peer) {
         epoch.to_str().ok()?.parse().ok()
@@ -91,11 +91,11 @@ pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
 
 /// Outcome for a request that the active node does not accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum NotAccepted {
     /// The sender, a node or a client, gets this response.
     Refused(NotActive),
     /// Waits here, and is forwarded to the node that becomes active.
-    PassedOn,
+    Forwarded,
 }
 
 /// Progress of a node's stop.
@@ -105,12 +105,12 @@ enum GateState {
     /// Nothing is accepted. Clients' requests wait until it is known whether there is another node.
     Closing,
     /// Nothing is accepted; clients' requests get this outcome.
-    Closed(NotTaken),
+    Closed(NotAccepted),
 }
 
 /// Admission at a cluster's active node. It accepts no request that was forwarded to a later epoch, and none while the node stops.
 #[derive(Debug)]
-pub struct PassedOnGate {
+pub struct ForwardingGate {
     nodes: TrustedProxies,
     epoch: i64,
     /// One permit per request in progress. The stop acquires all of them.
@@ -118,7 +118,7 @@ pub struct PassedOnGate {
     state: watch::Sender<GateState>,
 }
 
-impl PassedOnGate {
+impl ForwardingGate {
     /// Creates the gate for a node's epoch. The nodes are trusted proxies.
     #[must_use]
     pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
@@ -131,7 +131,7 @@ impl PassedOnGate {
     }
 
     /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' wait for [`Self::close`].
-    pub fn begin_to_close(&self) {
+    pub fn start_closing(&self) {
         self.state.send_if_modified(|state| {
             let was_open = *state == GateState::Open;
             if was_open {
@@ -143,7 +143,7 @@ impl PassedOnGate {
 
     /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' get `of_clients`. Returns when the
     /// requests in progress have ended, or after the limit.
-    pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
+    pub async fn close(&self, of_clients: NotAccepted, limit: Duration) {
         self.state.send_replace(GateState::Closed(of_clients));
         // Forgotten, so that no permit is ever available again.
         if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MAX_RUNNING)).await {
@@ -161,19 +161,19 @@ impl PassedOnGate {
 
     /// Whether another node forwarded a request.
     #[must_use]
-    pub fn is_passed_on(&self, request: &HttpRequest) -> bool {
-        sent_to(request, &self.nodes).is_some()
+    pub fn is_forwarded(&self, request: &HttpRequest) -> bool {
+        forwarded_to(request, &self.nodes).is_some()
     }
 
     /// Admits a request until the permit is dropped.
     ///
     /// # Errors
     /// The outcome for a request that is not accepted.
-    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
-        let stopping = NotTaken::Refused(NotActive::Stopping);
-        let sent_to = sent_to(request, &self.nodes);
+    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotAccepted> {
+        let stopping = NotAccepted::Refused(NotActive::Stopping);
+        let forwarded_to = forwarded_to(request, &self.nodes);
         // The sender knows a newer lease than this node does, so another node is active.
-        if sent_to.is_some_and(|epoch| epoch > self.epoch) {
+        if forwarded_to.is_some_and(|epoch| epoch > self.epoch) {
             return Err(stopping);
         }
         // The permit is tried after the check: if the gate closes in between, closing waits for this request.
@@ -182,7 +182,7 @@ impl PassedOnGate {
         {
             return Ok(permit);
         }
-        if sent_to.is_some() {
+        if forwarded_to.is_some() {
             return Err(stopping);
         }
         let mut state = self.state.subscribe();
@@ -207,16 +207,16 @@ mod tests {
     fn request(peer: &str, epoch: &str) -> HttpRequest {
         TestRequest::default()
             .peer_addr(peer.parse().unwrap())
-            .insert_header((PASSED_ON, epoch))
+            .insert_header((FORWARDED_TO, epoch))
             .to_http_request()
     }
 
-    const STOPPING: NotTaken = NotTaken::Refused(NotActive::Stopping);
+    const STOPPING: NotAccepted = NotAccepted::Refused(NotActive::Stopping);
 
     #[tokio::test]
     async fn the_active_node_takes_what_was_sent_to_it_until_it_stops() {
         let nodes = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
-        let gate = PassedOnGate::new(nodes, 4);
+        let gate = ForwardingGate::new(nodes, 4);
         let refused = |peer: &str, epoch: &str| {
             let request = request(peer, epoch);
             gate.admit(&request)
@@ -243,7 +243,7 @@ mod tests {
         let of_client = TestRequest::default().to_http_request();
         let running = gate.admit(&of_client).await.unwrap();
         assert!(!gate.is_closed());
-        gate.begin_to_close();
+        gate.start_closing();
         assert!(gate.is_closed());
         assert_eq!(
             refused("10.0.0.2:1", "4"),
@@ -256,7 +256,7 @@ mod tests {
             (&mut undecided).now_or_never().is_none(),
             "it is not known yet where it can go"
         );
-        let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
+        let mut closing = Box::pin(gate.close(NotAccepted::Forwarded, Duration::from_secs(3_600)));
         assert!(
             (&mut closing).now_or_never().is_none(),
             "a request is being handled"
@@ -269,19 +269,22 @@ mod tests {
         );
         assert_eq!(
             refused("203.0.113.1:1", "4"),
-            Some(NotTaken::PassedOn),
+            Some(NotAccepted::Forwarded),
             "it waits here"
         );
-        assert_eq!(undecided.await.err(), Some(NotTaken::PassedOn));
+        assert_eq!(undecided.await.err(), Some(NotAccepted::Forwarded));
         drop(running);
         closing.await;
-        assert_eq!(gate.admit(&of_client).await.err(), Some(NotTaken::PassedOn));
+        assert_eq!(
+            gate.admit(&of_client).await.err(),
+            Some(NotAccepted::Forwarded)
+        );
         assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING));
     }
 
     #[tokio::test]
     async fn a_stop_waits_no_longer_than_its_limit() {
-        let gate = PassedOnGate::new(TrustedProxies::default(), 1);
+        let gate = ForwardingGate::new(TrustedProxies::default(), 1);
         let of_client = TestRequest::default().to_http_request();
         let _running = gate.admit(&of_client).await.unwrap();
         gate.close(STOPPING, Duration::from_millis(1)).await;
