@@ -135,7 +135,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let Some(_place) = stream_permit(&state) else {
         return Ok(too_many_streams(&state));
     };
-    let _handling = Handling::begin(&request);
+    let _handling = Handling::start(&request);
     // Subscribed before the first read, so that no event is committed unseen between the read and the wait.
     let mut committed = state.admin.relay.watch();
     let news = async {
@@ -212,7 +212,7 @@ pub fn open_stream(
         return too_many_streams(state);
     };
     // Both are part of the stream, so they end with the response.
-    let held = (place, Handling::begin(request));
+    let held = (place, Handling::start(request));
     let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
     let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {
         let next = match timeout(KEEP_ALIVE, events.next()).await {

@@ -12,7 +12,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::http::listener::connections::note_body_read;
+use crate::http::listener::connections::record_body_read;
 
 /// Maximum body size in bytes.
 pub const LIMIT: usize = 65_536;
@@ -139,7 +139,7 @@ impl BodyReader {
         let read = timeout(self.timeout, self.read(limit, payload)).await;
         let body = read.unwrap_or(Err(BodyError::Late(self.timeout)))?;
         // From now on, the connection counts as idle after the request, not as late with a body.
-        note_body_read(request);
+        record_body_read(request);
         Ok(body)
     }
 

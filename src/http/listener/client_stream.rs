@@ -50,7 +50,7 @@ pub struct ClientStream {
     /// Fires at the deadline or earlier.
     timer: Pin<Box<Sleep>>,
     /// Bytes received after the current request.
-    held: BytesMut,
+    buffered: BytesMut,
     /// Whether everything that the client sent was read.
     has_read_all: bool,
     /// Time since which writing fails. Later output is dropped until everything that the client sent was read.
@@ -69,7 +69,7 @@ impl ClientStream {
             activity,
             timeouts,
             timer,
-            held: BytesMut::new(),
+            buffered: BytesMut::new(),
             has_read_all: false,
             unwritable_since: None,
         }
@@ -112,7 +112,7 @@ impl ClientStream {
     }
 
     /// Records a write error. Returns the error if everything that the client sent was read, otherwise `dropped`.
-    fn note_unwritable<T>(&mut self, error: io::Error, dropped: T) -> io::Result<T> {
+    fn record_unwritable<T>(&mut self, error: io::Error, dropped: T) -> io::Result<T> {
         if self.has_read_all {
             return Err(error);
         }
@@ -129,7 +129,7 @@ impl ClientStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        if self.held.is_empty() {
+        if self.buffered.is_empty() {
             // After an error nothing more can be read, so it is treated as the end.
             if Pin::new(&mut self.socket)
                 .poll_read(context, buffer)
@@ -140,21 +140,21 @@ impl ClientStream {
             self.has_read_all |= buffer.filled().len() == before;
             let taken = self.activity.take(&buffer.filled()[before..]);
             // Bytes of the next request stay here until the response is written.
-            self.held
+            self.buffered
                 .extend_from_slice(&buffer.filled()[before + taken..]);
             buffer.set_filled(before + taken);
         } else {
-            let size = self.held.len().min(buffer.remaining());
-            let taken = self.activity.take(&self.held[..size]);
-            buffer.put_slice(&self.held[..taken]);
-            self.held.advance(taken);
+            let size = self.buffered.len().min(buffer.remaining());
+            let taken = self.activity.take(&self.buffered[..size]);
+            buffer.put_slice(&self.buffered[..taken]);
+            self.buffered.advance(taken);
         }
         // `capacity` would not count the space in front of the consumed bytes.
-        if self.held.is_empty() && self.held.try_reclaim(MAX_BUFFER + 1) {
-            self.held = BytesMut::new();
+        if self.buffered.is_empty() && self.buffered.try_reclaim(MAX_BUFFER + 1) {
+            self.buffered = BytesMut::new();
         }
-        self.activity.hold(!self.held.is_empty());
-        self.activity.note_read(buffer.filled().len() - before);
+        self.activity.set_buffered(!self.buffered.is_empty());
+        self.activity.record_read(buffer.filled().len() - before);
         self.activity.end_idle_time();
         Poll::Ready(Ok(()))
     }
@@ -166,7 +166,7 @@ impl ClientStream {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }
-        if self.held.is_empty() {
+        if self.buffered.is_empty() {
             // A small read detects that the client has gone, without buffering much of a pipeline.
             let mut bytes = [MaybeUninit::uninit(); AHEAD];
             let mut buffer = ReadBuf::uninit(&mut bytes);
@@ -178,8 +178,8 @@ impl ClientStream {
                     self.has_read_all = true;
                     return Poll::Ready(Ok(()));
                 }
-                self.held.extend_from_slice(buffer.filled());
-                self.activity.hold(true);
+                self.buffered.extend_from_slice(buffer.filled());
+                self.activity.set_buffered(true);
             }
         }
         self.poll_deadline(context)
@@ -220,7 +220,7 @@ impl AsyncWrite for ClientStream {
     ) -> Poll<io::Result<usize>> {
         if self.unwritable_since.is_some() {
             return Poll::Ready(
-                self.note_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
+                self.record_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
             );
         }
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
@@ -230,8 +230,8 @@ impl AsyncWrite for ClientStream {
                 self.poll_deadline(context)
             }
             Poll::Ready(written) => {
-                self.activity.note_progress();
-                Poll::Ready(written.or_else(|error| self.note_unwritable(error, bytes.len())))
+                self.activity.record_progress();
+                Poll::Ready(written.or_else(|error| self.record_unwritable(error, bytes.len())))
             }
         }
     }
@@ -243,8 +243,8 @@ impl AsyncWrite for ClientStream {
             ready!(Pin::new(&mut self.socket).poll_flush(context))
         };
         // actix-http flushes only after it has written its whole buffer.
-        self.activity.note_flushed();
-        Poll::Ready(flushed.or_else(|error| self.note_unwritable(error, ())))
+        self.activity.record_flushed();
+        Poll::Ready(flushed.or_else(|error| self.record_unwritable(error, ())))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

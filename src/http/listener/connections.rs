@@ -41,11 +41,11 @@ pub struct Connections {
     trusted_proxies: TrustedProxies,
     refused: IntCounterVec,
     warnings: Throttle,
-    open: Mutex<Open>,
+    open: Mutex<OpenCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCounts {
     total: usize,
     by_client: Counts<ClientAddress>,
 }
@@ -187,7 +187,7 @@ pub struct Activity {
     /// Whether bytes of a taken response may be unwritten.
     is_unflushed: Cell<bool>,
     /// Whether bytes are buffered for a later read: of the next request, or of a body.
-    is_held: Cell<bool>,
+    is_buffered: Cell<bool>,
     /// `None` once the connection must close.
     permit: RefCell<Option<ConnectionPermit>>,
     /// The connection's task.
@@ -202,25 +202,22 @@ pub struct Exchange(Rc<Activity>);
 
 /// Starts the exchange and the handling of a request that was just parsed; from now on, its body may be read. `None` for a request
 /// without a connection.
-pub fn begin(request: &HttpRequest, id: Uuid) -> Option<(Exchange, Handling)> {
+pub fn start_exchange(request: &HttpRequest, id: Uuid) -> Option<(Exchange, Handling)> {
     let activity = request.conn_data::<Rc<Activity>>()?;
     activity.request_id.set(id);
-    let body = Body::of(request);
-    Some((
-        Exchange::begin(activity, body),
-        Handling::of(activity, body),
-    ))
+    let body = Body::from_request(request);
+    Some((Exchange::new(activity, body), Handling::new(activity, body)))
 }
 
 impl Handling {
     /// Extends a request's handling beyond its exchange, for a response that is a stream. `None` for a request without a connection.
-    pub fn begin(request: &HttpRequest) -> Option<Self> {
+    pub fn start(request: &HttpRequest) -> Option<Self> {
         request
             .conn_data()
-            .map(|activity| Self::of(activity, Body::of(request)))
+            .map(|activity| Self::new(activity, Body::from_request(request)))
     }
 
-    fn of(activity: &Rc<Activity>, body: Body) -> Self {
+    fn new(activity: &Rc<Activity>, body: Body) -> Self {
         activity.handling.set(activity.handling.get() + 1);
         activity.has_unread_body.set(body != Body::Absent);
         activity.ignored.set(0);
@@ -232,21 +229,21 @@ impl Drop for Handling {
     fn drop(&mut self) {
         // The client's time starts now, not when it sent the request.
         self.0.handling.set(self.0.handling.get() - 1);
-        self.0.note_progress();
+        self.0.record_progress();
         self.0.is_idle.set(!self.0.has_unread_body.get());
     }
 }
 
 impl Exchange {
-    fn begin(activity: &Rc<Activity>, body: Body) -> Self {
+    fn new(activity: &Rc<Activity>, body: Body) -> Self {
         let mut boundary = activity.boundary.get();
-        boundary.begin_body(body);
+        boundary.start_body(body);
         activity.boundary.set(boundary);
         activity.unanswered.set(activity.unanswered.get() + 1);
         activity.is_responding.set(false);
         // The body may have arrived with the head, when the connection's task could not know that it belongs to this request.
         if boundary.is_open() {
-            activity.wake_if_held();
+            activity.wake_if_buffered();
         }
         Self(Rc::clone(activity))
     }
@@ -272,7 +269,7 @@ pub fn request_id(request: &HttpRequest) -> Option<Uuid> {
 }
 
 /// Records that a request's body was read completely, so that the connection is idle after the request.
-pub fn note_body_read(request: &HttpRequest) {
+pub fn record_body_read(request: &HttpRequest) {
     if let Some(activity) = request.conn_data::<Rc<Activity>>() {
         activity.has_unread_body.set(false);
     }
@@ -292,7 +289,7 @@ impl Activity {
             unanswered: Cell::new(0),
             is_responding: Cell::new(false),
             is_unflushed: Cell::new(false),
-            is_held: Cell::new(false),
+            is_buffered: Cell::new(false),
             permit: RefCell::new(Some(permit)),
             task: AtomicWaker::new(),
         })
@@ -327,7 +324,7 @@ impl Activity {
     }
 
     /// Counts bytes that were read after an early response, when the request's body has not ended.
-    pub(super) fn note_read(&self, bytes: usize) {
+    pub(super) fn record_read(&self, bytes: usize) {
         if self.handling.get() == 0 && self.has_unread_body.get() {
             self.ignored.set(self.ignored.get() + bytes);
         }
@@ -339,14 +336,14 @@ impl Activity {
     }
 
     /// Records that the client took a part of a response.
-    pub(super) fn note_progress(&self) {
+    pub(super) fn record_progress(&self) {
         self.waiting_since.set(Instant::now());
     }
 
     /// Ends the idle time: the client sends its next request, or has not read its whole response.
     pub(super) fn end_idle_time(&self) {
         if self.is_idle.replace(false) {
-            self.note_progress();
+            self.record_progress();
         }
     }
 
@@ -364,7 +361,7 @@ impl Activity {
     pub(super) fn may_read(&self) -> bool {
         let mut boundary = self.boundary.get();
         if boundary.is_end() && self.unanswered.get() == 0 && !self.is_unflushed.get() {
-            boundary.begin_next();
+            boundary.start_next();
             self.boundary.set(boundary);
         }
         boundary.is_open()
@@ -384,19 +381,19 @@ impl Activity {
     }
 
     /// Records whether bytes are buffered that may not be read yet.
-    pub(super) fn hold(&self, is_held: bool) {
-        self.is_held.set(is_held);
+    pub(super) fn set_buffered(&self, is_buffered: bool) {
+        self.is_buffered.set(is_buffered);
     }
 
     /// Records that all taken responses were written.
-    pub(super) fn note_flushed(&self) {
+    pub(super) fn record_flushed(&self) {
         if self.unanswered.get() == 0 && self.is_unflushed.replace(false) {
-            self.wake_if_held();
+            self.wake_if_buffered();
         }
     }
 
-    fn wake_if_held(&self) {
-        if self.is_held.get() {
+    fn wake_if_buffered(&self) {
+        if self.is_buffered.get() {
             self.task.wake();
         }
     }

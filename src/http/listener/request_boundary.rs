@@ -5,7 +5,7 @@
 //! of one request only, and the next request's bytes after the response was sent.
 //!
 //! A head ends with its first empty line, which is found here. The kind of body is taken from the request as parsed by actix-http
-//! ([`Body::of`]): two parsers of the same headers could differ, which is how request smuggling works. Bytes that actix-http refuses
+//! ([`Body::from_request`]): two parsers of the same headers could differ, which is how request smuggling works. Bytes that actix-http refuses
 //! close the connection, so they need no care here.
 
 use actix_web::http::Method;
@@ -27,7 +27,7 @@ pub enum Body {
 
 impl Body {
     /// Returns the body that actix-http reads after a request's head.
-    pub fn of(request: &HttpRequest) -> Self {
+    pub fn from_request(request: &HttpRequest) -> Self {
         let length = || {
             request
                 .headers()
@@ -69,7 +69,7 @@ enum Part {
     Start,
     /// Head; whether its current line is empty so far.
     Head { is_empty_line: bool },
-    /// Unknown until the head was parsed, see [`RequestBoundary::begin_body`].
+    /// Unknown until the head was parsed, see [`RequestBoundary::start_body`].
     Unknown,
     /// This many body bytes.
     Length(u64),
@@ -117,7 +117,7 @@ impl RequestBoundary {
     }
 
     /// Sets the body after the head was parsed. Has no effect at any other time.
-    pub fn begin_body(&mut self, body: Body) {
+    pub fn start_body(&mut self, body: Body) {
         if self.0 == Part::Unknown {
             self.0 = match body {
                 Body::Absent => Part::End,
@@ -129,7 +129,7 @@ impl RequestBoundary {
     }
 
     /// Starts the next request.
-    pub fn begin_next(&mut self) {
+    pub fn start_next(&mut self) {
         self.0 = Part::Start;
     }
 
@@ -274,7 +274,7 @@ mod tests {
             ("CONNECT", &[("content-length", "3")], Body::Length(3)),
         ] {
             assert_eq!(
-                Body::of(&request(method, headers)),
+                Body::from_request(&request(method, headers)),
                 expected,
                 "{method} {headers:?}"
             );
@@ -343,11 +343,11 @@ mod tests {
                     prop_assert!(taken > 0 || !boundary.is_open(), "it waits for more than there is");
                     (at, read) = (at + taken, read + taken);
                     if !boundary.is_open() {
-                        boundary.begin_body(*body);
+                        boundary.start_body(*body);
                     }
                 }
                 prop_assert_eq!(read, bytes.len());
-                boundary.begin_next();
+                boundary.start_next();
             }
         }
     }

@@ -51,7 +51,7 @@ pub async fn trace(
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
     // Held until this function returns, so that the connection's timeout does not run while the request is handled.
-    let (exchange, _handling) = connections::begin(request.request(), id).unzip();
+    let (exchange, _handling) = connections::start_exchange(request.request(), id).unzip();
     let asks_for_head = handle_as_get(&mut request);
     // A panic consumes the request, and no clone can be kept: the router needs exclusive access to it.
     let Ok(result) = AssertUnwindSafe(Measured::new(next.call(request)))

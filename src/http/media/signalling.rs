@@ -232,7 +232,7 @@ fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -
     };
     let stream = stream.max_frame_size(MAX_MESSAGE);
     // While the WebSocket is open, the connection has no idle timeout; pings detect a dead client.
-    let handling = Handling::begin(request);
+    let handling = Handling::start(request);
     actix_web::rt::spawn(async move {
         let _handling = handling;
         pass_on(connection, session, stream).await;
