@@ -185,7 +185,7 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
     // Admitted like an operation, because it reads the project's records.
     let admitted = state.checks.admission.admit(Some(claims.room.split().0))?;
     let abilities = admitted
-        .turn()
+        .acquire()
         .await?
         .handle(abilities(state, *claims))
         .await?;

@@ -95,7 +95,7 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
         Credential::Key => (&state.checks.admission, by_key, "with an API key"),
         Credential::Link => (link_requests, by_link, "by link"),
     };
-    let (file, name) = find_in_turn(state, admission, &project, &id).await?;
+    let (file, name) = find_admitted(state, admission, &project, &id).await?;
     // After the file was found, so that only a real download takes a permit. Not queued: a download can last for hours.
     let Some(permit) = permits.take_free(&project) else {
         let most = DOWNLOADS.per_project;
@@ -136,7 +136,7 @@ async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId,
 }
 
 /// Finds a recording's file when the request has its project's permit.
-async fn find_in_turn(
+async fn find_admitted(
     state: &AppState,
     admission: &Arc<Admission>,
     project: &ProjectId,
@@ -144,7 +144,7 @@ async fn find_in_turn(
 ) -> Result<(NamedFile, String), ApiError> {
     let admitted = admission.admit(Some(project.clone()))?;
     admitted
-        .turn()
+        .acquire()
         .await?
         .handle(find(state, project, id))
         .await
@@ -233,7 +233,7 @@ async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
         expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
     let life =
         checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
-    find_in_turn(state, &state.checks.admission, &project, &id).await?;
+    find_admitted(state, &state.checks.admission, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))
 }

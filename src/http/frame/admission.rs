@@ -1,7 +1,7 @@
 //! Admission: limits on concurrent requests, in total and per project.
 //!
 //! At most [`AdmissionLimits::running`] requests of a project run at once, and at most [`AdmissionLimits::beside_others`] while other
-//! projects send requests, too ([`Sharing`]). Further requests queue for their [`Turn`], in order, at no cost. A request is refused if
+//! projects send requests, too ([`Sharing`]). Further requests queue for their [`RunPermit`], in order, at no cost. A request is refused if
 //! the queue is full, or after [`LONGEST_WAIT`] in it. So a project that sends more than the server can handle only delays itself, and
 //! other projects' requests find few before them.
 //!
@@ -63,7 +63,7 @@ type Projects = HashMap<ProjectId, Project>;
 struct Project {
     /// Running and queued requests.
     admitted: usize,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// Admitted request, which counts until this is dropped.
@@ -165,12 +165,12 @@ impl Admission {
         if let Some(id) = project {
             let hash = self.hasher.hash_one(&id);
             let now = self.sharing.now();
-            self.sharing.note(hash, now);
+            self.sharing.record(hash, now);
             // While the server is shared, a request takes several permits, which lowers the number that run without resizing the
             // semaphore.
             admitted.weight = weight(self.limits.running, self.at_once(now));
-            let turns = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
-            admitted.project = Some((id, turns));
+            let permits = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
+            admitted.project = Some((id, permits));
         }
         Ok(admitted)
     }
@@ -215,12 +215,12 @@ impl Admission {
         let mut projects = self.shard(hash);
         let new = || Project {
             admitted: 0,
-            turns: Arc::new(Semaphore::new(running)),
+            permits: Arc::new(Semaphore::new(running)),
         };
         let project = projects.entry(id.clone()).or_insert_with(new);
         (project.admitted < running.saturating_add(waiting)).then(|| {
             project.admitted += 1;
-            Arc::clone(&project.turns)
+            Arc::clone(&project.permits)
         })
     }
 
@@ -262,17 +262,17 @@ impl Admitted {
     ///
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
-    pub async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let Some((_, turns)) = &self.project else {
-            return Ok(Turn::new(None));
+    pub async fn acquire(&self) -> Result<RunPermit<'_>, Problem> {
+        let Some((_, permits)) = &self.project else {
+            return Ok(RunPermit::new(None));
         };
         // Without a timer, which most requests do not need.
-        if let Ok(permit) = turns.try_acquire_many(self.weight) {
-            return Ok(Turn::new(Some(permit)));
+        if let Ok(permit) = permits.try_acquire_many(self.weight) {
+            return Ok(RunPermit::new(Some(permit)));
         }
         // The semaphore is never closed.
-        match Box::pin(timeout(LONGEST_WAIT, turns.acquire_many(self.weight))).await {
-            Ok(permit) => Ok(Turn::new(permit.ok())),
+        match Box::pin(timeout(LONGEST_WAIT, permits.acquire_many(self.weight))).await {
+            Ok(permit) => Ok(RunPermit::new(permit.ok())),
             Err(_) => Err(self.admission.refuse(AdmissionLimit::Wait)),
         }
     }
@@ -316,7 +316,7 @@ impl Sharing {
     }
 
     /// Records a project's request, by its hash, at a time.
-    pub fn note(&self, project: u64, now: u64) {
+    pub fn record(&self, project: u64, now: u64) {
         // Relaxed and not one update: a lost change is repeated by the next request of either project.
         if self.latest.load(Ordering::Relaxed) != project {
             self.latest.store(project, Ordering::Relaxed);
@@ -336,11 +336,11 @@ const SLOW: Duration = Duration::from_millis(10);
 
 /// A request's permit to run.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct RunPermit<'a> {
     permit: Option<SemaphorePermit<'a>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> RunPermit<'a> {
     /// Creates a turn from a project's permits; `None` for a request without a project.
     pub(super) const fn new(permit: Option<SemaphorePermit<'a>>) -> Self {
         Self { permit }
@@ -374,8 +374,8 @@ impl<'a> Turn<'a> {
 }
 
 /// Returns how many permits a request takes, so that at most `at_once` run.
-fn weight(turns: usize, at_once: usize) -> u32 {
-    u32::try_from(turns.div_ceil(at_once.max(1))).unwrap_or(u32::MAX)
+fn weight(permits: usize, at_once: usize) -> u32 {
+    u32::try_from(permits.div_ceil(at_once.max(1))).unwrap_or(u32::MAX)
 }
 
 /// Limits on concurrent downloads, by API key and by link. Each occupies a connection, and a thread of the blocking pool while it
@@ -442,8 +442,8 @@ mod tests {
                 waiting: 2
             }
         );
-        let turn = first.turn().await.unwrap();
-        let mut waiting = [Box::pin(second.turn()), Box::pin(third.turn())];
+        let turn = first.acquire().await.unwrap();
+        let mut waiting = [Box::pin(second.acquire()), Box::pin(third.acquire())];
         for turn in &mut waiting {
             assert!(turn.as_mut().now_or_never().is_none());
         }
@@ -492,8 +492,8 @@ mod tests {
             .map(|_| admission.try_admit(Some(project.clone())).unwrap())
             .collect();
         let [first, second] = [&admitted[0], &admitted[1]]
-            .map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
-        let mut third = Box::pin(admitted[2].turn());
+            .map(|admitted| admitted.acquire().now_or_never().unwrap().unwrap());
+        let mut third = Box::pin(admitted[2].acquire());
         assert!(
             third.as_mut().now_or_never().is_none(),
             "two run beside others"
@@ -549,7 +549,7 @@ mod tests {
             (1, 6_500),
         ]
         .map(|(project, now)| {
-            sharing.note(project, now);
+            sharing.record(project, now);
             sharing.is_shared(now)
         });
         assert_eq!(seen, [true, true, false, false, true, true, true, false]);
@@ -557,15 +557,15 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_have_their_turns_at_once() {
-        for turns in 1..=100 {
-            for at_once in 1..=turns {
-                let running = turns / weight(turns, at_once) as usize;
+        for permits in 1..=100 {
+            for at_once in 1..=permits {
+                let running = permits / weight(permits, at_once) as usize;
                 assert!(
                     (1..=at_once).contains(&running),
-                    "{running} of {turns}, at most {at_once}"
+                    "{running} of {permits}, at most {at_once}"
                 );
             }
-            assert_eq!(weight(turns, turns), 1);
+            assert_eq!(weight(permits, permits), 1);
         }
         assert_eq!(weight(64, 4), 16);
     }

@@ -91,7 +91,7 @@ async fn look_up(
     limits.check_lookup(&hash, request)?;
     let found = state.store.api_keys().authenticate(key).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
-        limits.note_valid(&hash);
+        limits.record_valid(&hash);
     } else {
         limits.check_invalid_key(&hash, request)?;
     }

@@ -66,14 +66,14 @@ pub fn replayed() -> HeaderValue {
 }
 
 /// Response to a request.
-pub struct Answer {
+pub struct IdempotentResponse {
     /// Status and body.
     pub response: Response,
     /// Whether it was stored by an earlier request.
     pub is_replay: bool,
 }
 
-impl Answer {
+impl IdempotentResponse {
     const fn new(response: Response) -> Self {
         Self {
             response,
@@ -96,10 +96,10 @@ impl Answer {
 pub async fn run_idempotent(
     operation: &'static dyn Operation,
     context: RequestContext,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     match slot(&context)? {
         Some(slot) => Box::pin(run_once(operation, context, slot)).await,
-        None => operation.run(context).await.map(Answer::new),
+        None => operation.run(context).await.map(IdempotentResponse::new),
     }
 }
 
@@ -108,11 +108,11 @@ async fn run_once(
     operation: &'static dyn Operation,
     mut context: RequestContext,
     slot: IdempotencySlot,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
     // Held until the response is stored, so that a concurrent request with the key waits, then replays it.
-    let _held = state.checks.key_locks.lock(slot.clone()).await;
+    let _guard = state.checks.key_locks.lock(slot.clone()).await;
     let participant = participant(&context.caller);
     // A participant without the permission must not block the key for a participant that has it, so its refusal goes to a slot of its own.
     let own = participant.clone().map(|refused| IdempotencySlot {
@@ -122,14 +122,14 @@ async fn run_once(
     if let Some(refusals) = &own
         && let Some(refused) = stored(&state, refusals, fingerprint).await?
     {
-        return Ok(Answer::replay(refused.response));
+        return Ok(IdempotentResponse::replay(refused.response));
     }
     if let Some(stored) = stored(&state, &slot, fingerprint).await? {
         // A participant that repeats its own request needs no new check: its role may have changed since.
         if stored.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
             operation.permit_replay(&context).await?;
         }
-        return Ok(Answer::replay(stored.response));
+        return Ok(IdempotentResponse::replay(stored.response));
     }
     let record = IdempotencyRecord::new(slot, fingerprint, operation.spec().secret_response)
         .made_by(participant);
@@ -155,7 +155,7 @@ async fn run_once(
             return without_stored_response(operation, result, error);
         }
     }
-    result.map(Answer::new)
+    result.map(IdempotentResponse::new)
 }
 
 /// Returns the result of a request whose response cannot be stored. A completed act on the media plane succeeds all the same: an error
@@ -165,7 +165,7 @@ fn without_stored_response(
     operation: &dyn Operation,
     result: Result<Response, ApiError>,
     error: StoreError,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     let is_done = result.is_ok() && operation.spec().acts_on_media_plane();
     if is_done {
         log::error!(operation = operation.spec().id; "a response was not stored, so its Idempotency-Key will run again: {error}");
@@ -174,7 +174,7 @@ fn without_stored_response(
         .as_ref()
         .is_err_and(|refusal| refusal.status() == 400);
     if is_done || is_malformed {
-        result.map(Answer::new)
+        result.map(IdempotentResponse::new)
     } else {
         Err(error.into())
     }

@@ -107,7 +107,7 @@ impl Limits {
     }
 
     /// Records that a key was valid at its lookup.
-    pub fn note_valid(&self, key: &ApiKeyHash) {
+    pub fn record_valid(&self, key: &ApiKeyHash) {
         // Checked with the read lock first: a write lock per request would serialise the workers.
         if !self.lookups.read().valid.contains(&key.0) {
             self.lookups.write().valid.insert(key.0);
@@ -277,7 +277,7 @@ mod tests {
             .peer_addr("203.0.113.1:1".parse().unwrap())
             .to_http_request();
         let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test).hash());
-        limits.note_valid(&valid);
+        limits.record_valid(&valid);
         assert!(
             limits.check_invalid_key(&guessed, &request).is_ok(),
             "within the burst"

@@ -43,7 +43,7 @@ use super::listener::connections::request_id;
 use super::measured::Measured;
 use super::state::AppState;
 use admission::Admitted;
-use idempotency::Answer;
+use idempotency::IdempotentResponse;
 
 /// `Retry-After` from a server that may have been replaced.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub async fn handle(
     payload: web::Payload,
 ) -> HttpResponse {
     let mut http = match run_checks(operation, &state, &request, payload).await {
-        Ok(Answer {
+        Ok(IdempotentResponse {
             response,
             is_replay,
         }) => {
@@ -86,7 +86,7 @@ async fn run_checks(
     state: &Arc<AppState>,
     request: &HttpRequest,
     payload: web::Payload,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     let spec = operation.spec();
     let caller = credential::identify(spec, state, request).await?;
     // Only this header: API keys must not be used by web pages, whereas a room token in its own header is meant for them.
@@ -122,21 +122,21 @@ async fn run_checks(
     // Storing a response is a write.
     let only_reads = spec.only_reads && !request.headers().contains_key(idempotency::KEY);
     if only_reads {
-        return Measured::new(run_in_turn(admitted, operation, context)).await;
+        return Measured::new(run_admitted(admitted, operation, context)).await;
     }
     // In a task of its own, because actix drops a handler's future when the client disconnects: a change that has started must finish.
-    let run = Measured::new(run_in_turn(admitted, operation, context));
+    let run = Measured::new(run_admitted(admitted, operation, context));
     actix_web::rt::spawn(run).await?
 }
 
 /// Runs the operation when it has its project's permit.
-async fn run_in_turn(
+async fn run_admitted(
     admitted: Admitted,
     operation: &'static dyn Operation,
     context: RequestContext,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     admitted
-        .turn()
+        .acquire()
         .await?
         .handle(idempotency::run_idempotent(operation, context))
         .await

@@ -69,23 +69,23 @@ impl From<BodyError> for Problem {
 }
 
 /// Body with its share of memory.
-struct Held {
-    body: HeldBytes,
+struct BufferedBody {
+    body: BufferedBytes,
     memory: OwnedSemaphorePermit,
 }
 
-enum HeldBytes {
+enum BufferedBytes {
     /// One chunk, not copied. It keeps the buffer that it was read into, as its request's headers do anyway.
     Received(Bytes),
     /// Several chunks.
     Joined(BytesMut),
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BufferedBody {
     fn as_ref(&self) -> &[u8] {
         match &self.body {
-            HeldBytes::Received(chunk) => chunk,
-            HeldBytes::Joined(body) => body,
+            BufferedBytes::Received(chunk) => chunk,
+            BufferedBytes::Joined(body) => body,
         }
     }
 }
@@ -148,25 +148,25 @@ impl BodyReader {
         limit: usize,
         mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Bytes, BodyError> {
-        let mut held: Option<Held> = None;
+        let mut buffered: Option<BufferedBody> = None;
         while let Some(chunk) = payload.next().await {
             let chunk = chunk.map_err(|_| BodyError::Incomplete)?;
-            if held.as_ref().map_or(0, Held::len) + chunk.len() > limit {
+            if buffered.as_ref().map_or(0, BufferedBody::len) + chunk.len() > limit {
                 return Err(BodyError::TooLarge(limit));
             }
             // Reserved per chunk rather than by `Content-Length`: a client could announce much and send nothing.
             let memory = self.reserve(chunk.len())?;
-            match &mut held {
-                Some(held) => held.append(&chunk, memory),
+            match &mut buffered {
+                Some(buffered) => buffered.append(&chunk, memory),
                 None => {
-                    held = Some(Held {
-                        body: HeldBytes::Received(chunk),
+                    buffered = Some(BufferedBody {
+                        body: BufferedBytes::Received(chunk),
                         memory,
                     });
                 }
             }
         }
-        Ok(held.map_or_else(Bytes::new, Bytes::from_owner))
+        Ok(buffered.map_or_else(Bytes::new, Bytes::from_owner))
     }
 
     fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
@@ -178,7 +178,7 @@ impl BodyReader {
     }
 }
 
-impl Held {
+impl BufferedBody {
     fn len(&self) -> usize {
         self.as_ref().len()
     }
@@ -186,12 +186,12 @@ impl Held {
     fn append(&mut self, chunk: &[u8], memory: OwnedSemaphorePermit) {
         match &mut self.body {
             // Most bodies are one chunk and never get here.
-            HeldBytes::Received(first) => {
+            BufferedBytes::Received(first) => {
                 let mut body = BytesMut::from(mem::take(first));
                 body.extend_from_slice(chunk);
-                self.body = HeldBytes::Joined(body);
+                self.body = BufferedBytes::Joined(body);
             }
-            HeldBytes::Joined(body) => body.extend_from_slice(chunk),
+            BufferedBytes::Joined(body) => body.extend_from_slice(chunk),
         }
         self.memory.merge(memory);
     }
