@@ -21,7 +21,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
-use super::quota::{self, Owner};
+use super::quota::{self, QuotaOwner};
 use super::response::{Json, Success};
 use super::spec::OperationSpec;
 use crate::http::api::input::parameters::RequestSource;
@@ -69,7 +69,7 @@ pub struct RequestParts {
     /// Record to store the response in, for a request with an `Idempotency-Key`.
     pub(in crate::http) record: Option<IdempotencyRecord>,
     /// Calling project with its plan, after the first lookup.
-    pub(in crate::http) owner: Option<Owner>,
+    pub(in crate::http) owner: Option<QuotaOwner>,
 }
 
 impl Deref for RequestContext {
@@ -145,12 +145,12 @@ impl RequestContext {
     ///
     /// # Errors
     /// The store's errors.
-    pub async fn owner(&self) -> Result<Owner, ApiError> {
+    pub async fn owner(&self) -> Result<QuotaOwner, ApiError> {
         if let Some(owner) = &self.owner {
             return Ok(owner.clone());
         }
         match &self.caller {
-            Caller::Key(credential) => Ok(Owner {
+            Caller::Key(credential) => Ok(QuotaOwner {
                 project: credential.project_id.clone(),
                 status: credential.project_status,
                 plan: credential.plan.clone(),
@@ -160,7 +160,7 @@ impl RequestContext {
                 let project = self.state.store.projects().get(self.project()).await?;
                 let project =
                     project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
-                Ok(Owner {
+                Ok(QuotaOwner {
                     project: project.id,
                     status: project.status,
                     plan: project.plan,

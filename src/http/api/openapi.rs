@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::operation::Operation;
-use super::routes::Part;
+use super::routes::ApiPart;
 use super::spec::{Access, Link, OperationSpec};
 
 /// Operation groups, in display order.
@@ -135,7 +135,7 @@ fn idempotency_key() -> Value {
 }
 
 /// Returns the credentials that a part's operations accept.
-fn security_schemes(part: &Part) -> Value {
+fn security_schemes(part: &ApiPart) -> Value {
     let mut schemes = json!({
         "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"}
     });
@@ -209,7 +209,7 @@ fn describe_event(event: EventDoc) -> Value {
 }
 
 /// Generates the description of a part of the API, with the webhook events if the part lists them.
-pub fn document(part: &Part) -> Value {
+pub fn document(part: &ApiPart) -> Value {
     // Sorted, so that the document is the same in every build.
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
@@ -261,7 +261,7 @@ pub fn document(part: &Part) -> Value {
 }
 
 /// Generates the description as JSON text.
-pub fn text(part: &Part) -> String {
+pub fn text(part: &ApiPart) -> String {
     // A JSON value always has a text.
     serde_json::to_string_pretty(&document(part)).unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use crate::http::state::AppState;
 
 /// A project's fields for quota decisions, as last read.
 #[derive(Debug, Clone)]
-pub struct Owner {
+pub struct QuotaOwner {
     /// The project's id.
     pub project: ProjectId,
     /// Whether the operator has suspended it.
@@ -66,15 +66,16 @@ pub async fn month(
 
 /// Requests a verdict from the billing service. Returns `None` without a service, and if it is unreachable and the operation does not
 /// list `billing_unavailable`: then the ledger decides alone.
-pub async fn ask_billing(
+pub async fn billing_verdict(
     state: &AppState,
     project: &ProjectId,
     operation: &OperationSpec,
 ) -> Option<Result<BillingVerdict, BillingError>> {
-    let said = state.billing.as_ref()?.verdict(project).await;
+    let verdict = state.billing.as_ref()?.verdict(project).await;
     // An operation that does not list the code may not return it (contract), so it has to go on without a verdict.
-    Some(said)
-        .filter(|said| said.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable))
+    Some(verdict).filter(|verdict| {
+        verdict.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable)
+    })
 }
 
 /// Replaces the ledger's decision by the billing service's verdict where it depends on the balance.
@@ -83,11 +84,11 @@ pub async fn ask_billing(
 /// 503 `billing_unavailable`.
 pub fn with_billing(
     ledger: QuotaDecision,
-    said: Option<Result<BillingVerdict, BillingError>>,
+    verdict: Option<Result<BillingVerdict, BillingError>>,
 ) -> Result<QuotaDecision, ApiError> {
-    match said.filter(|_| ledger.depends_on_balance()) {
+    match verdict.filter(|_| ledger.depends_on_balance()) {
         None => Ok(ledger),
-        Some(said) => Ok(ledger.with_billing(said?)),
+        Some(verdict) => Ok(ledger.with_billing(verdict?)),
     }
 }
 
@@ -101,16 +102,20 @@ pub async fn confirm(
     ledger: QuotaDecision,
     operation: &OperationSpec,
 ) -> Result<QuotaDecision, ApiError> {
-    let said = if ledger.depends_on_balance() {
-        ask_billing(state, project, operation).await
+    let verdict = if ledger.depends_on_balance() {
+        billing_verdict(state, project, operation).await
     } else {
         None
     };
-    with_billing(ledger, said)
+    with_billing(ledger, verdict)
 }
 
 /// Returns the decision by the records alone.
-async fn ledger(state: &AppState, owner: &Owner, plan: &Plan) -> Result<QuotaDecision, ApiError> {
+async fn ledger(
+    state: &AppState,
+    owner: &QuotaOwner,
+    plan: &Plan,
+) -> Result<QuotaDecision, ApiError> {
     if owner.status == ProjectStatus::Suspended {
         return Ok(QuotaDecision::Suspended);
     }
@@ -129,7 +134,7 @@ async fn ledger(state: &AppState, owner: &Owner, plan: &Plan) -> Result<QuotaDec
 /// `billing_unavailable` if the billing service is unreachable and the operation lists that code.
 pub async fn ensure_can_start_work(
     state: &AppState,
-    owner: &Owner,
+    owner: &QuotaOwner,
     operation: &OperationSpec,
 ) -> Result<(), ApiError> {
     let plan = plan(&state.plans, &owner.plan)?;

@@ -38,7 +38,7 @@ impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, S
     const STATUSES: &'static [u16] = &[STATUS];
 
     fn describe(example: Value) -> Option<ResponseDoc> {
-        Some(ResponseDoc::of::<T>(example))
+        Some(ResponseDoc::for_body::<T>(example))
     }
 
     fn into_response(self) -> Response {

@@ -12,7 +12,7 @@ use super::{ext, v1};
 
 /// Operations below one prefix, with an OpenAPI description of their own. Credentials, errors, paging, idempotency and rates are the
 /// same in all parts.
-pub struct Part {
+pub struct ApiPart {
     /// Path prefix.
     pub prefix: &'static str,
     /// The description's path.
@@ -27,7 +27,7 @@ pub struct Part {
 }
 
 /// Operations in the contract.
-pub static CONTRACT: Part = Part {
+pub static CONTRACT: ApiPart = ApiPart {
     prefix: "/v1",
     description: "/openapi.json",
     title: "Conclave",
@@ -39,7 +39,7 @@ pub static CONTRACT: Part = Part {
 };
 
 /// Operations beyond the contract.
-pub static EXTENSIONS: Part = Part {
+pub static EXTENSIONS: ApiPart = ApiPart {
     prefix: "/ext/v1",
     description: "/ext/openapi.json",
     title: "Conclave extensions",
@@ -50,9 +50,9 @@ pub static EXTENSIONS: Part = Part {
 };
 
 /// All parts. The contract comes first.
-pub static PARTS: [&Part; 2] = [&CONTRACT, &EXTENSIONS];
+pub static PARTS: [&ApiPart; 2] = [&CONTRACT, &EXTENSIONS];
 
-impl Part {
+impl ApiPart {
     /// Returns the operations, in the description's order.
     pub fn operations(&self) -> &'static [Box<dyn Operation>] {
         (self.operations)()
@@ -77,8 +77,8 @@ pub struct Route {
 impl Route {
     /// Returns the operation for a method, given in upper case as in a request line.
     pub fn operation(&self, method: &str) -> Option<&'static dyn Operation> {
-        let of_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
-        self.operations.iter().find(of_method).copied()
+        let has_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
+        self.operations.iter().find(has_method).copied()
     }
 
     /// Whether a path parameter is a secret, which logs must not show.

@@ -266,7 +266,7 @@ fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
 
 impl ResponseDoc {
     /// Describes the body `R`.
-    pub fn of<R: ToSchema>(example: Value) -> Self {
+    pub fn for_body<R: ToSchema>(example: Value) -> Self {
         let BodyDoc {
             schema, schemas, ..
         } = BodyDoc::new::<R>();
@@ -310,16 +310,16 @@ pub struct ParameterDocs(pub Vec<Value>);
 impl ParameterDocs {
     /// Describes a path type's parameters.
     pub fn path<P: IntoParams>() -> Self {
-        Self::of::<P>(ParameterIn::Path)
+        Self::new::<P>(ParameterIn::Path)
     }
 
     /// Describes a query type's parameters.
     pub fn query<Q: IntoParams>() -> Self {
-        Self::of::<Q>(ParameterIn::Query)
+        Self::new::<Q>(ParameterIn::Query)
     }
 
-    fn of<T: IntoParams>(place: ParameterIn) -> Self {
-        let parameters = T::into_params(|| Some(place.clone()));
+    fn new<T: IntoParams>(location: ParameterIn) -> Self {
+        let parameters = T::into_params(|| Some(location.clone()));
         // A parameter is data; writing it as JSON cannot fail.
         Self(
             parameters

@@ -43,7 +43,7 @@ pub async fn identify(
             let token = if spec.permissions().is_empty() {
                 None
             } else {
-                room_token_of_path(state, spec.path, request)
+                room_token_for_path(state, spec.path, request)
             };
             token
                 .map(Caller::RoomToken)
@@ -119,7 +119,7 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
 
 /// Returns the claims of a room token, if it is for the room in the path. If the path names no room, the handler searches in the
 /// token's room only.
-fn room_token_of_path(
+fn room_token_for_path(
     state: &AppState,
     pattern: &'static str,
     request: &HttpRequest,

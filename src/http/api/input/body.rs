@@ -186,14 +186,14 @@ fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) 
     let path = error.path().to_string();
     // `serde_path_to_error` displays the root as ".".
     let path = if path == "." { String::new() } else { path };
-    match field_of(&path, &text) {
+    match error_field(&path, &text) {
         Some(field) => error::refusal(text).at(field),
         None => Problem::new(ErrorCode::InvalidRequest, text),
     }
 }
 
 /// Returns the path to the error. For a missing or unknown field, serde points at the object around it or at the field itself.
-fn field_of(path: &str, text: &str) -> Option<String> {
+fn error_field(path: &str, text: &str) -> Option<String> {
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
         .find_map(|start| text.strip_prefix(start))
@@ -214,14 +214,14 @@ fn without_value(text: String) -> String {
         Some((head, expected))
             if head.starts_with("invalid ") || head.starts_with("unknown variant") =>
         {
-            format!("must be {}", in_words(expected))
+            format!("must be {}", number_range(expected))
         }
         _ => text,
     }
 }
 
 /// Replaces serde's name for a number, which is the Rust type and means nothing to the caller.
-fn in_words(expected: &str) -> String {
+fn number_range(expected: &str) -> String {
     let range = match expected {
         "u8" => 0..=i128::from(u8::MAX),
         "u16" => 0..=i128::from(u16::MAX),

@@ -29,10 +29,10 @@ pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
 /// Creates a refusal from a type's error message. serde forwards only the text of an error, so the text is compared to find out
 /// whether the pattern has a code of its own.
 pub(super) fn refusal(message: String) -> Problem {
-    let is_of = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
+    let has_pattern = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
     match [RoomName::PATTERN, Identity::PATTERN]
         .into_iter()
-        .find(is_of)
+        .find(has_pattern)
         .and_then(pattern_refusal)
     {
         Some((code, allowed)) => Problem::new(code, allowed),
@@ -51,12 +51,12 @@ pub(super) struct ParameterError {
     /// Parameter name; added by the map that contains the value.
     pub(super) name: Option<String>,
     /// Reason.
-    pub(super) cause: Cause,
+    pub(super) cause: ParameterErrorCause,
 }
 
 /// Reason to refuse a parameter.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum ParameterErrorCause {
     /// Invalid value, with the message.
     Value(String),
     /// Unknown name, with the known names.
@@ -67,7 +67,7 @@ impl ParameterError {
     fn new(message: String) -> Self {
         Self {
             name: None,
-            cause: Cause::Value(message),
+            cause: ParameterErrorCause::Value(message),
         }
     }
 
@@ -80,11 +80,11 @@ impl ParameterError {
     /// Converts a query parameter's error; the known parameters are `first` and the type's own.
     pub(super) fn into_problem(self, first: &[&str]) -> Problem {
         let message = match self.cause {
-            Cause::Value(message) => message,
-            Cause::Unknown(known) if first.is_empty() && known.is_empty() => {
+            ParameterErrorCause::Value(message) => message,
+            ParameterErrorCause::Unknown(known) if first.is_empty() && known.is_empty() => {
                 "this operation takes no query parameters".to_owned()
             }
-            Cause::Unknown(known) => {
+            ParameterErrorCause::Unknown(known) => {
                 let known: Vec<&str> = first.iter().chain(known).copied().collect();
                 format!("unknown query parameter; allowed: {}", known.join(", "))
             }
@@ -100,8 +100,8 @@ impl ParameterError {
 impl Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Value(message) => f.write_str(message),
-            Cause::Unknown(_) => f.write_str("unknown parameter"),
+            ParameterErrorCause::Value(message) => f.write_str(message),
+            ParameterErrorCause::Unknown(_) => f.write_str("unknown parameter"),
         }
     }
 }
@@ -120,7 +120,7 @@ impl de::Error for ParameterError {
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         Self {
             name: Some(field.to_owned()),
-            cause: Cause::Unknown(expected),
+            cause: ParameterErrorCause::Unknown(expected),
         }
     }
 

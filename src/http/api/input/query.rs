@@ -79,10 +79,10 @@ impl<F: DeserializeOwned + IntoParams> FromQuery for Paged<F> {
 }
 
 /// Parameter values by name.
-type Given<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+type QueryParameters<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 
 /// Splits a query string into parameters.
-fn split(query: &str) -> Result<Given<'_>, Problem> {
+fn split(query: &str) -> Result<QueryParameters<'_>, Problem> {
     let mut given = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if given.contains_key(&name) {
@@ -97,7 +97,7 @@ fn split(query: &str) -> Result<Given<'_>, Problem> {
 }
 
 /// Removes `limit` and `offset` from the parameters and parses them.
-fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
+fn page(given: &mut QueryParameters<'_>) -> Result<PageRequest, Problem> {
     let limit = whole_number(
         given,
         "limit",
@@ -117,7 +117,7 @@ fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
 }
 
 fn whole_number<N>(
-    given: &mut Given<'_>,
+    given: &mut QueryParameters<'_>,
     name: &'static str,
     from: N,
     to: Option<N>,

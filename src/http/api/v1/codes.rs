@@ -354,7 +354,7 @@ async fn take_use(
     let plans = context.state.plans.clone();
     let project = context.state.store.codes().project_of(code.hash()).await?;
     // Requested before the write: the store's writer must not wait for another service.
-    let billing = quota::ask_billing(&context.state, &project, context.spec).await;
+    let billing = quota::billing_verdict(&context.state, &project, context.spec).await;
     let (requested, malformed) = match requested {
         Ok(requested) => (requested, None),
         Err(malformed) => (None, Some(malformed)),

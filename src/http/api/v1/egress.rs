@@ -267,7 +267,7 @@ pub async fn list<J: EgressJson>(
 }
 
 /// Returns a page of a room's recordings or broadcasts.
-pub async fn list_of_room<J: EgressJson>(
+pub async fn list_in_room<J: EgressJson>(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<J>> {

@@ -143,7 +143,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             Method::Get,
             "/v1/rooms/{name}/recordings",
             "list_room_recordings",
-            egress::list_of_room::<Recording>,
+            egress::list_in_room::<Recording>,
         )
         .about("recordings", "List a room's recordings, newest first")
         .responds(example())

@@ -222,7 +222,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             Method::Get,
             "/v1/rooms/{name}/sessions",
             "list_room_sessions",
-            list_of_room,
+            list_in_room,
         )
         .about("sessions", "List a room's sessions, newest first")
         .responds(example())
@@ -239,7 +239,7 @@ pub async fn list(
     read(&context, filter.into(), page).await
 }
 
-async fn list_of_room(
+async fn list_in_room(
     context: RequestContext,
     input: Input<RoomPath, Paged<RoomSessionQuery>, NoBody>,
 ) -> Result<Page<SessionJson>> {

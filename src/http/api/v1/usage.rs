@@ -11,7 +11,7 @@ use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::{AnyBody, AnyQuery, Input, NoBody, NoParams};
 use crate::http::api::operation::{Operation, operation};
-use crate::http::api::quota::{self, Owner};
+use crate::http::api::quota::{self, QuotaOwner};
 use crate::http::api::response::Json;
 use crate::http::api::spec::Method;
 
@@ -116,7 +116,11 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
 }
 
 /// Returns the project's current status under its plan.
-async fn plan_status(context: &RequestContext, owner: Owner, today: Day) -> Result<PlanStatus> {
+async fn plan_status(
+    context: &RequestContext,
+    owner: QuotaOwner,
+    today: Day,
+) -> Result<PlanStatus> {
     let plan = quota::plan(&context.state.plans, &owner.plan)?;
     let month = quota::month(&context.state, &owner.project, plan).await?;
     let ledger = QuotaDecision::from_ledger(plan, owner.status, &month);
