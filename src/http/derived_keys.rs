@@ -44,7 +44,12 @@ impl DerivedKeys {
 
     /// Returns the signature of a link to a recording's file. `expires` is in seconds since 1970.
     #[must_use]
-    pub fn of_recording(&self, project: &ProjectId, id: &EgressId, expires: u32) -> blake3::Hash {
+    pub fn recording_signature(
+        &self,
+        project: &ProjectId,
+        id: &EgressId,
+        expires: u32,
+    ) -> blake3::Hash {
         // Unambiguous: neither project id nor expiry contains a line break.
         blake3::keyed_hash(
             &self.recordings,

@@ -30,9 +30,9 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
     let all = web::scope("").wrap(Condition::new(state.token.is_none(), by_host));
     config.service(all.configure(|config| {
         alive(config);
-        let of_probe = Arc::clone(state);
+        let probe_state = Arc::clone(state);
         let ready = web::get().to(move |request: HttpRequest| {
-            let response = ready(&of_probe, &request);
+            let response = ready(&probe_state, &request);
             async move { response }
         });
         config.service(single_method_resource("/readyz", Method::Get, ready));
@@ -44,15 +44,15 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
 }
 
 fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
-    let (of_metrics, of_debug) = (Arc::clone(state), Arc::clone(state));
+    let (metrics_state, debug_state) = (Arc::clone(state), Arc::clone(state));
     let shown = web::get().to(move || {
-        of_metrics.lease.update_gauges();
-        let response = health::respond_with_metrics(&of_metrics.metrics);
+        metrics_state.lease.update_gauges();
+        let response = health::respond_with_metrics(&metrics_state.metrics);
         async move { response }
     });
     config.service(single_method_resource("/metrics", Method::Get, shown));
     let lease = web::get().to(move || {
-        let response = HttpResponse::Ok().json(of_debug.lease.to_json());
+        let response = HttpResponse::Ok().json(debug_state.lease.to_json());
         async move { response }
     });
     config.service(single_method_resource("/debug/lease", Method::Get, lease));

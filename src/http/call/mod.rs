@@ -60,10 +60,10 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
         .replace("{parents}", &parents)
         .into();
     let shown = move |request: &HttpRequest| {
-        if let Some(stranger) = parent(request)
+        if let Some(parent) = parent(request)
             .filter(|parent| !embed_origins.iter().any(|listed| listed.includes(parent)))
         {
-            return refused(&stranger);
+            return refused(&parent);
         }
         // The page connects to the URL in its token, which may depend on the request.
         let derived = media_url

@@ -37,16 +37,16 @@ struct Validators {
 
 /// File part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct FilePart {
     start: u64,
     length: u64,
 }
 
 /// Requested part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RequestedPart {
     Whole,
-    Part(Part),
+    Range(FilePart),
     /// The file has no such part.
     Unsatisfiable,
 }
@@ -58,20 +58,20 @@ pub fn respond(
     name: &str,
     permit: ProjectPermit,
 ) -> HttpResponse {
-    let (size, validators) = (file.metadata().len(), Validators::of(&file));
+    let (size, validators) = (file.metadata().len(), Validators::from_file(&file));
     if validators.is_known(request) {
         return head(StatusCode::NOT_MODIFIED, &validators).finish();
     }
-    let (status, part) = match wanted(request, size, &validators) {
-        Wanted::Whole => (
+    let (status, part) = match requested_part(request, size, &validators) {
+        RequestedPart::Whole => (
             StatusCode::OK,
-            Part {
+            FilePart {
                 start: 0,
                 length: size,
             },
         ),
-        Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-        Wanted::Unsatisfiable => {
+        RequestedPart::Range(part) => (StatusCode::PARTIAL_CONTENT, part),
+        RequestedPart::Unsatisfiable => {
             let range = (CONTENT_RANGE, format!("bytes */{size}"));
             return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators)
                 .insert_header(range)
@@ -91,7 +91,7 @@ pub fn respond(
         });
     // For a `HEAD`, the length is the file's, although nothing is read.
     let read = if asks_for_head(request) {
-        Part { length: 0, ..part }
+        FilePart { length: 0, ..part }
     } else {
         part
     };
@@ -132,7 +132,7 @@ fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
 }
 
 impl Validators {
-    fn of(file: &NamedFile) -> Self {
+    fn from_file(file: &NamedFile) -> Self {
         let metadata = file.metadata();
         let tag = format!(
             "{:x}-{:x}-{:x}.{:x}",
@@ -170,39 +170,39 @@ impl Validators {
 }
 
 /// Parses the requested range. Several ranges, other units than bytes, and a file that has changed result in the whole file.
-fn wanted(request: &HttpRequest, size: u64, validators: &Validators) -> Wanted {
+fn requested_part(request: &HttpRequest, size: u64, validators: &Validators) -> RequestedPart {
     let header = request
         .headers()
         .get(RANGE)
         .and_then(|value| value.to_str().ok());
     match header.filter(|_| !asks_for_head(request) && validators.permit_range(request)) {
         Some(header) => range(header, size),
-        None => Wanted::Whole,
+        None => RequestedPart::Whole,
     }
 }
 
-fn range(header: &str, size: u64) -> Wanted {
+fn range(header: &str, size: u64) -> RequestedPart {
     if !header.starts_with("bytes=") || header.contains(',') {
-        return Wanted::Whole;
+        return RequestedPart::Whole;
     }
     match HttpRange::parse(header, size).as_deref() {
-        Ok([HttpRange { start, length }, ..]) => Wanted::Part(Part {
+        Ok([HttpRange { start, length }, ..]) => RequestedPart::Range(FilePart {
             start: *start,
             length: *length,
         }),
-        Ok([]) | Err(_) => Wanted::Unsatisfiable,
+        Ok([]) | Err(_) => RequestedPart::Unsatisfiable,
     }
 }
 
 /// Reads a part of a file in pieces, at the client's pace.
 fn pieces(
     file: NamedFile,
-    part: Part,
+    part: FilePart,
     permit: ProjectPermit,
 ) -> impl Stream<Item = io::Result<Bytes>> {
     stream::try_unfold(
         (Arc::new(file), part, permit),
-        async |(file, Part { start, length }, permit)| {
+        async |(file, FilePart { start, length }, permit)| {
             let size = PIECE.min(length);
             if size == 0 {
                 return Ok::<_, io::Error>(None);
@@ -217,7 +217,7 @@ fn pieces(
                     .map(|()| Bytes::from(piece))
             });
             let piece = piece.await.map_err(io::Error::other)??;
-            let rest = Part {
+            let rest = FilePart {
                 start: start + size,
                 length: length - size,
             };
@@ -261,21 +261,21 @@ mod tests {
 
     #[test]
     fn one_range_of_bytes_is_a_part_of_the_file() {
-        let part = |start, length| Wanted::Part(Part { start, length });
+        let part = |start, length| RequestedPart::Range(FilePart { start, length });
         for (header, expected) in [
             ("bytes=0-", part(0, 10)),
             ("bytes=2-4", part(2, 3)),
             ("bytes=8-20", part(8, 2)),
             ("bytes=-3", part(7, 3)),
             ("bytes=-30", part(0, 10)),
-            ("bytes=10-", Wanted::Unsatisfiable),
-            ("bytes=x", Wanted::Unsatisfiable),
-            ("bytes=0-1,3-4", Wanted::Whole),
-            ("lines=1-2", Wanted::Whole),
+            ("bytes=10-", RequestedPart::Unsatisfiable),
+            ("bytes=x", RequestedPart::Unsatisfiable),
+            ("bytes=0-1,3-4", RequestedPart::Whole),
+            ("lines=1-2", RequestedPart::Whole),
         ] {
             assert_eq!(range(header, 10), expected, "{header}");
         }
-        assert_eq!(range("bytes=0-", 0), Wanted::Unsatisfiable);
+        assert_eq!(range("bytes=0-", 0), RequestedPart::Unsatisfiable);
     }
 
     /// Proves S-24.

@@ -51,7 +51,7 @@ impl LinkQuery {
         let refused = |message| Err(Problem::new(ErrorCode::Unauthorized, message));
         // `blake3::Hash` compares in constant time.
         let is_ours = blake3::Hash::from_hex(&signature)
-            .is_ok_and(|sent| sent == keys.of_recording(&project, id, expires));
+            .is_ok_and(|sent| sent == keys.recording_signature(&project, id, expires));
         if !is_ours {
             return refused("the link is invalid");
             // Only after the signature, so that a forged link learns nothing.
@@ -88,7 +88,7 @@ pub fn make(
     let expires = u32::try_from(now.after(life).millis().div_euclid(1_000)).unwrap_or(u32::MAX);
     let (segment, signature) = (
         utf8_percent_encode(id.as_str(), UNRESERVED),
-        keys.of_recording(project, id, expires),
+        keys.recording_signature(project, id, expires),
     );
     let path = format!(
         "/files/recordings/{segment}?project={project}&expires={expires}&signature={}",

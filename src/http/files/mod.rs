@@ -113,7 +113,7 @@ async fn authorize(
     request: &HttpRequest,
 ) -> Result<(Credential, ProjectId, EgressId), ApiError> {
     if request.query_string().is_empty() {
-        let project = keyholder(state, request).await?;
+        let project = require_project_key(state, request).await?;
         return Ok((Credential::Key, project, egress_id(request)?));
     }
     // By address: a link's project is known only after its signature was checked.
@@ -128,7 +128,10 @@ async fn authorize(
 }
 
 /// Returns the project that a request's API key belongs to.
-async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId, ApiError> {
+async fn require_project_key(
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<ProjectId, ApiError> {
     let credential = credential::require_key(state, request).await?;
     state.checks.origins.check(request)?;
     state.checks.limits.check_key(&credential.prefix)?;
@@ -226,7 +229,7 @@ struct LinkJson {
 
 /// Responds with a link to a recording's file, which must exist.
 async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
-    let project = keyholder(state, request).await?;
+    let project = require_project_key(state, request).await?;
     let id = egress_id(request)?;
     let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
     let life =

@@ -11,10 +11,10 @@ use conclave_outbound::resolver::{parse_url, permits_host};
 use crate::http::api::error::ApiError;
 
 /// Request field and its URL's host.
-pub type Named = (String, String);
+pub type NamedHost = (String, String);
 
 /// Returns the hosts of the URLs in `field`.
-pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
+pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<NamedHost> {
     urls.iter()
         .enumerate()
         .map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned()))
@@ -25,7 +25,7 @@ pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
 ///
 /// # Errors
 /// 400 `invalid_url`.
-pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
+pub fn http_host(field: &'static str, url: &str) -> Result<NamedHost, Problem> {
     let refuse = |reason: String| Problem::new(ErrorCode::InvalidUrl, reason).at(field);
     // A client that sends back a URL as it was shown would replace its stream key by the placeholder.
     if url.contains(REDACTED) {
@@ -42,7 +42,7 @@ pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
 ///
 /// # Errors
 /// 400 `blocked_url` for the first host that is, or resolves to, an address that `filter` does not permit.
-pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<(), ApiError> {
+pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<NamedHost>) -> Result<(), ApiError> {
     let lookups: Vec<_> = hosts
         .into_iter()
         .map(|(field, host)| {

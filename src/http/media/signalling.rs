@@ -47,9 +47,9 @@ const PATHS: [(&str, &str, ConnectionMode); 2] = [
 /// Routes the WebSocket, its dry run, and the probe that clients send when a network returns.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
     for (connect_path, validate_path, mode) in PATHS {
-        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let (shared_state, shared_plane) = (Arc::clone(state), plane.clone());
         let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
-            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            let (state, plane) = (Arc::clone(&shared_state), shared_plane.clone());
             async move {
                 counted(
                     &state,
@@ -59,9 +59,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
                 .await
             }
         });
-        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let (shared_state, shared_plane) = (Arc::clone(state), plane.clone());
         let validating = web::get().to(move |request: HttpRequest| {
-            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            let (state, plane) = (Arc::clone(&shared_state), shared_plane.clone());
             async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
         });
         let fixed = &state.checks.fixed;
@@ -235,14 +235,18 @@ fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -
     let handling = Handling::start(request);
     actix_web::rt::spawn(async move {
         let _handling = handling;
-        pass_on(connection, session, stream).await;
+        forward_frames(connection, session, stream).await;
     });
     response
 }
 
 /// Forwards frames until one side ends, then closes the WebSocket. By then all frames for the client were sent, unless it closed the
 /// WebSocket.
-async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: MessageStream) {
+async fn forward_frames(
+    connection: SignalConnection,
+    mut session: Session,
+    mut stream: MessageStream,
+) {
     let SignalConnection {
         frames,
         mut replies,
@@ -251,10 +255,10 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
         frames,
         fragments: Fragments::new(MAX_MESSAGE),
     };
-    let end = pass_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
+    let end = forward_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
     // A broken connection can still have frames that arrived before, such as a `leave`.
-    if end != End::Closed {
-        pass_buffered(&mut incoming, &mut stream).await;
+    if end != ForwardingEnd::Closed {
+        forward_buffered(&mut incoming, &mut stream).await;
     }
     // The session may have ended; its last frames are still in the channel.
     while let Some(reply) = replies.try_recv() {
@@ -272,7 +276,7 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
 
 /// Why forwarding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ForwardingEnd {
     /// The client closed the WebSocket: nothing follows.
     Closed,
     /// A frame or message exceeds the maximum size.
@@ -281,7 +285,7 @@ enum End {
     Other,
 }
 
-impl From<FragmentError> for End {
+impl From<FragmentError> for ForwardingEnd {
     fn from(error: FragmentError) -> Self {
         match error {
             FragmentError::TooLarge => Self::TooLarge,
@@ -290,33 +294,33 @@ impl From<FragmentError> for End {
     }
 }
 
-async fn pass_until_end(
+async fn forward_until_end(
     incoming: &mut Incoming,
     replies: &mut Replies,
     session: &mut Session,
     stream: &mut MessageStream,
-) -> End {
+) -> ForwardingEnd {
     let mut pings = interval(PING_INTERVAL);
     // After a delay, one ping suffices; the default would send the missed ones in a burst.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let passed = tokio::select! {
+        let forwarded = tokio::select! {
             reply = replies.recv() => match reply {
                 Some(reply) => write(session, reply).await,
-                None => Err(End::Other),
+                None => Err(ForwardingEnd::Other),
             },
             message = stream.recv() => match message {
                 Some(Ok(message)) => {
                     // actix-ws leaves the response to a ping to the application.
                     let pong = if let Message::Ping(data) = &message { in_time(session.pong(data)).await } else { Ok(()) };
-                    incoming.pass(message).await.and(pong)
+                    incoming.forward(message).await.and(pong)
                 }
-                Some(Err(ProtocolError::Overflow)) => Err(End::TooLarge),
-                Some(Err(_)) | None => Err(End::Other),
+                Some(Err(ProtocolError::Overflow)) => Err(ForwardingEnd::TooLarge),
+                Some(Err(_)) | None => Err(ForwardingEnd::Other),
             },
             _ = pings.tick() => in_time(session.ping(b"")).await,
         };
-        if let Err(end) = passed {
+        if let Err(end) = forwarded {
             return end;
         }
     }
@@ -324,12 +328,12 @@ async fn pass_until_end(
 
 /// Forwards the frames that have arrived, without waiting for more. After an I/O error, the stream still returns frames that arrived
 /// before.
-async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
+async fn forward_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
     let mut is_broken = false;
     loop {
         match stream.recv().now_or_never().flatten() {
             Some(Ok(message)) => {
-                if incoming.pass(message).await.is_err() {
+                if incoming.forward(message).await.is_err() {
                     return;
                 }
             }
@@ -347,45 +351,48 @@ struct Incoming {
 
 impl Incoming {
     /// Forwards a frame. The session gets every one, even without a request in it: all count towards the client's limits.
-    async fn pass(&mut self, message: Message) -> Result<(), End> {
+    async fn forward(&mut self, message: Message) -> Result<(), ForwardingEnd> {
         let frame = match message {
             Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
             Message::Text(frame) => SignalFrame::Text(frame.to_string()),
             Message::Continuation(item) => self
                 .fragments
                 .add(item)
-                .map_err(End::from)?
+                .map_err(ForwardingEnd::from)?
                 .unwrap_or_else(SignalFrame::sign_of_life),
             Message::Pong(_) | Message::Ping(_) | Message::Nop => SignalFrame::sign_of_life(),
-            Message::Close(_) => return Err(End::Closed),
+            Message::Close(_) => return Err(ForwardingEnd::Closed),
         };
-        self.frames.send(frame).await.map_err(|_| End::Other)
+        self.frames
+            .send(frame)
+            .await
+            .map_err(|_| ForwardingEnd::Other)
     }
 }
 
-fn close_reason(end: End, replies: &Replies) -> CloseReason {
+fn close_reason(end: ForwardingEnd, replies: &Replies) -> CloseReason {
     match replies.excess() {
         Some(excess) => CloseReason {
             code: CloseCode::Policy,
             description: Some(excess.to_string()),
         },
-        None if end == End::TooLarge => CloseReason::from(CloseCode::Size),
+        None if end == ForwardingEnd::TooLarge => CloseReason::from(CloseCode::Size),
         None => CloseReason::from(CloseCode::Normal),
     }
 }
 
-async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), End> {
+async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), ForwardingEnd> {
     match frame {
         SignalFrame::Binary(bytes) => in_time(session.binary(bytes)).await,
         SignalFrame::Text(text) => in_time(session.text(text)).await,
     }
 }
 
-async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), End> {
+async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), ForwardingEnd> {
     timeout(WRITE_TIMEOUT, written)
         .await
-        .map_err(|_| End::Other)?
-        .map_err(|_| End::Other)
+        .map_err(|_| ForwardingEnd::Other)?
+        .map_err(|_| ForwardingEnd::Other)
 }
 
 /// Joined fragments of an incomplete message. Many small ones take no more memory than their bytes.
@@ -418,8 +425,8 @@ impl Fragments {
     /// Adds a fragment, and returns the message if it was the last one.
     pub fn add(&mut self, item: Item) -> Result<Option<SignalFrame>, FragmentError> {
         let (bytes, is_last) = match item {
-            Item::FirstText(bytes) => (self.begin(true, bytes), false),
-            Item::FirstBinary(bytes) => (self.begin(false, bytes), false),
+            Item::FirstText(bytes) => (self.start(true, bytes), false),
+            Item::FirstBinary(bytes) => (self.start(false, bytes), false),
             Item::Continue(bytes) => (bytes, false),
             Item::Last(bytes) => (bytes, true),
         };
@@ -434,7 +441,7 @@ impl Fragments {
         }
     }
 
-    fn begin(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
+    fn start(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
         self.joined.clear();
         self.is_text = is_text;
         bytes

@@ -148,9 +148,9 @@ struct Settings<'a> {
 
 /// Routes the viewer with its files.
 pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let (of_page, of_settings) = (Arc::clone(state), Arc::clone(state));
+    let (page_state, settings_state) = (Arc::clone(state), Arc::clone(state));
     let page = web::get().to(move |request: HttpRequest| {
-        let policy = policy(callable(&of_page, &request));
+        let policy = policy(callable(&page_state, &request));
         let response = page_response(&policy)
             .content_type(ContentType::html())
             .body(PAGE);
@@ -158,7 +158,7 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
     });
     config.service(single_method_resource("/docs/api", Method::Get, page));
     let settings = web::get().to(move |request: HttpRequest| {
-        let response = settings(&of_settings, &request);
+        let response = settings(&settings_state, &request);
         async { response }
     });
     config.service(single_method_resource(
