@@ -256,8 +256,8 @@ impl AdminToken {
         let now = self.clock.monotonic();
         // One lock for limit and comparison, so that concurrent requests cannot exceed the limit.
         let mut guesses = self.guesses.lock();
-        if let Some(of_client) = guesses.get_mut(&client) {
-            of_client.refuse_beyond_limit(now)?;
+        if let Some(client_guesses) = guesses.get_mut(&client) {
+            client_guesses.refuse_beyond_limit(now)?;
         }
         if sent
             .as_bytes()

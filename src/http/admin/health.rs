@@ -115,7 +115,7 @@ impl Parts {
 }
 
 /// Check in progress or finished. Probes that arrive meanwhile share it.
-struct Check {
+struct ReadinessCheck {
     /// Start, by the monotonic clock.
     started: Duration,
     result: Shared<BoxFuture<'static, Parts>>,
@@ -124,7 +124,7 @@ struct Check {
 /// Cached readiness check.
 pub struct Readiness {
     state: Arc<AppState>,
-    last: Mutex<Option<Check>>,
+    last: Mutex<Option<ReadinessCheck>>,
 }
 
 impl Readiness {
@@ -150,7 +150,7 @@ impl Readiness {
                 // Shared and boxed, so the lock is released before anything is awaited, and a probe that disconnects does not cancel
                 // the others' check.
                 let result = check(Arc::clone(&self.state)).boxed().shared();
-                last.insert(Check {
+                last.insert(ReadinessCheck {
                     started: now,
                     result,
                 })

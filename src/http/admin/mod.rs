@@ -42,7 +42,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health::configure(config, state, &readiness);
     // Scopes are tried in order, so the programs' few prefixes come before the many paths of pages and console.
     let programs = guarded(state.admin.token.clone())
-        .guard(fn_guard(is_of_a_program))
+        .guard(fn_guard(is_for_programs))
         .configure(|config| {
             debug::configure(config, state);
             health::configure_metrics(config, state);
@@ -61,7 +61,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 }
 
 /// Whether a path is for programs, which send the admin token.
-fn is_of_a_program(context: &GuardContext<'_>) -> bool {
+fn is_for_programs(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
     ["/debug", "/metrics", "/sandbox", "/step-down"]
         .iter()

@@ -13,7 +13,7 @@ use conclave_db::lease::Role;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{guarded, health, is_of_a_program, require_host};
+use super::{guarded, health, is_for_programs, require_host};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
 use crate::http::app::unavailable;
@@ -36,7 +36,7 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
             async move { response }
         });
         config.service(single_method_resource("/readyz", Method::Get, ready));
-        let programs = guarded(state.token.clone()).guard(fn_guard(is_of_a_program));
+        let programs = guarded(state.token.clone()).guard(fn_guard(is_for_programs));
         config.service(programs.configure(|config| configure_programs(config, state)));
         console::configure_standby(config, state);
         config.default_service(web::to(async || unavailable()));

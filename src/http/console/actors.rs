@@ -6,20 +6,20 @@ use conclave_model::page::PageRequest;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, countdown, empty, facts, field, grouped, live, nothing, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 
 /// Maximum failed actors shown above the tree.
 const SHOWN: u32 = 20;
-/// Refresh intervals in seconds: normally, and for a tree with at least `MANY` actors, since each refresh visits all of them.
-const EVERY: u32 = 5;
-const EVERY_OF_MANY: u32 = 20;
-const MANY: usize = 10_000;
+/// Refresh intervals in seconds: normally, and for a tree with at least `MANY_ACTORS` actors, since each refresh visits all of them.
+const REFRESH_INTERVAL: u32 = 5;
+const LONG_INTERVAL: u32 = 20;
+const MANY_ACTORS: usize = 10_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -66,7 +66,7 @@ pub fn failures(actors: &[ActorView]) -> Markup {
     )
 }
 
-async fn tree(visit: Visit) -> Answer {
+async fn tree(visit: Visit) -> PageResult {
     let kind = visit.query("kind");
     let filter = ActorFilter {
         kind: ActorKind::ALL
@@ -82,10 +82,10 @@ async fn tree(visit: Visit) -> Answer {
     };
     let list = visit.state.tree.actors(&filter, page).await;
     let failed = failing_actors(&visit.state.tree).await;
-    let every = if list.totals.values().sum::<usize>() < MANY {
-        EVERY
+    let every = if list.totals.values().sum::<usize>() < MANY_ACTORS {
+        REFRESH_INTERVAL
     } else {
-        EVERY_OF_MANY
+        LONG_INTERVAL
     };
     let content = html! {
         h1 { "Actors" }
@@ -104,7 +104,7 @@ async fn tree(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/actors"),
+        PagePosition::Server("/actors"),
         "Actors",
         &content,
     )))
@@ -170,7 +170,7 @@ fn timers(actor: &ActorView) -> Markup {
     html! { @for timer in &actor.timers { div { (timer.name) " " (countdown(timer.fires_at)) } } }
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let id = visit.param("id");
     let not_found = || {
         Problem::new(
@@ -182,11 +182,11 @@ async fn one(visit: Visit) -> Answer {
     let content = html! {
         p { a href="/actors" { "Actors" } }
         h1 { (actor.id) }
-        (live(&visit, "actor", EVERY, &details(&actor)))
+        (live(&visit, "actor", REFRESH_INTERVAL, &details(&actor)))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/actors"),
+        PagePosition::Server("/actors"),
         &actor.id,
         &content,
     )))

@@ -26,7 +26,7 @@ const MAIN: [(&str, &str); 7] = [
 ];
 
 /// A project's pages: path below the project's, name.
-const OF_PROJECT: [(&str, &str); 9] = [
+const PROJECT_PAGES: [(&str, &str); 9] = [
     ("", "Rooms"),
     ("/sessions", "Sessions"),
     ("/recordings", "Recordings"),
@@ -67,7 +67,7 @@ const EXPLAINED: [(&str, &str, &str); 11] = [
 
 /// A page's position in the navigation.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum PagePosition<'a> {
     /// Server page, by its path in the main navigation.
     Server(&'static str),
     /// Project page, by its path below the project's.
@@ -75,11 +75,11 @@ pub enum Place<'a> {
 }
 
 /// Renders a console page.
-pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> Markup {
+pub fn page(visit: &Visit, position: PagePosition<'_>, title: &str, content: &Markup) -> Markup {
     let note = visit.query("note").and_then(|name| text(&name));
     framed(
         &visit.operator,
-        place,
+        position,
         title,
         &html! {
             @if let Some(note) = note { p.note.good role="status" { (note) } }
@@ -88,19 +88,24 @@ pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> M
     )
 }
 
-fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) -> Markup {
-    let current = match place {
-        Place::Server(path) => path,
-        Place::Project(..) => "/projects",
+fn framed(
+    operator: &Operator,
+    position: PagePosition<'_>,
+    title: &str,
+    content: &Markup,
+) -> Markup {
+    let current = match position {
+        PagePosition::Server(path) => path,
+        PagePosition::Project(..) => "/projects",
     };
     document(
         title,
         &html! {
             (top(Some(operator), &MAIN, current))
             div #page {
-                @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
+                @if let PagePosition::Project(project, tab) = position { (project_head(project, tab)) }
                 main #content tabindex="-1" {
-                    (explained(place))
+                    (explained(position))
                     div #notice aria-live="assertive" {}
                     (content)
                 }
@@ -111,8 +116,8 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
 }
 
 /// Renders the link from a page to its documentation.
-fn explained(place: Place<'_>) -> Markup {
-    let (Place::Server(path) | Place::Project(_, path)) = place;
+fn explained(position: PagePosition<'_>) -> Markup {
+    let (PagePosition::Server(path) | PagePosition::Project(_, path)) = position;
     let found = EXPLAINED.iter().find(|(page, ..)| *page == path);
     html! {
         @if let Some((_, title, url)) = found { p.explained { a href=(url) { "Documentation: " (title) } } }
@@ -150,7 +155,7 @@ pub fn open_page(operator: Option<&Operator>, path: &str, title: &str, content: 
 }
 
 /// Renders a standby's only page.
-pub fn of_standby(operator: &Operator, content: &Markup) -> Markup {
+pub fn standby_page(operator: &Operator, content: &Markup) -> Markup {
     let page = ("/server", "Server");
     document(
         page.1,
@@ -172,7 +177,7 @@ fn project_head(project: &Project, tab: &str) -> Markup {
                 @if project.status.as_str() != "active" { " " (badge(project.status.as_str())) }
             }
             nav.tabs aria-label="Project" {
-                @for (path, name) in OF_PROJECT {
+                @for (path, name) in PROJECT_PAGES {
                     a href={ "/projects/" (project.id) (path) } aria-current=[(path == tab).then_some("page")] { (name) }
                 }
             }
@@ -226,7 +231,7 @@ pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Marku
     };
     framed(
         operator,
-        Place::Server("none"),
+        PagePosition::Server("none"),
         title,
         &html! {
             h1 { (title) }

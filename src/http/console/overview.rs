@@ -8,11 +8,11 @@ use maud::{Markup, html};
 
 use super::actors::failing_actors;
 use super::history::{SAMPLES, Sample};
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts;
 use super::parts::{badge, empty, grouped, live, table};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::backups::{Backups, Freshness};
 use crate::http::admin::health::{Parts, Readiness};
 use crate::http::api::error::ApiError;
@@ -20,7 +20,7 @@ use crate::http::api::error::ApiError;
 /// Maximum failing receivers shown.
 const SHOWN: u32 = 20;
 /// Refresh interval in seconds.
-const EVERY: u32 = 10;
+const REFRESH_INTERVAL: u32 = 10;
 
 pub fn routes() -> Vec<Route> {
     vec![route::page("/", show)]
@@ -38,15 +38,15 @@ struct Overview {
     history: Vec<Sample>,
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let overview = read(&visit).await?;
     let content = html! {
         h1 { "Overview" }
-        (live(&visit, "overview", EVERY, &content(&overview)))
+        (live(&visit, "overview", REFRESH_INTERVAL, &content(&overview)))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/"),
+        PagePosition::Server("/"),
         "Overview",
         &content,
     )))

@@ -234,7 +234,7 @@ pub fn length(seconds: u64) -> String {
 /// Width and height for a small plot, in view box units.
 const SMALL: (f64, f64) = (240.0, 48.0);
 /// Minimum points for a line.
-const FEWEST: usize = 3;
+const MIN_POINTS: usize = 3;
 /// Size of a plot by day.
 const DAYS: (f64, f64) = (720.0, 160.0);
 
@@ -253,13 +253,13 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
         values.last().copied().unwrap_or(0),
         values.iter().copied().max().unwrap_or(0),
     );
-    let said = format!("{name}, the last day: now {now}, at most {highest}");
-    if points.len() < FEWEST {
+    let description = format!("{name}, the last day: now {now}, at most {highest}");
+    if points.len() < MIN_POINTS {
         return html! { p.help { "A plot of the last day comes here, with a point every five minutes." } };
     }
     html! {
         figure.plot {
-            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(said) preserveAspectRatio="none" {
+            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(description) preserveAspectRatio="none" {
                 line.axis x1="0" x2=(width) y1=(height - 1.0) y2=(height - 1.0) {}
                 polyline.line points=(points.join(" ")) {}
             }

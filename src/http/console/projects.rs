@@ -7,13 +7,13 @@ use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     self, ROWS, badge, empty, facts, field, form, grouped, minutes, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
 use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
@@ -26,7 +26,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let page = PageRequest {
         limit: ROWS,
         offset: visit.offset(),
@@ -45,7 +45,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/projects"),
+        PagePosition::Server("/projects"),
         "Projects",
         &content,
     )))
@@ -104,7 +104,7 @@ fn create_form(visit: &Visit) -> Markup {
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let name = visit.field("name").to_owned();
     checked_label(&name, 1..=200).map_err(|allowed| Problem::invalid("name", allowed))?;
     let env = if visit.field("env") == "test" {
@@ -138,7 +138,7 @@ pub fn existing_plan(visit: &Visit) -> Result<String, Problem> {
     .at("plan"))
 }
 
-async fn show_usage(visit: Visit) -> Answer {
+async fn show_usage(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (from, to) = (visit.query("from"), visit.query("to"));
     let call = visit
@@ -170,7 +170,7 @@ async fn show_usage(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/usage"),
+        PagePosition::Project(&project, "/usage"),
         "Usage",
         &content,
     )))

@@ -13,13 +13,13 @@ use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, countdown, danger, empty, facts, field, live, nothing, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::broadcasts::Broadcast;
@@ -44,8 +44,8 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
-    let list = List {
+async fn list(visit: Visit) -> PageResult {
+    let list = EgressList {
         title: "Recordings",
         none: "There is no recording here.",
         columns: &[
@@ -85,7 +85,7 @@ async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError>
     call.send().await.map(|Json(recording)| recording)
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     let path = format!("/projects/{}/recordings", project.id);
@@ -133,7 +133,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/recordings"),
+        PagePosition::Project(&project, "/recordings"),
         "Recording",
         &content,
     )))
@@ -222,7 +222,7 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
 
 /// Responds with the file: for the browser's player, or as a download with `download=1`. Anything but audio and video is only
 /// downloaded.
-async fn file(visit: Visit) -> Answer {
+async fn file(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     if recording.tail.destination.is_some() {
@@ -269,7 +269,7 @@ async fn file(visit: Visit) -> Answer {
 }
 
 /// Refresh interval in seconds.
-const EVERY: u32 = 10;
+const REFRESH_INTERVAL: u32 = 10;
 /// Statuses of recordings and broadcasts, for the filter.
 const STATUSES: [(&str, &str); 8] = [
     ("", "every status"),
@@ -283,7 +283,7 @@ const STATUSES: [(&str, &str); 8] = [
 ];
 
 /// Recording or broadcast list.
-struct List<J> {
+struct EgressList<J> {
     /// Heading.
     pub title: &'static str,
     /// Text for an empty list.
@@ -296,9 +296,9 @@ struct List<J> {
     pub path: &'static str,
 }
 
-impl<J: EgressJson> List<J> {
+impl<J: EgressJson> EgressList<J> {
     /// Responds with the page.
-    pub async fn show(self, visit: Visit) -> Answer {
+    pub async fn show(self, visit: Visit) -> PageResult {
         let project = visit.project().await?;
         let (room, status) = (visit.query("room"), visit.query("status"));
         let call = visit
@@ -317,7 +317,7 @@ impl<J: EgressJson> List<J> {
         let content = html! {
             h1 { (self.title) }
             (filters(&format!("/projects/{}{}", project.id, self.path), room.as_deref(), status.as_deref()))
-            (live(&visit, J::COLLECTION, EVERY, &html! {
+            (live(&visit, J::COLLECTION, REFRESH_INTERVAL, &html! {
                 @if rows.is_empty() {
                     (empty(self.none, "Start one on the page of an open room."))
                 } @else {
@@ -328,7 +328,7 @@ impl<J: EgressJson> List<J> {
         };
         Ok(visit.show(layout::page(
             &visit,
-            Place::Project(&project, self.path),
+            PagePosition::Project(&project, self.path),
             self.title,
             &content,
         )))
@@ -370,7 +370,7 @@ pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
 }
 
 /// Handles the stop action.
-pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
+pub async fn stop<J: EgressJson>(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(egress::stop::<J>, &project)
@@ -384,8 +384,8 @@ pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
     Ok(visit.done(&format!("/projects/{project}/{}", J::COLLECTION), note))
 }
 
-async fn list_broadcasts(visit: Visit) -> Answer {
-    let list = List {
+async fn list_broadcasts(visit: Visit) -> PageResult {
+    let list = EgressList {
         title: "Broadcasts",
         none: "There is no broadcast here.",
         columns: &["Room", "Status", "Receivers", "Started", "Ended", "Actions"],

@@ -6,22 +6,22 @@ use conclave_model::room::Room;
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, empty, field, form, live, pager, select, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1;
 use crate::http::api::v1::templates::TemplateJson;
 
 /// Refresh interval in seconds.
-const EVERY: u32 = 10;
+const REFRESH_INTERVAL: u32 = 10;
 /// Room list columns.
 const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
 /// Numbers of columns for live rooms, and for ended rooms.
-const OF_LIVE: usize = 3;
-const OF_ENDED: usize = 4;
+const LIVE_COLUMNS: usize = 3;
+const ENDED_COLUMNS: usize = 4;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -30,7 +30,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let page = PageRequest {
         limit: ROWS,
@@ -44,12 +44,12 @@ async fn list(visit: Visit) -> Answer {
     let content = html! {
         h1 { "Rooms" }
         (search(&visit, &project))
-        (live(&visit, "rooms", EVERY, &rooms))
+        (live(&visit, "rooms", REFRESH_INTERVAL, &rooms))
         (create_form(&visit, &project, &templates))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         &format!("Rooms of {}", project.name),
         &content,
     )))
@@ -110,13 +110,13 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
             @if live.items.is_empty() {
                 (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
             } @else {
-                (rows("Live rooms", OF_LIVE, &live, project))
+                (rows("Live rooms", LIVE_COLUMNS, &live, project))
                 @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
             }
         }
         @if rooms.items.iter().any(|room| room.ended_at.is_some()) {
             h2 { "Ended, newest first" }
-            (rows("Ended rooms", OF_ENDED, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
+            (rows("Ended rooms", ENDED_COLUMNS, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
@@ -184,7 +184,7 @@ fn create_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> 
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let mut body = json!({"name": visit.field("name")});
     if let Some(template) = visit.optional("template_id") {

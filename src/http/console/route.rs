@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
 use super::layout;
-use super::visit::{self, Answer, Visit, encoded};
+use super::visit::{self, PageResult, Visit, encoded};
 use crate::http::admin::access::{Gate, Guarded, Operator};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
@@ -23,7 +23,7 @@ use crate::http::state::AppState;
 /// Form field with the session's token.
 pub const CSRF_FIELD: &str = "csrf";
 
-type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, Answer>>;
+type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, PageResult>>;
 
 /// Path with a method and its handler.
 pub struct Route {
@@ -40,7 +40,7 @@ impl Route {
 }
 
 /// Creates a page's route.
-pub fn page<F: Future<Output = Answer> + 'static>(
+pub fn page<F: Future<Output = PageResult> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
 ) -> Route {
@@ -52,7 +52,7 @@ pub fn page<F: Future<Output = Answer> + 'static>(
 }
 
 /// Creates an action's route. A form sends the action.
-pub fn action<F: Future<Output = Answer> + 'static>(
+pub fn action<F: Future<Output = PageResult> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
 ) -> Route {
@@ -111,9 +111,9 @@ async fn answer(
     payload: web::Payload,
 ) -> HttpResponse {
     let Some(operator) = state.admin.console.operator(&request) else {
-        return turn_away(&*state, &request);
+        return refuse_without_session(&*state, &request);
     };
-    let failed = Failed {
+    let failed = FailedVisit {
         request: request.clone(),
         operator: operator.clone(),
     };
@@ -132,7 +132,7 @@ async fn answer(
 }
 
 /// Responds to a request without a session.
-pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
+pub fn refuse_without_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     if matches!(state.console().gate(), Gate::Closed) {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
@@ -189,12 +189,12 @@ pub async fn form(
 }
 
 /// Data for the response to a failed request.
-struct Failed {
+struct FailedVisit {
     request: HttpRequest,
     operator: Operator,
 }
 
-impl Failed {
+impl FailedVisit {
     fn respond(&self, error: &ApiError) -> HttpResponse {
         if error.status() >= 500 && !error.problem.is_logged {
             log::error!(path = self.request.match_pattern().unwrap_or_default().as_str(); "the console: {error}");

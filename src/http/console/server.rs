@@ -11,11 +11,11 @@ use conclave_db::lease::{ClusterState, Node};
 use conclave_media::embedded::EmbeddedPlane;
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{badge, facts, or_nothing, table};
 use super::route::{self, Route};
 use super::sign_in;
-use super::visit::{self, Answer, Visit};
+use super::visit::{self, PageResult, Visit};
 use crate::backups::Backups;
 use crate::config::EffectiveSetting;
 use crate::http::api::error::ApiError;
@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
     vec![route::page("/server", show)]
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let state = &visit.state;
     let changed = state
         .admin
@@ -57,7 +57,7 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/server"),
+        PagePosition::Server("/server"),
         "Server",
         &content,
     )))
@@ -159,9 +159,9 @@ fn page(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     match state.console.operator(request) {
         Some(operator) => visit::html(
             StatusCode::OK,
-            layout::of_standby(&operator, &content(state)),
+            layout::standby_page(&operator, &content(state)),
         ),
-        None => route::turn_away(state, request),
+        None => route::refuse_without_session(state, request),
     }
 }
 
@@ -188,7 +188,7 @@ async fn sign_out(
     payload: web::Payload,
 ) -> HttpResponse {
     let Some(operator) = state.console.operator(request) else {
-        return route::turn_away(state, request);
+        return route::refuse_without_session(state, request);
     };
     match route::form(state, request, payload, &operator.csrf).await {
         Ok(_) => sign_in::end_session(state, request),

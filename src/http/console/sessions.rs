@@ -7,12 +7,12 @@ use conclave_model::participant::TrackSource;
 use conclave_model::{ProjectId, Timestamp};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
@@ -24,7 +24,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (room, identity, active) = (
         visit.query("room"),
@@ -67,7 +67,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/sessions"),
+        PagePosition::Project(&project, "/sessions"),
         "Sessions",
         &content,
     )))
@@ -110,7 +110,7 @@ async fn rows_of_timeline(
     visit: &Visit,
     project: &ProjectId,
     listed: &[SessionJson],
-) -> Result<Vec<Row>, ApiError> {
+) -> Result<Vec<TimelineRow>, ApiError> {
     let now = visit.state.clock.now();
     let mut rows = Vec::new();
     for session in listed.iter().rev() {
@@ -125,7 +125,7 @@ async fn rows_of_timeline(
     Ok(rows)
 }
 
-fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestamp) -> Row {
+fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestamp) -> TimelineRow {
     let bar = |from: Timestamp, to: Option<Timestamp>, kind| Bar {
         from: from.millis(),
         to: to.unwrap_or(now).millis(),
@@ -138,14 +138,14 @@ fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestam
         };
         bar(track.started_at, track.ended_at, kind)
     };
-    Row {
+    TimelineRow {
         name: session.participant_identity.to_string(),
         whole: bar(session.joined_at, session.left_at, "session"),
         tracks: tracks.iter().map(track).collect(),
     }
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let Json(detail) = visit
         .call(sessions::get, &project.id)
@@ -173,7 +173,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/sessions"),
+        PagePosition::Project(&project, "/sessions"),
         "Session",
         &content,
     )))
@@ -221,8 +221,8 @@ struct Bar {
     pub kind: &'static str,
 }
 
-/// Row of the timeline: a session with its tracks.
-struct Row {
+/// Timeline row: a session with its tracks.
+struct TimelineRow {
     /// The participant's identity.
     pub name: String,
     /// From the join to the end.
@@ -232,7 +232,7 @@ struct Row {
 }
 
 /// Renders a timeline with its legend.
-fn timeline(name: &str, rows: &[Row]) -> Markup {
+fn timeline(name: &str, rows: &[TimelineRow]) -> Markup {
     let from = rows
         .iter()
         .map(|row| row.whole.from)
@@ -285,7 +285,7 @@ impl Scale {
         WIDTH * (seconds(at - self.from) / self.span).clamp(0.0, 1.0)
     }
 
-    fn row(&self, row: &Row) -> Markup {
+    fn row(&self, row: &TimelineRow) -> Markup {
         html! {
             div {
                 span.name title=(row.name) { (row.name) }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_bar_is_within_the_picture_and_a_name_is_no_markup() {
         let bar = |from, to, kind| Bar { from, to, kind };
-        let row = Row {
+        let row = TimelineRow {
             name: "<b>&".into(),
             whole: bar(1_000, 5_000, "session"),
             tracks: vec![bar(0, 9_000, "video")],

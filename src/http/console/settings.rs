@@ -6,14 +6,14 @@ use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     badge, danger, empty, facts, field, form, grouped, secret, select, table, time,
 };
 use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::http::api::error::ApiError;
 use crate::http::api::v1::templates::TemplateJson;
 
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let keys = visit
         .state
@@ -60,7 +60,7 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/settings"),
+        PagePosition::Project(&project, "/settings"),
         "Settings",
         &content,
     )))
@@ -176,12 +176,12 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
     }
 }
 
-fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> Answer {
+fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> PageResult {
     log_change(change, &project.id);
     Ok(visit.done(&format!("/projects/{}/settings", project.id), note))
 }
 
-async fn set_plan(visit: Visit) -> Answer {
+async fn set_plan(visit: Visit) -> PageResult {
     let (project, plan) = (visit.project().await?, existing_plan(&visit)?);
     visit
         .state
@@ -192,7 +192,7 @@ async fn set_plan(visit: Visit) -> Answer {
     done(&visit, &project, "set_project_plan", "plan-changed")
 }
 
-async fn set_status(visit: Visit) -> Answer {
+async fn set_status(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (status, note) = match visit.field("status") {
         "suspended" => (ProjectStatus::Suspended, "project-suspended"),
@@ -208,7 +208,7 @@ async fn set_status(visit: Visit) -> Answer {
     done(&visit, &project, "set_project_status", note)
 }
 
-async fn credit(visit: Visit) -> Answer {
+async fn credit(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let amount = visit
         .number("ugx")?
@@ -224,7 +224,7 @@ async fn credit(visit: Visit) -> Answer {
     done(&visit, &project, "credit_project", "credited")
 }
 
-async fn set_default_template(visit: Visit) -> Answer {
+async fn set_default_template(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let template = visit
         .field("template")
@@ -244,7 +244,7 @@ async fn set_default_template(visit: Visit) -> Answer {
     )
 }
 
-async fn create_key(visit: Visit) -> Answer {
+async fn create_key(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let label = visit.field("label").to_owned();
     checked_label(&label, 0..=200).map_err(|allowed| Problem::invalid("label", allowed))?;
@@ -264,13 +264,13 @@ async fn create_key(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/settings"),
+        PagePosition::Project(&project, "/settings"),
         "API key",
         &content,
     )))
 }
 
-async fn revoke_key(visit: Visit) -> Answer {
+async fn revoke_key(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let not_found = || {
         ApiError::from(Problem::new(

@@ -10,7 +10,7 @@ use conclave_model::Problem;
 
 use super::layout;
 use super::route::{self, Route};
-use super::visit::{self, Answer, Visit};
+use super::visit::{self, PageResult, Visit};
 use crate::http::admin::access::{COOKIE_NAME, Gate, Guarded, SESSION_LIFE};
 
 /// Routes the sign-in pages. Signing in is the only action without a session.
@@ -84,7 +84,7 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
     }
 }
 
-async fn sign_out(visit: Visit) -> Answer {
+async fn sign_out(visit: Visit) -> PageResult {
     Ok(end_session(&*visit.state, &visit.request))
 }
 

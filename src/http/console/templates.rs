@@ -8,10 +8,10 @@ use conclave_model::{Problem, RoleName};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::response::Json;
 use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
@@ -30,7 +30,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let listed = visit
         .call(templates::list, &project.id)
@@ -61,7 +61,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/templates"),
+        PagePosition::Project(&project, "/templates"),
         "Templates",
         &content,
     )))
@@ -78,7 +78,7 @@ fn row(path: &str, template: &TemplateJson) -> Vec<Markup> {
     ]
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let id = visit.param("id");
     let Json(template) = visit
@@ -111,7 +111,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/templates"),
+        PagePosition::Project(&project, "/templates"),
         template.name.as_str(),
         &content,
     )))
@@ -145,7 +145,7 @@ fn change_form(
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let body = json!({"name": visit.field("name")});
     let Json(created) = visit
@@ -159,7 +159,7 @@ async fn create(visit: Visit) -> Answer {
     ))
 }
 
-async fn update(visit: Visit) -> Answer {
+async fn update(visit: Visit) -> PageResult {
     let body = json!({"name": visit.field("name"), "settings": {"region": visit.field("region")}});
     visit
         .call(templates::update, &visit.project_id()?)
@@ -170,7 +170,7 @@ async fn update(visit: Visit) -> Answer {
     done(&visit, "template-changed")
 }
 
-async fn delete(visit: Visit) -> Answer {
+async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(templates::delete, &project)
@@ -184,7 +184,7 @@ async fn delete(visit: Visit) -> Answer {
 }
 
 /// Redirects to the template's page.
-fn done(visit: &Visit, note: &'static str) -> Answer {
+fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(
         &format!(
             "/projects/{}/templates/{}",
@@ -285,7 +285,7 @@ fn config(visit: &Visit) -> Result<Value, Problem> {
     serde_json::from_str(visit.field("config")).map_err(invalid)
 }
 
-async fn create_destination(visit: Visit) -> Answer {
+async fn create_destination(visit: Visit) -> PageResult {
     let body = json!({"name": visit.field("name"), "kind": visit.field("kind"), "config": config(&visit)?});
     visit
         .call(destinations::create, &visit.project_id()?)
@@ -296,7 +296,7 @@ async fn create_destination(visit: Visit) -> Answer {
     done(&visit, "destination-created")
 }
 
-async fn change(visit: Visit) -> Answer {
+async fn change(visit: Visit) -> PageResult {
     let call = visit
         .call(destinations::update, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -307,7 +307,7 @@ async fn change(visit: Visit) -> Answer {
     done(&visit, "destination-changed")
 }
 
-async fn delete_destination(visit: Visit) -> Answer {
+async fn delete_destination(visit: Visit) -> PageResult {
     let call = visit
         .call(destinations::delete, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -428,7 +428,7 @@ fn number(role: &RoleName, what: &str, value: i32) -> Markup {
 }
 
 /// Writes every role of the template: the matrix's values, and everything else unchanged.
-async fn save(visit: Visit) -> Answer {
+async fn save(visit: Visit) -> PageResult {
     let (project, id) = (visit.project_id()?, visit.param("id"));
     // An update replaces each role as a whole, so the current roles are read first.
     let Json(mut template) = visit
@@ -480,7 +480,7 @@ fn sent_number<N: TryFrom<i64, Error = String>>(
         .map_err(|message: String| Problem::invalid(format!("roles.{name}.{what}"), message))
 }
 
-async fn add(visit: Visit) -> Answer {
+async fn add(visit: Visit) -> PageResult {
     let call = visit
         .call(roles::put, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -491,7 +491,7 @@ async fn add(visit: Visit) -> Answer {
     done(&visit, "role-saved")
 }
 
-async fn delete_role(visit: Visit) -> Answer {
+async fn delete_role(visit: Visit) -> PageResult {
     let call = visit
         .call(roles::delete, &visit.project_id()?)
         .path("id", &visit.param("id"));

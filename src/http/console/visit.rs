@@ -39,7 +39,7 @@ const HX_RESWAP: HeaderName = HeaderName::from_static("hx-reswap");
 const HX_RESELECT: HeaderName = HeaderName::from_static("hx-reselect");
 
 /// Handler result.
-pub type Answer = Result<HttpResponse, ApiError>;
+pub type PageResult = Result<HttpResponse, ApiError>;
 
 /// Request by an operator.
 pub struct Visit {

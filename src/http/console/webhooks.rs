@@ -5,18 +5,18 @@ use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing,
     pager, pretty, secret, select, table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::http::api::response::Json;
 use crate::http::api::v1::webhooks::{self, WebhookDelivery, WebhookEndpointJson};
 
 /// Refresh interval in seconds.
-const EVERY: u32 = 10;
+const REFRESH_INTERVAL: u32 = 10;
 const STATUSES: [(&str, &str); 4] = [
     ("", "every status"),
     ("pending", "pending"),
@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
     let endpoints = visit
@@ -57,14 +57,14 @@ async fn list(visit: Visit) -> Answer {
         (create_form(&visit, &project.id))
         h2 { "Deliveries" }
         (filters(&project.id, &endpoints, status.as_deref(), endpoint.as_deref()))
-        (live(&visit, "deliveries", EVERY, &html! {
+        (live(&visit, "deliveries", REFRESH_INTERVAL, &html! {
             (delivery_table(&project.id, &deliveries.items))
             (pager(&visit, visit.offset(), deliveries.has_more))
         }))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Webhooks",
         &content,
     )))
@@ -182,7 +182,7 @@ fn next_attempt(delivery: &WebhookDelivery) -> Markup {
     delivery.next_attempt_at.map_or_else(nothing, countdown)
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
     let delivery = WebhookDelivery::from(
@@ -217,7 +217,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Delivery",
         &content,
     )))
@@ -233,11 +233,11 @@ fn delivery_id(visit: &Visit) -> Result<DeliveryId, Problem> {
     visit.param("id").parse().map_err(not_found)
 }
 
-fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> Answer {
+fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> PageResult {
     Ok(visit.done(&format!("/projects/{project}/webhooks"), note))
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let body = json!({"url": visit.field("url")});
     let Json(created) = visit
@@ -253,13 +253,13 @@ async fn create(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Webhook endpoint",
         &content,
     )))
 }
 
-async fn delete(visit: Visit) -> Answer {
+async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(webhooks::delete, &project)
@@ -269,7 +269,7 @@ async fn delete(visit: Visit) -> Answer {
     done(&visit, &project, "endpoint-deleted")
 }
 
-async fn send_test(visit: Visit) -> Answer {
+async fn send_test(visit: Visit) -> PageResult {
     let project = visit.project().await?.id;
     let not_found = |_| {
         Problem::new(
@@ -288,7 +288,7 @@ async fn send_test(visit: Visit) -> Answer {
     done(&visit, &project, "test-sent")
 }
 
-async fn retry(visit: Visit) -> Answer {
+async fn retry(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(webhooks::retry, &project)

@@ -408,9 +408,9 @@ impl OpenConnections {
     pub fn add(&self, client: ClientAddress, activity: &Rc<Activity>) {
         let mut open = self.0.borrow_mut();
         // Ended connections are removed here, so that `Drop` needs no access to the worker's map. A worker of such a listener has few.
-        open.retain(|_, of_client| {
-            of_client.retain(|activity| activity.strong_count() > 0);
-            !of_client.is_empty()
+        open.retain(|_, client_connections| {
+            client_connections.retain(|activity| activity.strong_count() > 0);
+            !client_connections.is_empty()
         });
         open.entry(client)
             .or_default()
@@ -420,14 +420,14 @@ impl OpenConnections {
     /// Closes a connection on which no request is being handled. Returns whether there is one.
     pub fn close_one(&self) -> bool {
         let open = self.0.borrow();
-        let longest_waiting = |of_client: &Vec<Weak<Activity>>| {
-            let waiting = of_client
+        let longest_waiting = |client_connections: &Vec<Weak<Activity>>| {
+            let waiting = client_connections
                 .iter()
                 .filter_map(Weak::upgrade)
                 .filter_map(|one| Some((one.waiting_since()?, one)));
             waiting
                 .min_by_key(|(since, _)| *since)
-                .map(|(_, activity)| (of_client.len(), activity))
+                .map(|(_, activity)| (client_connections.len(), activity))
         };
         let found = open
             .values()

@@ -141,10 +141,10 @@ impl ForwardingGate {
         });
     }
 
-    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' get `of_clients`. Returns when the
+    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' get `client_outcome`. Returns when the
     /// requests in progress have ended, or after the limit.
-    pub async fn close(&self, of_clients: NotAccepted, limit: Duration) {
-        self.state.send_replace(GateState::Closed(of_clients));
+    pub async fn close(&self, client_outcome: NotAccepted, limit: Duration) {
+        self.state.send_replace(GateState::Closed(client_outcome));
         // Forgotten, so that no permit is ever available again.
         if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MAX_RUNNING)).await {
             all.forget();
@@ -191,7 +191,7 @@ impl ForwardingGate {
             .await
             .as_deref()
         {
-            Ok(GateState::Closed(of_clients)) => Err(*of_clients),
+            Ok(GateState::Closed(client_outcome)) => Err(*client_outcome),
             _ => Err(stopping),
         }
     }

@@ -9,15 +9,15 @@ use crate::http::api::error::ApiError;
 use crate::http::api::ext;
 use crate::http::api::response::Json;
 use crate::http::api::v1::codes::{self, RoomCodeJson};
-use crate::http::console::layout::{self, Place};
+use crate::http::console::layout::{self, PagePosition};
 use crate::http::console::parts::{
     ROWS, badge, danger, empty, field, form, nothing, or_nothing, secret, select, table, time,
 };
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, Visit};
+use crate::http::console::visit::{PageResult, Visit};
 
 /// Quiet zone around a QR code, in modules (ISO/IEC 18004 requires four).
-const QUIET: i32 = 4;
+const QUIET_ZONE: i32 = 4;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -106,7 +106,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let (project, name) = (visit.project().await?, visit.param("name"));
     let mut body = json!({"role": visit.field("role")});
     if let Some(identity) = visit.optional("identity") {
@@ -136,13 +136,13 @@ async fn create(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         "Room code",
         &content,
     )))
 }
 
-async fn disable(visit: Visit) -> Answer {
+async fn disable(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(ext::codes::disable, &project)
@@ -178,10 +178,10 @@ fn qr_code(text: &str) -> Option<Markup> {
     for (x, y) in (0..code.size()).flat_map(|y| (0..code.size()).map(move |x| (x, y))) {
         if code.get_module(x, y) {
             // Writing into a String cannot fail.
-            let _ = write!(path, "M{},{}h1v1h-1z", x + QUIET, y + QUIET);
+            let _ = write!(path, "M{},{}h1v1h-1z", x + QUIET_ZONE, y + QUIET_ZONE);
         }
     }
-    let size = code.size() + 2 * QUIET;
+    let size = code.size() + 2 * QUIET_ZONE;
     Some(html! {
         svg viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code of the join link" { path d=(path) {} }
     })

@@ -16,11 +16,11 @@ use crate::http::api::v1::broadcasts::{self, Broadcast};
 use crate::http::api::v1::egress::{self, EgressHead, EgressJson, EgressTail};
 use crate::http::api::v1::ingress::{self, IngressJson};
 use crate::http::api::v1::recordings::{self, Recording};
-use crate::http::console::layout::{self, Place};
+use crate::http::console::layout::{self, PagePosition};
 use crate::http::console::parts::{badge, danger, facts, field, form, secret, select, table, time};
 use crate::http::console::recordings::{is_stoppable, stop_path};
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, Visit};
+use crate::http::console::visit::{PageResult, Visit};
 
 /// Maximum rows per kind.
 const SHOWN: u32 = 10;
@@ -132,15 +132,15 @@ impl RoomPage<'_> {
         ]
     }
 
-    fn destinations_of(&self, kind: DestinationKind, none: &'static str) -> Vec<(&str, &str)> {
+    fn destinations_for(&self, kind: DestinationKind, none: &'static str) -> Vec<(&str, &str)> {
         let mut choices = vec![("", none)];
-        let of_kind = self.destinations.iter().filter(|one| one.kind == kind);
-        choices.extend(of_kind.map(|one| (one.name.as_str(), one.name.as_str())));
+        let matching = self.destinations.iter().filter(|one| one.kind == kind);
+        choices.extend(matching.map(|one| (one.name.as_str(), one.name.as_str())));
         choices
     }
 
     pub(super) fn recording_form(&self) -> Markup {
-        let destinations = self.destinations_of(DestinationKind::Recording, "this machine");
+        let destinations = self.destinations_for(DestinationKind::Recording, "this machine");
         html! {
             section.card {
                 h2 { "Record" }
@@ -154,7 +154,7 @@ impl RoomPage<'_> {
     }
 
     pub(super) fn broadcast_form(&self) -> Markup {
-        let destinations = self.destinations_of(DestinationKind::Rtmp, "the URL above");
+        let destinations = self.destinations_for(DestinationKind::Rtmp, "the URL above");
         html! {
             section.card {
                 h2 { "Broadcast" }
@@ -187,7 +187,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn record(visit: Visit) -> Answer {
+async fn record(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     let mut body = json!({"type": "room_composite", "layout": visit.field("layout")});
     if let Some(destination) = visit.optional("destination") {
@@ -202,7 +202,7 @@ async fn record(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "recording-started"))
 }
 
-async fn broadcast(visit: Visit) -> Answer {
+async fn broadcast(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     let mut body = json!({"layout": visit.field("layout")});
     if let Some(destination) = visit.optional("destination") {
@@ -220,7 +220,7 @@ async fn broadcast(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "broadcast-started"))
 }
 
-async fn create_ingress(visit: Visit) -> Answer {
+async fn create_ingress(visit: Visit) -> PageResult {
     let (project, name) = (visit.project().await?, visit.param("name"));
     let body = json!({
         "input_type": visit.field("input_type"), "participant_identity": visit.field("participant_identity")
@@ -243,7 +243,7 @@ async fn create_ingress(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/ingress"),
+        PagePosition::Project(&project, "/ingress"),
         "Ingress endpoint",
         &content,
     )))

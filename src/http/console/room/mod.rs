@@ -23,10 +23,10 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{badge, danger, empty, facts, live, nothing, pretty, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::admin::events;
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
@@ -36,7 +36,7 @@ use crate::http::api::v1::templates;
 use crate::http::state::AppState;
 
 /// Refresh interval for live parts, in seconds.
-const EVERY: u32 = 5;
+const REFRESH_INTERVAL: u32 = 5;
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
@@ -167,7 +167,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let page = RoomPage::read(&visit, &project.id).await?;
     let actor = if page.is_open() {
@@ -180,7 +180,7 @@ async fn show(visit: Visit) -> Answer {
     let codes = page.codes().await?;
     let content = html! {
         (page.head())
-        (live(&visit, "live", EVERY, &html! { (participants) (jobs) }))
+        (live(&visit, "live", REFRESH_INTERVAL, &html! { (participants) (jobs) }))
         @if page.is_open() {
             (page.events())
             (page.message_form())
@@ -193,13 +193,13 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         page.name(),
         &content,
     )))
 }
 
-async fn end(visit: Visit) -> Answer {
+async fn end(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     visit
         .call(rooms::end, &project)
@@ -215,9 +215,9 @@ fn room_path(project: &ProjectId, name: &str) -> String {
 }
 
 /// Maximum events on the page.
-const KEPT: u32 = 50;
+const MAX_EVENTS: u32 = 50;
 /// Payload fields that the start of a line shows already.
-const SAID: [&str; 5] = [
+const FIELDS_IN_HEAD: [&str; 5] = [
     "type",
     "project_id",
     "room",
@@ -230,7 +230,7 @@ impl RoomPage<'_> {
         html! {
             section.card {
                 h2 { "Events as they happen" }
-                ul.events aria-live="polite" data-most=(KEPT) hx-ext="sse" sse-connect=(self.path("/events"))
+                ul.events aria-live="polite" data-most=(MAX_EVENTS) hx-ext="sse" sse-connect=(self.path("/events"))
                     sse-swap="event" hx-swap="afterbegin" {
                     li.help { "New events appear here. Earlier ones are among the webhook deliveries." }
                 }
@@ -250,7 +250,7 @@ struct Watch {
 }
 
 /// Streams a room's events, from now on. The stream ends with the session.
-pub async fn stream(visit: Visit) -> Answer {
+pub async fn stream(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
     let watch = Watch {
@@ -295,7 +295,7 @@ fn line(event: &CommittedEvent) -> Markup {
         .as_object()
         .into_iter()
         .flatten()
-        .filter(|(name, _)| !SAID.contains(&name.as_str()));
+        .filter(|(name, _)| !FIELDS_IN_HEAD.contains(&name.as_str()));
     html! {
         li {
             (time(occurred_at)) " " strong { (event.event_type) }

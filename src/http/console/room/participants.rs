@@ -17,14 +17,14 @@ use crate::http::api::v1::participants;
 use crate::http::console::layout;
 use crate::http::console::parts::{badge, danger, empty, field, form, nothing, table, time};
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, OperatorCall, Visit, encoded};
+use crate::http::console::visit::{OperatorCall, PageResult, Visit, encoded};
 
 /// Maximum participants shown.
 const SHOWN: u32 = 200;
 
 /// The media plane's measurements for a participant.
 #[derive(Deserialize)]
-struct Measured {
+struct ParticipantMeasurements {
     sid: String,
     transports: Vec<Transport>,
     published: Vec<Published>,
@@ -67,7 +67,7 @@ impl RoomPage<'_> {
         let media = actor.and_then(|actor| actor.media.as_ref());
         // Without measurements, the table shows the rest.
         let media = media
-            .and_then(|media| Vec::<Measured>::deserialize(media).ok())
+            .and_then(|media| Vec::<ParticipantMeasurements>::deserialize(media).ok())
             .unwrap_or_default();
         let row = |participant: &Participant| {
             self.row(
@@ -88,7 +88,11 @@ impl RoomPage<'_> {
         }
     }
 
-    fn row(&self, participant: &Participant, media: Option<&Measured>) -> Vec<Markup> {
+    fn row(
+        &self,
+        participant: &Participant,
+        media: Option<&ParticipantMeasurements>,
+    ) -> Vec<Markup> {
         let Participant {
             identity,
             name,
@@ -152,7 +156,12 @@ impl RoomPage<'_> {
         )
     }
 
-    fn tracks(&self, participant: &Participant, media: Option<&Measured>, path: &str) -> Markup {
+    fn tracks(
+        &self,
+        participant: &Participant,
+        media: Option<&ParticipantMeasurements>,
+        path: &str,
+    ) -> Markup {
         let Participant {
             identity, tracks, ..
         } = participant;
@@ -178,7 +187,7 @@ impl RoomPage<'_> {
 }
 
 /// Returns a track's bitrate over all its layers; `None` if it is not measured.
-fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
+fn bitrate(media: Option<&ParticipantMeasurements>, sid: &TrackSid) -> Option<u32> {
     let track = media?
         .published
         .iter()
@@ -194,7 +203,7 @@ fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
 }
 
 /// Renders a connection's quality, by losses and round-trip time.
-fn connection(media: Option<&Measured>) -> Markup {
+fn connection(media: Option<&ParticipantMeasurements>) -> Markup {
     let transports = media.map_or(&[][..], |media| &media.transports);
     if transports.is_empty() {
         return nothing();
@@ -254,7 +263,7 @@ impl RoomPage<'_> {
 }
 
 /// Starts an operation call for a participant.
-fn on_participant<H: Handler<I>, I: FromRequest>(
+fn call_for_participant<H: Handler<I>, I: FromRequest>(
     visit: &Visit,
     handler: H,
 ) -> Result<OperatorCall<H, I>, ApiError> {
@@ -264,34 +273,36 @@ fn on_participant<H: Handler<I>, I: FromRequest>(
         .path("identity", &visit.param("identity")))
 }
 
-fn done(visit: &Visit, note: &'static str) -> Answer {
+fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(&room_path(&visit.project_id()?, &visit.param("name")), note))
 }
 
-async fn mute(visit: Visit) -> Answer {
+async fn mute(visit: Visit) -> PageResult {
     let body =
         json!({"track_sid": visit.field("track_sid"), "muted": visit.field("muted") == "true"});
-    on_participant(&visit, participants::mute)?
+    call_for_participant(&visit, participants::mute)?
         .body(body)
         .send()
         .await?;
     done(&visit, "track-muted")
 }
 
-async fn change_role(visit: Visit) -> Answer {
-    on_participant(&visit, participants::change)?
+async fn change_role(visit: Visit) -> PageResult {
+    call_for_participant(&visit, participants::change)?
         .body(json!({"role": visit.field("role")}))
         .send()
         .await?;
     done(&visit, "role-changed")
 }
 
-async fn remove(visit: Visit) -> Answer {
-    on_participant(&visit, participants::remove)?.send().await?;
+async fn remove(visit: Visit) -> PageResult {
+    call_for_participant(&visit, participants::remove)?
+        .send()
+        .await?;
     done(&visit, "participant-removed")
 }
 
-async fn send_message(visit: Visit) -> Answer {
+async fn send_message(visit: Visit) -> PageResult {
     let mut body = json!({"data": STANDARD.encode(visit.field("text"))});
     if let Some(topic) = visit.optional("topic") {
         body["topic"] = json!(topic);

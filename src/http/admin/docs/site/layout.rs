@@ -17,7 +17,7 @@ pub(super) fn page(
     site: &Site,
     page: &Page,
     document: &Document,
-    neighbours: [Option<&Page>; 2],
+    adjacent: [Option<&Page>; 2],
 ) -> Markup {
     let at = |path: &str| relative(&page.path, path);
     html! {
@@ -40,7 +40,7 @@ pub(super) fn page(
                     (pages(site, page))
                     main #content tabindex="-1" {
                         (PreEscaped(&document.html))
-                        (around(page, neighbours))
+                        (around(page, adjacent))
                         (about(site, page))
                     }
                     (contents(document))

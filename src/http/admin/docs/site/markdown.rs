@@ -28,7 +28,7 @@ pub(super) struct Section {
 }
 
 /// URLs for references, in the form that the site is rendered for.
-pub(super) trait Places {
+pub(super) trait PageUrls {
     /// Returns the URL for a link's or image's target.
     fn link(&self, target: &str) -> String;
     /// Returns the URL for a diagram's image.
@@ -36,9 +36,9 @@ pub(super) trait Places {
 }
 
 /// Renders a page.
-pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
+pub(super) fn render(markdown: &str, urls: &impl PageUrls) -> Document {
     let mut writer = Writer {
-        places,
+        urls,
         html: String::new(),
         sections: Vec::new(),
         anchors: BTreeMap::new(),
@@ -101,7 +101,7 @@ pub(super) fn title(markdown: &str) -> &str {
         .trim_start_matches("# ")
 }
 
-/// Returns a heading's id by GitHub's rule, so that links work in both places: lower case, dashes for spaces, no other punctuation.
+/// Returns a heading's id by GitHub's rule, so that links work here and on GitHub: lower case, dashes for spaces, no other punctuation.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .trim()
@@ -140,7 +140,7 @@ fn as_event(markup: Markup) -> Event<'static> {
 }
 
 struct Writer<'a, P> {
-    places: &'a P,
+    urls: &'a P,
     html: String,
     sections: Vec<Section>,
     /// Number of headings per anchor so far.
@@ -149,7 +149,7 @@ struct Writer<'a, P> {
     links: usize,
 }
 
-impl<P: Places> Writer<'_, P> {
+impl<P: PageUrls> Writer<'_, P> {
     fn heading(&mut self, level: HeadingLevel, inner: Vec<Event<'_>>) -> Event<'static> {
         let heading = text_of_all(inner.iter().cloned());
         let base = anchor(&heading);
@@ -199,7 +199,7 @@ impl<P: Places> Writer<'_, P> {
     fn diagram(&self, source: &str) -> Markup {
         html! {
             figure.diagram {
-                @match self.places.diagram(source) {
+                @match self.urls.diagram(source) {
                     Some(picture) => {
                         a.picture href=(picture) { img src=(picture) alt="Diagram; its source follows"; }
                         details { summary { "Source of the diagram" } (code_block(source)) }
@@ -233,7 +233,7 @@ impl<P: Places> Writer<'_, P> {
                 id,
             }) => {
                 self.links += 1;
-                let dest_url = self.places.link(&dest_url).into();
+                let dest_url = self.urls.link(&dest_url).into();
                 shown.push(Event::Start(Tag::Link {
                     link_type,
                     dest_url,
@@ -251,7 +251,7 @@ impl<P: Places> Writer<'_, P> {
                 title,
                 id,
             }) => {
-                let dest_url: CowStr<'a> = self.places.link(&dest_url).into();
+                let dest_url: CowStr<'a> = self.urls.link(&dest_url).into();
                 if self.links == 0 {
                     shown.push(Event::InlineHtml(
                         format!("<a class=\"picture\" href=\"{dest_url}\">").into(),
@@ -309,7 +309,7 @@ mod tests {
 
     struct Unchanged;
 
-    impl Places for Unchanged {
+    impl PageUrls for Unchanged {
         fn link(&self, target: &str) -> String {
             format!("to:{target}")
         }

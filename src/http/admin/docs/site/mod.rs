@@ -16,7 +16,7 @@ use maud::html;
 
 use super::{FILES, File};
 use layout::Group;
-use markdown::{Document, Places};
+use markdown::{Document, PageUrls};
 
 /// The first page's path.
 const HOME: &str = "index.html";
@@ -192,10 +192,10 @@ impl Site {
         };
         let is_listed = |at: usize| self.pages.get(at).filter(|page| page.label.is_some());
         let [before, after] = [at.checked_sub(1), at.checked_add(1)];
-        let neighbours = page
+        let adjacent = page
             .label
             .map(|_| [before.and_then(is_listed), after.and_then(is_listed)]);
-        Some(layout::page(self, page, &document, neighbours.unwrap_or_default()).into_string())
+        Some(layout::page(self, page, &document, adjacent.unwrap_or_default()).into_string())
     }
 }
 
@@ -213,7 +213,7 @@ fn source_page(page: &Page) -> Document {
 /// Resolves references relative to a page.
 struct FromPage<'a>(&'a Page);
 
-impl Places for FromPage<'_> {
+impl PageUrls for FromPage<'_> {
     fn link(&self, target: &str) -> String {
         let (path, fragment) = target
             .split_once('#')
