@@ -138,6 +138,7 @@ pub fn no_such_route() -> Problem {
 /// use a cached copy, so a new version of the program takes effect at once.
 pub fn page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = framed_page_response(policy);
+    // For browsers that do not support `frame-ancestors`.
     response.insert_header((X_FRAME_OPTIONS, "DENY"));
     response
 }
@@ -157,6 +158,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
 pub fn client_has(request: &HttpRequest, tag: &EntityTag) -> bool {
     match request.get_header::<IfNoneMatch>() {
         Some(IfNoneMatch::Any) => true,
+        // `If-None-Match` compares weakly (RFC 9110, section 13.1.2).
         Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),
         None => false,
     }

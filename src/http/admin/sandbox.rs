@@ -48,6 +48,7 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies:
         .service(post("/participants/{sid}/bitrate", web::post().to(bitrate)))
         .service(post("/participants/{sid}/leave", web::post().to(leave)))
         .service(
+            // The path contains the stream key, which logs must not show.
             post("/ingress/{stream_key}/connect", web::post().to(connect)).app_data(SecretPath),
         )
         .service(

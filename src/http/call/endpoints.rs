@@ -95,6 +95,7 @@ async fn open(
 
 /// Returns the newest open room that was opened without a name, otherwise a new name.
 async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, ApiError> {
+    // One page suffices in development.
     let page = PageRequest {
         limit: PageRequest::MAX_LIMIT,
         offset: 0,
@@ -219,6 +220,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         title,
         running: running
             .into_iter()
+            // One that is ending cannot be stopped any longer.
             .filter(|egress| egress.status != EgressStatus::Ending)
             .map(|egress| running_egress(egress, permissions))
             .collect(),

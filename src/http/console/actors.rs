@@ -148,6 +148,7 @@ fn counted(kind: ActorKind, count: usize) -> String {
 }
 
 fn link(actor: &ActorView) -> Markup {
+    // Encoded per segment: the slashes of an id separate segments of the path.
     let path: Vec<_> = actor.id.split('/').map(encoded).collect();
     html! { a href={ "/actors/" (path.join("/")) } { (actor.id) } }
 }

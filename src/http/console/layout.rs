@@ -76,6 +76,7 @@ pub enum PagePosition<'a> {
 
 /// Renders a console page.
 pub fn page(visit: &Visit, position: PagePosition<'_>, title: &str, content: &Markup) -> Markup {
+    // An unknown name shows no note.
     let note = visit.query("note").and_then(|name| text(&name));
     framed(
         &visit.operator,
@@ -106,6 +107,7 @@ fn framed(
                 @if let PagePosition::Project(project, tab) = position { (project_head(project, tab)) }
                 main #content tabindex="-1" {
                     (explained(position))
+                    // htmx puts the failures of actions here.
                     div #notice aria-live="assertive" {}
                     (content)
                 }
@@ -133,6 +135,7 @@ fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Ma
                     a href=(path) aria-current=[(*path == current).then_some("page")] { (name) }
                 }
             }
+            // In `dev` there is no session to sign out from.
             @if let Some(operator) = operator.filter(|operator| operator.has_session) {
                 form.sign-out method="post" action="/sign-out" {
                     input type="hidden" name="csrf" value=(operator.csrf);
@@ -198,11 +201,13 @@ fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/console.css";
                 link rel="stylesheet" href="/assets/components.css";
+                // `defer` keeps the order: htmx, its extension, then our script.
                 script src="/assets/htmx.min.js" defer {}
                 script src="/assets/htmx-ext-sse.min.js" defer {}
                 script src="/assets/console.js" defer {}
             }
             body {
+                // Skips the navigation for keyboard and screen reader users (WCAG 2.4.1).
                 a.skip href="#content" { "Skip to the content" }
                 (body)
             }
@@ -231,6 +236,7 @@ pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Marku
     };
     framed(
         operator,
+        // No navigation entry is marked as current.
         PagePosition::Server("none"),
         title,
         &html! {

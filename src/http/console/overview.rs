@@ -77,6 +77,7 @@ fn content(overview: &Overview) -> Markup {
             .history
             .iter()
             .map(|sample| value(&sample.totals))
+            // The current count follows the sampled ones.
             .chain([value(totals)])
             .collect();
         parts::line(name, &values, SAMPLES)

@@ -102,6 +102,7 @@ pub fn empty(what: &str, how: &str) -> Markup {
 pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     let to = |offset: u64| {
         let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
+        // A note belongs to the action that led to this page.
         let kept = query.filter(|(name, _)| name != "offset" && name != "note");
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query
@@ -122,6 +123,7 @@ pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
 /// Renders a form for an action. With scripts, a failure is shown without leaving the page.
 pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
     html! {
+        // Disabled while the request runs, so that a double click does not repeat the action.
         form method="post" action=(path) hx-post=(path) hx-target="#notice" hx-disabled-elt="find button" {
             input type="hidden" name="csrf" value=(visit.operator.csrf);
             (content)
@@ -179,6 +181,7 @@ pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
         format!("{path}?{query}")
     };
     html! {
+        // The page itself is requested and this part selected from it, so that a part needs no route of its own.
         div id=(id) data-every=(seconds) hx-get=(path) hx-trigger="refresh" hx-select={ "#" (id) } hx-swap="outerHTML" {
             (content)
         }
@@ -241,6 +244,7 @@ const DAYS: (f64, f64) = (720.0, 160.0);
 /// Renders a line through `values`, oldest first and at most `most`; the newest is at the right edge.
 pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     let (width, height) = SMALL;
+    // At least 1, because the values are divided by it.
     let top = f64::from(values.iter().copied().max().unwrap_or(0).max(1));
     let step = width / f64::from(u32::try_from(most.max(2) - 1).unwrap_or(u32::MAX));
     let point = |(back, value): (u32, &u32)| {

@@ -114,6 +114,7 @@ async fn create(visit: Visit) -> PageResult {
     };
     let plan = existing_plan(&visit)?;
     let project = visit.state.store.projects().create(name, env, plan).await?;
+    // Not an API operation, so `OperatorCall` does not log it.
     log_change("create_project", &project.id);
     Ok(visit.done(
         &format!("/projects/{}/settings", project.id),
@@ -151,6 +152,7 @@ async fn show_usage(visit: Visit) -> PageResult {
         .iter()
         .map(|day| (day.date.to_string(), day.participant_minutes))
         .collect();
+    // The table omits days without use, which the plot shows.
     let used = usage
         .days
         .iter()

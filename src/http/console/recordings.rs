@@ -254,6 +254,7 @@ async fn file(visit: Visit) -> PageResult {
     } else {
         file.set_content_type(actix_web::mime::APPLICATION_OCTET_STREAM)
     };
+    // `NamedFile` supports ranges, which players need for seeking.
     let mut response = file.into_response(&visit.request);
     for (name, value) in [
         // Opened by itself, a file must not run scripts with the console's origin.

@@ -61,6 +61,7 @@ fn search(visit: &Visit, project: &Project) -> Markup {
         form.search role="search" method="get" action=(path) {
             label for="q" { "Search by the start of the name" }
             input #q type="search" name="q" value=(visit.query("q").unwrap_or_default()) autocomplete="off"
+                // Waits for a pause in typing.
                 hx-get=(path) hx-trigger="input changed delay:250ms" hx-target="#rooms" hx-select="#rooms"
                 hx-swap="outerHTML" hx-replace-url="true";
         }

@@ -243,6 +243,7 @@ fn timeline(name: &str, rows: &[TimelineRow]) -> Markup {
         .map(|row| row.whole.to)
         .max()
         .unwrap_or_default()
+        // At least a second, because positions are divided by the span.
         .max(from + 1_000);
     let scale = Scale {
         from,
@@ -302,6 +303,7 @@ impl Scale {
     fn bar(&self, bar: &Bar, y: f64, height: f64) -> Markup {
         let (from, to) = (self.x(bar.from), self.x(bar.to));
         html! {
+            // A short track stays visible.
             rect class={ "span " (bar.kind) } x={ (format!("{from:.1}")) } y={ (format!("{y:.1}")) }
                 width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } {
                 title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) }

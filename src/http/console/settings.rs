@@ -177,6 +177,7 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
 }
 
 fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> PageResult {
+    // These changes are not API operations, so `OperatorCall` does not log them.
     log_change(change, &project.id);
     Ok(visit.done(&format!("/projects/{}/settings", project.id), note))
 }
@@ -258,6 +259,7 @@ async fn create_key(visit: Visit) -> PageResult {
     log_change("create_api_key", &project.id);
     let content = html! {
         h1 { "API key" }
+        // Shown in this response instead of a redirect, since only the key's hash is stored.
         (secret("The API key", key.reveal()))
         p { "Your backend sends it as " code { "Authorization: Bearer " } "." }
         p { a href={ "/projects/" (project.id) "/settings" } { "Back to the settings" } }

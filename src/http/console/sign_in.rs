@@ -57,6 +57,7 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
         }
         response
     };
+    // Against login CSRF, this form has a token, too.
     let form = match route::form(state, request, payload, &token).await {
         Ok(form) => form,
         Err(error) => return refuse("/", &error.problem),

@@ -40,6 +40,7 @@ async fn list(visit: Visit) -> PageResult {
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
     let endpoints = visit
         .call(webhooks::list_endpoints, &project.id)
+        // 200 is the API's largest page; further endpoints are missing from the filter.
         .page(200, 0)
         .send()
         .await?
@@ -185,6 +186,7 @@ fn next_attempt(delivery: &WebhookDelivery) -> Markup {
 async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
+    // Read from the store: the API has no operation for a single delivery.
     let delivery = WebhookDelivery::from(
         visit
             .state
@@ -247,6 +249,7 @@ async fn create(visit: Visit) -> PageResult {
         .await?;
     let content = html! {
         h1 { "Webhook endpoint" }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The signing secret", created.secret.reveal()))
         p { "Your receiver checks the signature of each delivery to " code { (created.url) } " with it." }
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Back to the webhooks" } }
@@ -284,6 +287,7 @@ async fn send_test(visit: Visit) -> PageResult {
         .webhook_endpoints()
         .send_test_event(project.clone(), endpoint)
         .await?;
+    // Not an API operation, so `OperatorCall` does not log it.
     log_change("send_test_event", &project);
     done(&visit, &project, "test-sent")
 }

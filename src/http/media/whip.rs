@@ -123,6 +123,7 @@ impl Whip {
     ) -> Result<HttpResponse, ApiError> {
         self.state.checks.limits.check_signalling(request)?;
         let name = SessionName::new(request);
+        // Before the body is read, as in `connect`.
         if !self.plane.has_whip_session(name.borrowed()) {
             return Err(WhipPatchError::NoSession.into());
         }

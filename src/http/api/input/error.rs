@@ -73,6 +73,7 @@ impl ParameterError {
 
     /// Sets the parameter's name, unless it is set.
     pub(super) fn at(mut self, name: &str) -> Self {
+        // The error for a missing field has its name already.
         self.name.get_or_insert_with(|| name.to_owned());
         self
     }

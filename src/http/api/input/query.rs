@@ -85,6 +85,7 @@ type QueryParameters<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 fn split(query: &str) -> Result<QueryParameters<'_>, Problem> {
     let mut given = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        // Refused, because parsers differ in which value counts.
         if given.contains_key(&name) {
             return Err(Problem::invalid(
                 name.into_owned(),

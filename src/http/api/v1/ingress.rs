@@ -265,6 +265,7 @@ async fn get(
         .ingresses()
         .get(context.project(), input.path.ingress_id)
         .await?;
+    // A deleted endpoint no longer exists at the media plane.
     let ingress = match ingress.status.is_final() {
         true => ingress,
         false => {

@@ -199,6 +199,7 @@ fn moderation_operations() -> Vec<Box<dyn Operation>> {
             .about("participants", "Mute or unmute a participant's track")
             .example(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
             .responds(muted_example())
+            // Muting and unmuting are separate permissions.
             .room_token_by(&[Permission::MuteOthers, Permission::UnmuteOthers], |input| {
                 if input.body.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }
             })

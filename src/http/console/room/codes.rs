@@ -123,6 +123,7 @@ async fn create(visit: Visit) -> PageResult {
     let link = join_link(&visit, &code);
     let content = html! {
         h1 { "Room code for " (name) }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The room code", &code))
         @if let Some(link) = &link {
             h2 { "Join link" }

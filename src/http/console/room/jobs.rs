@@ -233,6 +233,7 @@ async fn create_ingress(visit: Visit) -> PageResult {
         .await?;
     let content = html! {
         h1 { "Ingress endpoint" }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The stream key", created.stream_key.reveal()))
         (facts(&[
             ("URL", html! { code { (created.ingress.url) } }),

@@ -271,6 +271,7 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let event = match watch.events.recv().await {
             Ok(event) if event.project_id == watch.project => event,
+            // Missed events still show in the page's other parts, which refresh.
             Ok(_) | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return None,
         };
