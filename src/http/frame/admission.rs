@@ -341,7 +341,7 @@ pub struct RunPermit<'a> {
 }
 
 impl<'a> RunPermit<'a> {
-    /// Creates a turn from a project's permits; `None` for a request without a project.
+    /// Wraps a project's permits; `None` for a request without a project.
     pub(super) const fn new(permit: Option<SemaphorePermit<'a>>) -> Self {
         Self { permit }
     }
@@ -442,16 +442,16 @@ mod tests {
                 waiting: 2
             }
         );
-        let turn = first.acquire().await.unwrap();
+        let permit = first.acquire().await.unwrap();
         let mut waiting = [Box::pin(second.acquire()), Box::pin(third.acquire())];
-        for turn in &mut waiting {
-            assert!(turn.as_mut().now_or_never().is_none());
+        for queued in &mut waiting {
+            assert!(queued.as_mut().now_or_never().is_none());
         }
-        drop(turn);
+        drop(permit);
         let [second, mut third] = waiting;
-        let turn = second.await.unwrap();
+        let permit = second.await.unwrap();
         assert!(third.as_mut().now_or_never().is_none());
-        drop(turn);
+        drop(permit);
         third.await.unwrap();
     }
 
@@ -505,9 +505,9 @@ mod tests {
                 waiting: 1
             }
         );
-        let [first, second] = [first, second].map(|turn| turn.handle(pending::<()>()));
+        let [first, second] = [first, second].map(|permit| permit.handle(pending::<()>()));
         tokio::select! {
-            turn = third => drop(turn.unwrap()),
+            permit = third => drop(permit.unwrap()),
             () = first => unreachable!("it never ends"),
             () = second => unreachable!("it never ends"),
         }

@@ -208,7 +208,7 @@ fn error_field(path: &str, text: &str) -> Option<String> {
     }
 }
 
-/// Replaces serde's message, which repeats the unexpected value: it may be a secret in the wrong place.
+/// Replaces serde's message, which repeats the unexpected value: it may be a secret in the wrong field.
 fn without_value(text: String) -> String {
     match text.rsplit_once(", expected ") {
         Some((head, expected))
