@@ -31,7 +31,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     config.service(single_method_resource("/debug/actors", Method::Get, list));
     let one_state = Arc::clone(state);
     let one = web::get().to(move |request: HttpRequest| one(Arc::clone(&one_state), request));
-    // An actor's id contains slashes, such as project and room.
+    // An actor's id is a path, such as `PROJECT/room/NAME`.
     config.service(single_method_resource(
         "/debug/actors/{id:.+}",
         Method::Get,

@@ -32,8 +32,8 @@ pub static CONTRACT: ApiPart = ApiPart {
     description: "/openapi.json",
     title: "Conclave",
     about: "Control plane for real-time video calls. Every error has the same envelope; branch on `code`. \
-            Besides the codes listed with an operation, any operation can return 403 `origin_rejected` (a browser call from another \
-            origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.",
+        Besides the codes listed with an operation, any operation can return 403 `origin_rejected` (a browser call from another \
+        origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.",
     has_events: true,
     operations: v1::operations,
 };
@@ -44,7 +44,7 @@ pub static EXTENSIONS: ApiPart = ApiPart {
     description: "/ext/openapi.json",
     title: "Conclave extensions",
     about: "Operations beyond the contract. Credentials, errors, paging, idempotency and rates are the same as for the operations below \
-            `/v1`, which `/openapi.json` describes.",
+        `/v1`, which `/openapi.json` describes.",
     has_events: false,
     operations: ext::operations,
 };

@@ -60,7 +60,7 @@ impl From<BodyError> for Problem {
                 "the body could not be read to its end",
             ),
             BodyError::NoMemory => Self::new(
-                "too many bodies are being received; see Retry-After",
+                ErrorCode::RateLimited,
                 "too many bodies are being received; see Retry-After",
             )
             .after(RETRY_AFTER),

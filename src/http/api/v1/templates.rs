@@ -197,7 +197,10 @@ fn template_operations() -> Vec<Box<dyn Operation>> {
             "update_template",
             update,
         )
-        .about("templates", "Change a template's sent fields")
+        .about(
+            "templates",
+            "Change a template; omitted fields stay unchanged",
+        )
         .example(json!({"name": "all-hands"}))
         .responds(example())
         .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])

@@ -198,7 +198,7 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
         .filter(|cap| context.participant_count >= *cap)
     {
         let message =
-            format!("the plan allows at most {cap} participants per room, which are connected");
+            format!("the room is full: the plan allows at most {cap} participants per room");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
     }
     if context.room.status == RoomStatus::Ended {
