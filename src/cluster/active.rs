@@ -15,12 +15,12 @@ use conclave_db::lease::Lease;
 use super::PassThrough;
 use super::forward::Forwarder;
 use crate::http::api::error::DatabaseFailed;
-use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate, UNCONFIRMED};
+use crate::http::listener::forwarded::{ForwardingGate, NotAccepted, NotActive, UNCONFIRMED};
 
 /// What the API listener of an active node does with the requests that its operations do not take.
 pub struct ActiveListener {
     /// Decides which those are.
-    pub gate: Arc<PassedOnGate>,
+    pub gate: Arc<ForwardingGate>,
     /// Passes them on.
     pub through: Arc<PassThrough>,
     /// Tells whether this node is the active one.
@@ -46,21 +46,21 @@ impl ActiveListener {
 }
 
 async fn handle<B: MessageBody>(
-    gate: &PassedOnGate,
+    gate: &ForwardingGate,
     lease: &Lease,
     forwarder: &Forwarder,
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
-    let is_passed_on = gate.is_passed_on(request.request());
+    let is_forwarded = gate.is_forwarded(request.request());
     let not_taken = match gate.admit(request.request()).await {
         // Before anything is done: another node may be about to take over, where the request then succeeds.
-        Ok(_) if is_passed_on && !lease.check().is_valid() => {
-            NotTaken::Refused(NotActive::Unconfirmed)
+        Ok(_) if is_forwarded && !lease.check().is_valid() => {
+            NotAccepted::Refused(NotActive::Unconfirmed)
         }
         Ok(_running) => {
             let mut response = next.call(request).await?;
-            if is_passed_on {
+            if is_forwarded {
                 mark_unconfirmed(lease, response.response_mut()).await;
             }
             return Ok(response.map_into_left_body());
@@ -69,8 +69,8 @@ async fn handle<B: MessageBody>(
     };
     let (request, payload) = request.into_parts();
     let mut response = match not_taken {
-        NotTaken::Refused(not_active) => not_active.to_http(),
-        NotTaken::PassedOn => forwarder.respond(request.clone(), payload).await,
+        NotAccepted::Refused(not_active) => not_active.to_http(),
+        NotAccepted::Forwarded => forwarder.respond(request.clone(), payload).await,
     };
     if response.head().connection_type() != ConnectionType::Upgrade {
         // The next request shall find another node.

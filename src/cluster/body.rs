@@ -18,7 +18,7 @@ use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::frame::payload::LIMIT;
-use crate::http::listener::connections::note_body_read;
+use crate::http::listener::connections::record_body_read;
 
 /// The error of a body that cannot be sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +172,7 @@ impl Source {
 
     fn end(&mut self) {
         self.state = State::Ended;
-        self.request.iter().for_each(note_body_read);
+        self.request.iter().for_each(record_body_read);
     }
 }
 

@@ -23,8 +23,8 @@ use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
 use super::{PassThrough, response, websocket};
 use crate::http::api::error::ApiError;
-use crate::http::listener::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
-use crate::http::listener::trace::PassedOn;
+use crate::http::listener::forwarded::{NOT_ACTIVE, NotActive, UNCONFIRMED, forwarded_to};
+use crate::http::listener::trace::ForwardedResponse;
 
 /// `Retry-After` of what no node has taken.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Forwarder {
     pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
         let known = self.shared.nodes.subscribe();
         let is_misdirected =
-            sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
+            forwarded_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
         let passed = if is_misdirected {
             // To pass it on might send it in a circle.
             Ok(NotActive::Standby.to_http())
@@ -63,7 +63,7 @@ impl Forwarder {
         };
         let mut response = match passed {
             Ok(mut response) => {
-                response.extensions_mut().insert(PassedOn);
+                response.extensions_mut().insert(ForwardedResponse);
                 response
             }
             // The active node has not counted it.

@@ -5,7 +5,7 @@ use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::frame::credential::ROOM_TOKEN;
 use crate::http::listener::client_address::TrustedProxies;
-use crate::http::listener::passed_on::{NOT_ACTIVE, PASSED_ON, UNCONFIRMED};
+use crate::http::listener::forwarded::{FORWARDED_TO, NOT_ACTIVE, UNCONFIRMED};
 
 /// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
 /// `Expect` itself.
@@ -56,7 +56,7 @@ pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> Hea
 
 /// Marks a request as sent to the node of an epoch.
 pub(super) fn mark(headers: &mut HeaderMap, epoch: i64) {
-    headers.insert(HeaderName::from_static(PASSED_ON), epoch.into());
+    headers.insert(HeaderName::from_static(FORWARDED_TO), epoch.into());
 }
 
 /// Returns the headers of a response that go to the client.
@@ -81,7 +81,7 @@ fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 fn belongs_to_connection(name: &str, named: &[String]) -> bool {
-    let is_own = [PASSED_ON, NOT_ACTIVE, UNCONFIRMED].contains(&name);
+    let is_own = [FORWARDED_TO, NOT_ACTIVE, UNCONFIRMED].contains(&name);
     is_own
         || OF_CONNECTION.contains(&name)
         || name.starts_with("proxy-")

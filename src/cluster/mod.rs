@@ -12,7 +12,7 @@
 //! - [`probe`] and [`reachability`]: whether this standby reaches the active server, for `/readyz`.
 //! - [`ActiveListener`]: the listener of the active server. While that server stops, it buffers requests and proxies them to its
 //!   successor.
-//! - `PassedOnGate` in `src/http/listener`: decides whether the active server takes a proxied request.
+//! - `ForwardingGate` in `src/http/listener`: decides whether the active server takes a proxied request.
 //!
 //! # A request's course
 //!

@@ -121,7 +121,7 @@ fn chunks(
     keeper: Option<Rc<Pool>>,
 ) -> impl Stream<Item = io::Result<Bytes>> + use<> {
     // As long as there is more, the client does not keep the server waiting.
-    let handling = Handling::begin(request);
+    let handling = Handling::start(request);
     stream::unfold(
         (rest, keeper, handling),
         async |(mut rest, keeper, handling)| match rest.chunk().await {

@@ -40,7 +40,7 @@ pub(super) fn open(
         .insert(UPGRADE, HeaderValue::from_static("websocket"));
     http.head_mut().set_connection_type(ConnectionType::Upgrade);
     // As long as the websocket is open, the client does not keep the server waiting.
-    let handling = Handling::begin(request);
+    let handling = Handling::start(request);
     let begun = stream::iter((!begun.is_empty()).then(|| Ok(begun.freeze())));
     let received = begun.chain(Box::pin(received(from_node, handling, end_of_receiving)));
     http.set_body(BoxBody::new(BodyStream::new(received)))

@@ -1,9 +1,9 @@
-//! Routing of the public listeners.
+//! Routing for the public listeners.
 //!
-//! - The API listener of the active server ([`configure`]): the operations, and the fixed paths beside them.
-//! - The listener without encryption beside an API listener with TLS ([`configure_redirect`]): it sends every request there, and
-//!   answers the challenge http-01 of a CA.
-//! - Both of a standby: it is alive and not ready, and it knows nothing of the records.
+//! - The API listener of the active server ([`configure`]): operations and fixed paths.
+//! - The unencrypted listener next to an API listener with TLS ([`configure_redirect`]): redirects to it, and serves responses to a
+//!   CA's http-01 challenges.
+//! - Both listeners of a standby, which reports that it is alive and not ready, and has no records.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use super::resource::{
 use super::state::{AppState, StandbyState};
 use super::{call, files, frame};
 
-/// The port of `https` urls that name none.
+/// Default port of `https` URLs.
 const HTTPS_PORT: u16 = 443;
-/// Where a CA looks for the answer to its challenge (RFC 8555, section 8.3); the token follows.
+/// Path at which a CA requests a challenge's response (RFC 8555, section 8.3); the token follows.
 const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
-/// `Retry-After` of every request to a standby that needs the records.
+/// `Retry-After` of a standby, for requests that need the records.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Routes every operation and the fixed paths.
+/// Routes all operations and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for part in PARTS {
         let api = Arc::clone(state);
@@ -62,12 +62,13 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }));
 }
 
-/// Responds to a request whose path begins as those of the operations do.
+/// Responds to a request whose path has the operations' prefix.
 async fn respond(
     state: Arc<AppState>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
+    // actix matched only the prefix; the path tree routes the rest (see `routes`).
     let Some(route) = find_route(request.match_info().as_str()) else {
         return no_route(&state, &request);
     };
@@ -76,6 +77,7 @@ async fn respond(
         state.metrics.time(NO_OPERATION).answered(response.status());
         return response;
     };
+    // Started here, so that the latency includes the time in queues.
     let timed = state.metrics.time(operation.spec().id);
     let handled = frame::handle(operation, Arc::clone(&state), request, payload);
     let response = Measured::new(handled).await;
@@ -83,7 +85,7 @@ async fn respond(
     response
 }
 
-/// The path of a request as the log may show it.
+/// Returns a request's path for the log.
 fn shown_path(request: &HttpRequest) -> Option<Cow<'_, str>> {
     let route = find_route(request.match_info().as_str())?;
     Some(if route.is_secret() {
@@ -93,15 +95,16 @@ fn shown_path(request: &HttpRequest) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Responds to a path that nothing is at.
+/// Responds to an unknown path.
 fn no_route(state: &AppState, request: &HttpRequest) -> HttpResponse {
+    // Counted, because scanners request many unknown paths.
     let counted = state.checks.limits.check_address(request);
     let response = ApiError::from(counted.err().unwrap_or_else(no_such_route)).to_http();
     state.metrics.time(NO_OPERATION).answered(response.status());
     response
 }
 
-/// Responds to a preflight, or to a method that the path does not take.
+/// Responds to a preflight, or to a method that the path does not accept.
 fn other_method(state: &AppState, request: &HttpRequest, route: &Route) -> HttpResponse {
     if let Err(limited) = state.checks.limits.check_address(request) {
         return ApiError::from(limited).to_http();
@@ -122,7 +125,7 @@ fn other_method(state: &AppState, request: &HttpRequest, route: &Route) -> HttpR
     method_not_allowed(&allowed.join(", "))
 }
 
-/// Answers challenges, and every other request with 308 and its url on the API listener.
+/// Serves challenge responses, and redirects all other requests with 308 to their URL on the API listener.
 pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
@@ -136,7 +139,7 @@ pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<AppState>
     }));
 }
 
-/// Answers the challenge under way.
+/// Responds to the pending challenge.
 fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     let token = request.path().strip_prefix(CHALLENGE_PATH)?;
     let text = state.api.tls.as_ref()?.challenges.text(token)?;
@@ -147,10 +150,10 @@ fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     )
 }
 
-/// Returns 308 with the url of the request on the API listener, which has this port.
+/// Returns 308 with the request's URL on the API listener at this port. Unlike 301, it keeps method and body.
 pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
     let Some(host) = requested_host(request.headers()) else {
-        let message = "the server speaks https; the Host header must name it";
+        let message = "the server requires https; the Host header must name it";
         return ApiError::from(Problem::new(ErrorCode::InvalidRequest, message)).to_http();
     };
     let port = if port == HTTPS_PORT {
@@ -167,14 +170,14 @@ pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
         .finish()
 }
 
-/// Routes the API listener of a standby: every operation is unavailable.
+/// Routes a standby's API listener: every operation is unavailable.
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     public_health(config, &state.fixed);
     public_description(config, &state.fixed);
     config.default_service(web::to(fixed_handler(&state.fixed, |_| unavailable())));
 }
 
-/// Routes the listener of a standby that redirects to `https`.
+/// Routes a standby's listener that redirects to `https`.
 pub fn configure_standby_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     let port = state.port;
     config.default_service(web::to(fixed_handler(&state.fixed, move |request| {
@@ -182,9 +185,9 @@ pub fn configure_standby_redirect(config: &mut web::ServiceConfig, state: &Arc<S
     })));
 }
 
-/// The answer to each operation: 503 `database_unavailable`, with the time after which to retry.
+/// Returns the response to each operation: 503 `database_unavailable` with `Retry-After`.
 pub(super) fn unavailable() -> HttpResponse {
-    let message = "this server is a standby: another one has the records; retry with backoff";
+    let message = "this server is a standby, without the records; retry with backoff";
     ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
         .to_http()
 }

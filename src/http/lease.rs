@@ -1,4 +1,4 @@
-//! The lease of the database and the servers that share it, as metrics, probes, the console and the debug endpoint show them.
+//! The database's lease and the servers that share it, for metrics, probes, the console and the debug endpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use prometheus::{Error, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-/// The lease with its metrics.
+/// Lease with its metrics.
 pub struct LeaseView {
     lease: Lease,
     is_active: IntGauge,
@@ -22,10 +22,10 @@ pub struct LeaseView {
 }
 
 impl LeaseView {
-    /// Registers the metrics of a lease.
+    /// Registers a lease's metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are registered already.
     pub fn new(lease: Lease, registry: &Registry) -> Result<Self, Error> {
         let role = Opts::new("conclave_lease_role", "1 for the role that this server has");
         let nodes = Opts::new(
@@ -45,7 +45,7 @@ impl LeaseView {
             epoch: IntGauge::new("conclave_lease_epoch", "The epoch of the active server")?,
             renewal_age: Gauge::new(
                 "conclave_lease_renewal_age_seconds",
-                "Time since the active server has last renewed the lease, as far as this one knows",
+                "Time since the active server last renewed the lease, as observed by this server",
             )?,
             role: IntGaugeVec::new(role, &["role"])?,
             nodes: IntGaugeVec::new(nodes, &["role"])?,
@@ -60,7 +60,7 @@ impl LeaseView {
         Ok(view)
     }
 
-    /// Sets the gauges.
+    /// Updates the gauges.
     pub fn update_gauges(&self) {
         let (own, cluster) = (self.role(), self.lease.cluster());
         self.is_active.set(i64::from(own == Role::Active));
@@ -78,25 +78,26 @@ impl LeaseView {
                 .with_label_values(&[role.as_str()])
                 .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        // Without the reset, the previous holder's address would stay at 1.
         self.holder.reset();
         if let Some(active) = cluster.as_ref().and_then(ClusterState::active) {
             self.holder.with_label_values(&[&active.info.url]).set(1);
         }
     }
 
-    /// Whether this server is the active one for certain, by its last renewal.
+    /// Whether this server's own lease is still valid by its last renewal.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.lease.check().is_valid()
     }
 
-    /// Returns what this server is to the others.
+    /// Returns this server's role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.lease.state().standing.into()
     }
 
-    /// Returns the state of the lease, in a word: the role, or what keeps an active server from acting.
+    /// Returns the lease's status in a word: the role, or the reason why an active server does not act.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.lease.state().standing {
@@ -107,19 +108,19 @@ impl LeaseView {
         }
     }
 
-    /// Whether the last request to the database was answered.
+    /// Whether the last request to the database got a response.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.lease.state().failure.is_none()
     }
 
-    /// Returns the servers of the database, as of a few seconds ago; `None` before they were read.
+    /// Returns the servers of the database, as of a few seconds ago; `None` before the first read.
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.lease.cluster()
     }
 
-    /// Returns the urls of the servers that can take over, once there is one, or none after the limit.
+    /// Waits for a server that can take over, up to the limit, and returns the URLs of all such servers.
     pub async fn successors(&self, limit: Duration) -> Vec<String> {
         let cluster = self
             .lease
@@ -132,7 +133,7 @@ impl LeaseView {
             .collect()
     }
 
-    /// Returns milliseconds since the active server has last renewed the lease; `None` if that is not known.
+    /// Returns the milliseconds since the active server last renewed the lease; `None` if unknown.
     #[must_use]
     pub fn renewal_age_ms(&self) -> Option<u64> {
         self.lease
@@ -156,7 +157,7 @@ impl LeaseView {
         })
     }
 
-    /// Returns why this server does not take over and what to do about it; `None` if nothing keeps it from that.
+    /// Returns why this server does not take over, with the remedy; `None` if nothing prevents it.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let Standing::Standby { obstacle } = self.lease.state().standing else {
@@ -165,7 +166,7 @@ impl LeaseView {
         Some(explain(obstacle?))
     }
 
-    /// Returns the epoch of the active server, or of the last one.
+    /// Returns the epoch of the active server, or of the last active one.
     #[must_use]
     pub fn epoch(&self, cluster: Option<&ClusterState>) -> Option<i64> {
         match self.lease.state().standing {
@@ -189,31 +190,31 @@ fn node(node: &Node) -> Value {
     })
 }
 
-/// Describes why a standby does not take over, and what to do about it.
+/// Returns the reason why a standby does not take over, with the remedy.
 #[must_use]
 pub const fn explain(obstacle: Obstacle) -> &'static str {
     match obstacle {
         Obstacle::WrongKey(WrongKey::Encryption) => {
-            "the encryption key is not that of the last active server: copy encryption.key from there"
+            "the encryption key differs from the last active server's: copy encryption.key from there"
         }
         Obstacle::WrongKey(WrongKey::Media) => {
-            "the media key is not that of the last active server: copy media.key from there, or set the same \
+            "the media key differs from the last active server's: copy media.key from there, or set the same \
              media.api_key and media.api_secret"
         }
         Obstacle::NewerSchema => "a newer version has migrated the database: install that version",
     }
 }
 
-/// Returns the role of a server, which is the active one if it shares its database with none.
+/// Returns a server's role. A server that shares its database with no other is active.
 #[must_use]
 pub fn role_of(lease: Option<&Arc<LeaseView>>) -> Role {
     lease.map_or(Role::Active, |lease| lease.role())
 }
 
-/// Returns the role that a probe asks for by `?role=`: a server that has another one is not what it looks for.
+/// Returns the role that a probe requires by `?role=`: a server with another role responds as not ready.
 ///
 /// # Errors
-/// 400 for what is no role.
+/// 400 for an unknown role.
 pub fn asked_role(request: &HttpRequest) -> Result<Option<Role>, Problem> {
     let mut pairs = form_urlencoded::parse(request.query_string().as_bytes());
     let Some((_, asked)) = pairs.find(|(name, _)| name == "role") else {

@@ -1,7 +1,7 @@
-//! Futures of requests, whose sizes and polls `tests/costs.rs` counts.
+//! Size and polls of request futures, which `tests/costs.rs` counts.
 //!
-//! A future is moved as a whole when it is boxed or spawned, and each poll passes through all futures around it. No allocator sees
-//! either, so the trace log says both. While that is switched off, a poll costs one comparison more.
+//! A future is moved as a whole when it is boxed or spawned, and each poll passes through all futures around it. An allocator sees
+//! neither, so the trace log records both. While trace logging is off, a poll costs one comparison more.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A future whose size and polls are written to the trace log.
+    /// Future whose size and polls are written to the trace log.
     pub struct Measured<F> {
         #[pin]
         future: F,

@@ -1,4 +1,4 @@
-//! The metrics of the listeners, and all metrics of the server as Prometheus reads them.
+//! Listener metrics, and the registry with all the server's metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,24 +20,24 @@ use super::frame::admission::AdmittedCounts;
 use super::lease::LeaseView;
 use crate::backups::BackupMetrics;
 
-/// Upper ends of the latency buckets, in seconds.
+/// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.,
 ];
-/// The label of a request that matches no operation.
+/// Label for a request without an operation.
 pub const NO_OPERATION: &str = "none";
 
-/// All metrics of a server. Clones share them.
+/// All the server's metrics. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
-    /// Metrics of the store.
+    /// Store metrics.
     pub store: StoreMetrics,
-    /// Metrics of the actors.
+    /// Actor metrics.
     pub actors: ActorMetrics,
-    /// Metrics of the calls to the media plane.
+    /// Metrics for calls to the media plane.
     pub media: MediaMetrics,
-    /// Connections that were closed because too many were open, by limit.
+    /// Connections closed because a limit was reached, by limit.
     pub connections_refused: IntCounterVec,
     requests_admitted: IntGaugeVec,
     /// Requests that were not admitted, by limit.
@@ -48,10 +48,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Zeroed metrics in a registry of their own.
+    /// Creates zeroed metrics in their own registry.
     ///
     /// # Errors
-    /// Two metrics of one name, which would be a bug.
+    /// If two metrics have the same name, which would be a bug.
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
         let requests = Opts::new(
@@ -110,10 +110,10 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Returns metrics of WebRTC clients, of these media workers and of the TURN server, which are shown from now on.
+    /// Registers and returns metrics of WebRTC clients, of these media workers and of the TURN server.
     ///
     /// # Errors
-    /// They are shown already, which would be a bug.
+    /// If they are registered already, which would be a bug.
     pub fn rtc(
         &self,
         workers: Vec<Arc<WorkerMetrics>>,
@@ -124,37 +124,37 @@ impl Metrics {
         RtcMetrics::new(&self.registry, workers)
     }
 
-    /// Registers the metrics of recordings and broadcasts of the embedded media plane.
+    /// Registers the embedded media plane's egress metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are registered already.
     pub fn egress(&self, plane: &EmbeddedPlane) -> Result<(), Error> {
         plane.register_egress_metrics(&self.registry)
     }
 
-    /// Returns the registry, for metrics of other parts of the server.
+    /// Returns the registry, for the metrics of other modules.
     #[must_use]
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Returns the lease of the database with its metrics, which are shown from now on.
+    /// Registers the database lease's metrics, and returns the lease with them.
     ///
     /// # Errors
-    /// They are shown already, which would be a bug.
+    /// If they are registered already, which would be a bug.
     pub fn lease(&self, lease: Lease) -> Result<LeaseView, Error> {
         LeaseView::new(lease, &self.registry)
     }
 
-    /// Returns the metrics of copies of the database, which are shown from now on.
+    /// Registers and returns the database backups' metrics.
     ///
     /// # Errors
-    /// They are shown already, which would be a bug.
+    /// If they are registered already, which would be a bug.
     pub fn backups(&self) -> Result<BackupMetrics, Error> {
         BackupMetrics::new(&self.registry)
     }
 
-    /// Starts to time a request.
+    /// Starts the timer for a request.
     pub fn time(&self, operation: &'static str) -> Timed<'_> {
         Timed {
             metrics: self,
@@ -164,7 +164,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauges of admitted requests.
+    /// Sets the gauges for admitted requests.
     pub fn set_admitted(&self, admitted: AdmittedCounts) {
         for (state, count) in [("running", admitted.running), ("waiting", admitted.waiting)] {
             self.requests_admitted
@@ -173,19 +173,20 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauge of the certificate.
+    /// Sets the gauge for the certificate's expiry.
     pub fn set_certificate_expiry(&self, expires: Timestamp) {
         self.certificate_expiry.set(expires.millis() / 1_000);
     }
 
-    /// The metrics in Prometheus' text format.
+    /// Renders the metrics in Prometheus' text format.
     ///
     /// # Errors
-    /// A metric without a name, which would be a bug.
+    /// If a metric has no name, which would be a bug.
     pub fn text(&self) -> Result<String, Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
+    // Labels are operation ids and not paths, so their number is bounded.
     fn answered(&self, operation: &str, status: StatusCode) {
         self.requests
             .with_label_values(&[operation, status.as_str()])
@@ -193,7 +194,7 @@ impl Metrics {
     }
 }
 
-/// A request that is being answered. One whose handler panics counts as the 500 that its client gets.
+/// Timer of a request in progress. If the handler panics, the request counts as a 500, which its client gets.
 pub struct Timed<'a> {
     metrics: &'a Metrics,
     operation: &'static str,
@@ -202,7 +203,7 @@ pub struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// Records the response's status and the time it took.
+    /// Records the response's status and duration.
     pub fn answered(mut self, status: StatusCode) {
         self.answered = true;
         self.metrics.answered(self.operation, status);
@@ -213,6 +214,7 @@ impl Timed<'_> {
 
 impl Drop for Timed<'_> {
     fn drop(&mut self) {
+        // A client that disconnects also drops the timer, but then there is no response to count.
         if !self.answered && std::thread::panicking() {
             self.metrics
                 .answered(self.operation, StatusCode::INTERNAL_SERVER_ERROR);

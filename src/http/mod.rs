@@ -8,15 +8,15 @@
 //! ```
 //!
 //! An operation is declared once ([`api::operation::operation`]): its method, path, credential, error codes and description, and a
-//! handler whose types say what it reads and what it returns. The router, the frame and the OpenAPI description are all made from the
+//! handler whose types define its input and output. The router, the frame and the OpenAPI description are all derived from the
 //! declaration. Each resource has a file in [`api::v1`] with its wire types, its operations and its handlers.
 //!
-//! - [`app`], [`state`]: the routes of the public listeners, and the parts of the server that requests share.
-//! - [`listener`]: connections, and what is around every request.
+//! - [`app`], [`state`]: routes of the public listeners, and state that requests share.
+//! - [`listener`]: connections, and the middleware around every request.
 //! - [`frame`], [`api`]: the checks of a request, and the operations.
-//! - [`media`], [`files`], [`call`]: beside the operations: signalling and encoders, files of recordings, the call page.
+//! - [`media`], [`files`], [`call`]: paths besides the operations: signalling and encoders, recording files, the call page.
 //! - [`admin`], [`console`]: the admin listener, and its pages for operators.
-//! - [`resource`], [`derived_keys`], [`lease`], [`measured`], [`metrics`]: what several of these use.
+//! - [`resource`], [`derived_keys`], [`lease`], [`measured`], [`metrics`]: shared parts.
 
 pub mod admin;
 pub mod api;

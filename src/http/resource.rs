@@ -1,5 +1,5 @@
-//! Resources beside the operations: paths with one method, the responses to a path or a method that does not exist, and those with pages
-//! and files that are part of the program. Of a page, the browser may load and embed what its policy allows, and nothing else.
+//! Resources besides the operations: paths with one method, responses for unknown paths and methods, and pages and files that are
+//! compiled into the program. A browser may load only what a page's content security policy permits.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ use super::listener::trace::with_head;
 
 const HEALTH: &str = "/healthz";
 
-/// Routes `/healthz` on the admin listener, without a rate. It answers while the process serves.
+/// Routes `/healthz` on the admin listener, without a rate limit. It responds while the process serves.
 pub fn health(config: &mut web::ServiceConfig) {
     config.service(single_method_resource(
         HEALTH,
@@ -33,13 +33,13 @@ fn alive() -> HttpResponse {
     HttpResponse::Ok().json(serde_json::json!({"ok": true}))
 }
 
-/// The OpenAPI descriptions, each written when it is first asked for.
+/// OpenAPI descriptions, each generated at its first request.
 static DESCRIPTIONS: [LazyLock<web::Bytes>; 2] = [
     LazyLock::new(|| openapi::text(&CONTRACT).into()),
     LazyLock::new(|| openapi::text(&EXTENSIONS).into()),
 ];
 
-/// Routes the OpenAPI descriptions on the admin listener, without a rate.
+/// Routes the OpenAPI descriptions on the admin listener, without a rate limit.
 pub fn describe(config: &mut web::ServiceConfig) {
     for (part, text) in PARTS.into_iter().zip(&DESCRIPTIONS) {
         config.service(single_method_resource(
@@ -73,7 +73,7 @@ pub fn public_description(config: &mut web::ServiceConfig, limits: &Arc<FixedLim
     }
 }
 
-/// A path whose response to a GET needs no credential and no record.
+/// Creates a resource whose response to a GET needs no credential and no record.
 pub fn fixed_resource(
     path: &str,
     limits: &Arc<FixedLimits>,
@@ -83,7 +83,7 @@ pub fn fixed_resource(
     public_resource(path, Method::Get, route, limits)
 }
 
-/// A path of a public listener that takes one method.
+/// Creates a resource with one method on a public listener.
 pub fn public_resource(
     path: &str,
     method: Method,
@@ -96,7 +96,7 @@ pub fn public_resource(
         .default_service(web::to(other))
 }
 
-/// A handler whose response needs no credential and no record. Each client address has a rate of such responses.
+/// Creates a handler whose response needs no credential and no record. Such responses have a rate per client address.
 pub fn fixed_handler(
     limits: &Arc<FixedLimits>,
     respond: impl Fn(&HttpRequest) -> HttpResponse + Clone + 'static,
@@ -105,10 +105,10 @@ pub fn fixed_handler(
     move |request| ready(limits.respond(&request, || respond(&request)))
 }
 
-/// 405 `method_not_allowed`, with the methods that the path takes: those listed, and `HEAD` where `GET` is.
+/// Returns 405 `method_not_allowed` with the allowed methods: those given, and `HEAD` if `GET` is among them.
 pub fn method_not_allowed(allowed: &str) -> HttpResponse {
     let allowed = with_head(allowed);
-    let message = format!("this path takes {allowed}");
+    let message = format!("this path accepts {allowed}");
     let mut response = ApiError::from(Problem::new(ErrorCode::MethodNotAllowed, message)).to_http();
     if let Ok(allowed) = HeaderValue::from_str(&allowed) {
         response.headers_mut().insert(ALLOW, allowed);
@@ -116,7 +116,7 @@ pub fn method_not_allowed(allowed: &str) -> HttpResponse {
     response
 }
 
-/// A path of the admin listener that takes one method.
+/// Creates a resource with one method on the admin listener.
 pub fn single_method_resource(
     path: &str,
     method: Method,
@@ -126,23 +126,24 @@ pub fn single_method_resource(
     web::resource(path).route(route).default_service(other)
 }
 
-/// Returns 404 `not_found`, for a path that has no operation.
+/// Returns 404 `not_found`, for a path without an operation.
 pub fn no_such_route() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
-        "no such route; /openapi.json and /ext/openapi.json describe those that exist",
+        "no such route; see /openapi.json and /ext/openapi.json",
     )
 }
 
-/// A 200 for a page, or for a file that it loads, with the given `Content-Security-Policy`. A new version of the program takes
-/// effect at once: browsers ask before they show what they have stored.
+/// Returns a 200 for a page, or for a file that it loads, with the given `Content-Security-Policy`. Browsers revalidate before they
+/// use a cached copy, so a new version of the program takes effect at once.
 pub fn page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = framed_page_response(policy);
+    // For browsers that do not support `frame-ancestors`.
     response.insert_header((X_FRAME_OPTIONS, "DENY"));
     response
 }
 
-/// The same for a page that others may show in a frame. The `frame-ancestors` of its policy name them, as `X-Frame-Options` cannot.
+/// Like [`page_response`], but other pages may frame the page. The policy's `frame-ancestors` names them; `X-Frame-Options` cannot.
 pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     response
@@ -157,6 +158,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
 pub fn client_has(request: &HttpRequest, tag: &EntityTag) -> bool {
     match request.get_header::<IfNoneMatch>() {
         Some(IfNoneMatch::Any) => true,
+        // `If-None-Match` compares weakly (RFC 9110, section 13.1.2).
         Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),
         None => false,
     }

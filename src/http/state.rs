@@ -1,4 +1,4 @@
-//! The parts of the server that requests share: those of an active server, and the few of a standby.
+//! Shared state of requests: to an active server, and to a standby.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::frame::limits::{FixedLimits, Limits};
 use super::frame::origins::Origins;
 use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
-use super::listener::passed_on::PassedOnGate;
+use super::listener::forwarded::ForwardingGate;
 use super::media::media_url::MediaUrl;
 use super::metrics::Metrics;
 use crate::backups::Backups;
@@ -34,43 +34,43 @@ use crate::config::{EffectiveSetting, EmbedOrigin, HostName, Plans};
 use crate::livekit_config::LivekitConfigMonitor;
 use crate::tls::TlsStatus;
 
-/// The shared parts, made once at start. What only some requests need is grouped by which.
+/// Shared state, created at the start. Parts for some kinds of requests only are grouped.
 pub struct AppState {
-    /// The records: reads go to it directly, as do changes that no actor owns.
+    /// The records. Reads go to it directly, as do changes that no actor owns.
     pub store: Store,
-    /// The actors: changes of live things go through here.
+    /// The actors. Changes of live things go through them.
     pub tree: Tree,
-    /// The lease of the database, where servers share one.
+    /// Lease of the database, if several servers share it.
     pub lease: Option<Arc<LeaseView>>,
-    /// What is taken of requests that standbys pass on, in a cluster.
-    pub passed_on: Option<Arc<PassedOnGate>>,
-    /// The media plane.
+    /// Admission of requests that standbys forward, in a cluster.
+    pub forwarding_gate: Option<Arc<ForwardingGate>>,
+    /// Media plane.
     pub media: Arc<dyn MediaPlane>,
-    /// Mints and checks room tokens.
+    /// Mints and verifies room tokens.
     pub signer: Arc<TokenSigner>,
-    /// Sign what else this server vouches for.
+    /// Keys for this server's other signatures.
     pub keys: DerivedKeys,
-    /// The websocket url that tokens carry.
+    /// WebSocket URL in tokens.
     pub media_url: MediaUrl,
-    /// The injected clock.
+    /// Injected clock.
     pub clock: Clock,
-    /// The configured plans.
+    /// Configured plans.
     pub plans: Plans,
-    /// The billing service, when `billing.url` names one.
+    /// Billing service, if `billing.url` is set.
     pub billing: Option<BillingClient>,
     /// Addresses that webhooks may be sent to.
     pub webhook_addresses: AddressFilter,
     /// Addresses that recordings and broadcasts may be sent to.
     pub egress_addresses: AddressFilter,
-    /// Counters, gauges and histograms of the whole server.
+    /// The whole server's metrics.
     pub metrics: Metrics,
-    /// What decides whether and when a request is handled.
+    /// Checks before a request is handled.
     pub checks: RequestChecks,
-    /// The drivers of the media plane, where clients reach it through this server.
+    /// Drivers of the media plane, if clients reach it through this server.
     pub planes: Planes,
-    /// The API listener.
+    /// API listener.
     pub api: ApiListener,
-    /// What the admin listener shows, and to whom.
+    /// Admin listener.
     pub admin: AdminState,
 }
 
@@ -84,111 +84,111 @@ impl Guarded for AppState {
     }
 }
 
-/// What decides whether and when a request is handled.
+/// Checks before a request is handled.
 pub struct RequestChecks {
-    /// The limits of request rates.
+    /// Limits on request rates.
     pub limits: Limits,
-    /// The limits of responses that need no credential and no record.
+    /// Limits on responses that need no credential and no record.
     pub fixed: Arc<FixedLimits>,
-    /// The requests that are admitted.
+    /// Admitted requests.
     pub admission: Arc<Admission>,
-    /// The browser origins that may call.
+    /// Allowed browser origins.
     pub origins: Origins,
-    /// Idempotency keys of requests that are running.
+    /// Idempotency keys of running requests.
     pub key_locks: KeyLocks,
-    /// The downloads of recordings that run.
+    /// Running recording downloads.
     pub downloads: Downloads,
-    /// Reads the bodies of requests, on both listeners.
+    /// Reader for request bodies on both listeners.
     pub bodies: BodyReader,
-    /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.
+    /// Reader for LiveKit's reports. It has memory of its own, so that clients cannot displace reports.
     pub reports: BodyReader,
 }
 
-/// The drivers of the media plane, where clients reach it through this server.
+/// Drivers of the media plane, if clients reach it through this server.
 pub struct Planes {
-    /// The embedded plane's driver, when the sandbox is on.
+    /// Driver of the embedded plane, if the sandbox is on.
     pub sandbox: Option<EmbeddedPlane>,
-    /// The embedded plane's driver, when WebRTC clients can connect.
+    /// Driver of the embedded plane, if WebRTC clients can connect.
     pub signalling: Option<EmbeddedPlane>,
-    /// The LiveKit plane, which receives webhooks, when that is the configured one.
+    /// LiveKit plane, which receives webhooks, if that is the configured plane.
     pub livekit: Option<LivekitPlane>,
 }
 
-/// The API listener.
+/// API listener's state.
 pub struct ApiListener {
-    /// The port that it listens on.
+    /// Port.
     pub port: u16,
-    /// Its URL, as far as this server knows it.
+    /// URL, as far as this server knows it.
     pub url: String,
-    /// The certificate, if it has TLS.
+    /// Certificate, if the listener has TLS.
     pub tls: Option<TlsStatus>,
-    /// The call page, where there is one.
+    /// Call page, if it is served.
     pub call_page: Option<CallPage>,
 }
 
-/// What the call page needs to know.
+/// Call page settings.
 #[derive(Debug, Clone)]
 pub struct CallPage {
-    /// The project of `dev`, in which the page may open rooms.
+    /// Development project (`dev`), in which the page may open rooms.
     pub dev_project: Option<ProjectId>,
-    /// The origins of other pages that may show it in a frame.
+    /// Page origins that may frame it.
     pub embed_origins: Vec<EmbedOrigin>,
 }
 
-/// What the admin listener shows, and to whom.
+/// Admin listener's state.
 pub struct AdminState {
-    /// The bearer token of requests, if one is required.
+    /// Admin token, if one is required.
     pub token: Option<Arc<AdminToken>>,
-    /// Hosts that requests may be sent to, besides loopback ones.
+    /// Hosts that requests may name, besides loopback ones.
     pub hosts: Vec<HostName>,
-    /// Who may use the console.
+    /// Access to the console.
     pub console: Arc<ConsoleAccess>,
-    /// The API key of `dev`, for the API viewer; `None` in `serve`, and where the console is not open to all who reach the listener.
+    /// API key of `dev`, for the API viewer; `None` in `serve`, and if the console is not open to everyone who reaches the listener.
     pub dev_key: Option<ApiKey>,
-    /// Counts of the last day, for the console.
+    /// Counts over the last day, for the console.
     pub history: History,
-    /// The effective settings, without secrets, for the console.
+    /// Effective settings, without secrets, for the console.
     pub settings: Vec<EffectiveSetting>,
-    /// The directory of recordings on this machine.
+    /// Directory of recordings on this machine.
     pub recordings: PathBuf,
-    /// The copies of the database, where the server makes any.
+    /// Backups of the database, if the server makes any.
     pub backups: Option<Backups>,
-    /// How long recordings stay there, if not for ever.
+    /// Time after which local recordings are removed; `None` keeps them.
     pub recordings_retention: Option<Duration>,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
-    /// Notified when this server is to step down.
+    /// Notified to start a step-down.
     pub step_down: Arc<Notify>,
-    /// The streams of `/debug/events` that may still be opened.
+    /// Permits for further streams of `/debug/events`.
     pub event_streams: Arc<Semaphore>,
-    /// The check of LiveKit's own configuration, when that is the configured plane.
+    /// Check of LiveKit's own configuration, if that is the configured plane.
     pub livekit_config: Option<LivekitConfigMonitor>,
 }
 
-/// Tells whether what is passed on reaches the active server.
+/// Returns whether the proxy reaches the active server.
 pub type ReachesActive = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The parts that requests to a standby share.
+/// State shared by requests to a standby.
 pub struct StandbyState {
-    /// The lease that it waits for.
+    /// Lease that the standby waits for.
     pub lease: Arc<LeaseView>,
-    /// The metrics of the server.
+    /// The server's metrics.
     pub metrics: Metrics,
-    /// The bearer token of requests to the admin listener, if one is required.
+    /// Admin token, if one is required.
     pub token: Option<Arc<AdminToken>>,
-    /// Hosts that requests to the admin listener may be sent to, besides loopback ones.
+    /// Hosts that requests to the admin listener may name, besides loopback ones.
     pub hosts: Vec<HostName>,
-    /// Who may use the console.
+    /// Access to the console.
     pub console: Arc<ConsoleAccess>,
-    /// Reads the forms of the console.
+    /// Reader for the console's forms.
     pub forms: BodyReader,
-    /// Whether requests to the API that are passed on reach the active server; `None` if none are passed on.
+    /// Whether the proxy for API requests reaches the active server; `None` without a proxy.
     pub reaches_active: Option<ReachesActive>,
-    /// Whether it stops, and is to get no more requests.
+    /// Whether the standby is stopping and must not get new requests.
     pub is_stopping: Arc<AtomicBool>,
-    /// The port of the API listener.
+    /// API listener's port.
     pub port: u16,
-    /// The limits of its responses on the public listeners.
+    /// Limits on its responses on the public listeners.
     pub fixed: Arc<FixedLimits>,
 }
 

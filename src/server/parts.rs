@@ -33,7 +33,7 @@ use crate::http::frame::limits::{FixedLimits, Limits};
 use crate::http::frame::origins::Origins;
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::listener::client_address::TrustedProxies;
-use crate::http::listener::passed_on::PassedOnGate;
+use crate::http::listener::forwarded::ForwardingGate;
 use crate::http::media::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::state::{AppState, CallPage, RequestChecks};
@@ -165,9 +165,9 @@ pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
 }
 
 /// Returns what is taken of requests that standbys pass on, for a server that has become active in a cluster.
-pub(super) fn passed_on(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
+pub(super) fn forwarding_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<ForwardingGate>> {
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
-    Some(Arc::new(PassedOnGate::new(
+    Some(Arc::new(ForwardingGate::new(
         TrustedProxies(config.http.trusted_proxies.clone()),
         epoch,
     )))

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::error::CliError;
 use crate::http::frame::limits::FixedLimits;
 use crate::http::listener::client_address::TrustedProxies;
-use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate};
+use crate::http::listener::forwarded::{ForwardingGate, NotAccepted, NotActive};
 use crate::http::metrics::Metrics;
 
 /// How long a node that stops is not ready before it closes its sockets. Load balancers send it nothing more by then: a connection that is
@@ -66,13 +66,13 @@ pub(super) async fn drain(since: Instant) {
 
 /// What the active node of a cluster stops with.
 pub(super) struct Successor {
-    gate: Arc<PassedOnGate>,
+    gate: Arc<ForwardingGate>,
     passing: Passing,
     lease: Lease,
 }
 
 impl Successor {
-    pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing, lease: Lease) -> Self {
+    pub(super) fn new(gate: Arc<ForwardingGate>, passing: Passing, lease: Lease) -> Self {
         Self {
             gate,
             passing,
@@ -99,16 +99,16 @@ impl Successor {
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
         // Before anything that takes time: a client that is sent away must not come back to this node.
         self.passing.nodes.stop_serving_this();
-        self.gate.begin_to_close();
+        self.gate.start_closing();
         if !has_other(lease) {
             lease
                 .read_cluster(ClusterState::has_successor, SEARCH)
                 .await;
         }
         let of_clients = if has_other(lease) {
-            NotTaken::PassedOn
+            NotAccepted::Forwarded
         } else {
-            NotTaken::Refused(NotActive::Stopping)
+            NotAccepted::Refused(NotActive::Stopping)
         };
         self.gate.close(of_clients, limit).await;
     }

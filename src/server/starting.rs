@@ -35,7 +35,7 @@ use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess};
-use crate::http::admin::events::MOST_STREAMS;
+use crate::http::admin::events::MAX_STREAMS;
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::frame::limits::FixedLimits;
@@ -260,7 +260,7 @@ impl StartingServer {
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
-        let passed_on = parts::passed_on(&config, epoch);
+        let forwarding_gate = parts::forwarding_gate(&config, epoch);
         let lease_check = lease
             .as_ref()
             .map_or_else(LeaseCheck::not_needed, Lease::check);
@@ -311,7 +311,7 @@ impl StartingServer {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            passed_on: passed_on.clone(),
+            forwarding_gate: forwarding_gate.clone(),
             media,
             signer,
             keys,
@@ -350,7 +350,7 @@ impl StartingServer {
                 recordings_retention: config.recordings.retention,
                 relay,
                 step_down: Arc::default(),
-                event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                event_streams: Arc::new(Semaphore::new(MAX_STREAMS)),
                 livekit_config,
             },
         });
@@ -365,7 +365,9 @@ impl StartingServer {
             turn: signalling.as_ref().and_then(EmbeddedPlane::turn_server),
         };
         standby.pause().await;
-        let passing = passed_on.zip(standby.take_passing()).zip(lease.clone());
+        let passing = forwarding_gate
+            .zip(standby.take_passing())
+            .zip(lease.clone());
         let successor =
             passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
         let routes = Arc::new(ActiveRoutes {

@@ -1,10 +1,10 @@
-//! Who may use the admin listener.
+//! Access to the admin listener.
 //!
-//! Operators sign in with the admin token, and programs send it with each request. [`AdminToken`] checks it, and limits guesses at it:
-//! one limit for both ways, by the client's address. Guesses at one address do not refuse the token at another.
+//! Operators sign in with the admin token, and programs send it with each request. [`AdminToken`] checks it and limits guesses, for
+//! both ways together and per client address: guesses from one address do not lock out another.
 //!
-//! [`ConsoleAccess`] has the sessions of operators who have signed in, and the tokens of their forms. Sessions are in memory, so a
-//! restart, which is how a token changes, ends them. A cookie has a random id; only its hash is kept.
+//! [`ConsoleAccess`] keeps the operator sessions and issues form tokens (CSRF). Sessions are in memory, so a restart ends them; the
+//! admin token changes only with a restart. A cookie has a random id; the server keeps only its hash.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,57 +20,57 @@ use crate::http::frame::origins::requested_authority;
 use crate::http::frame::payload::BodyReader;
 use crate::http::listener::client_address::TrustedProxies;
 
-/// The name of the session's cookie.
+/// Session cookie's name.
 pub const COOKIE_NAME: &str = "conclave_session";
-/// How long a session lasts.
+/// Operator session lifetime.
 pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
-/// Sessions that are kept. The oldest go first.
-const MOST_KEPT: usize = 1_000;
+/// Maximum number of operator sessions. The oldest are dropped first.
+const MAX_SESSIONS: usize = 1_000;
 
-/// How operators get in.
+/// How operators sign in.
 #[derive(Clone)]
 pub enum Gate {
-    /// Without signing in: in `dev`, whose listener is on loopback.
+    /// No sign-in: in `dev`, whose listener is on loopback.
     Open,
     /// With the admin token.
     Token(Arc<AdminToken>),
-    /// Not at all: a server for production without an admin token.
+    /// Never: a production server without an admin token.
     Closed,
 }
 
-/// The state of a listener that has pages of the console.
+/// State of a listener with console pages.
 pub trait Guarded {
-    /// Who may use them.
+    /// Returns the access rules.
     fn console(&self) -> &ConsoleAccess;
-    /// What reads their forms.
+    /// Returns the reader for submitted forms.
     fn forms(&self) -> &BodyReader;
 }
 
-/// The sessions of the console.
+/// Operator sessions in the console.
 pub struct ConsoleAccess {
     gate: Gate,
     clock: Clock,
     proxies: TrustedProxies,
-    /// Makes the tokens of forms.
+    /// Key for form tokens, new at each start.
     key: [u8; 32],
-    /// By the hash of the cookie's value, the time at which the session ends, by the monotonic clock.
+    /// Ends of sessions on the monotonic clock, by the hash of the cookie's value.
     sessions: Mutex<HashMap<[u8; 32], Duration>>,
 }
 
-/// An operator that may use the console.
+/// Operator with access to the console.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// The token that each form of this session has.
+    /// Token in each form of this session.
     pub csrf: String,
-    /// Whether there is a session that signing out ends.
+    /// Whether there is a session to sign out from.
     pub has_session: bool,
 }
 
 impl ConsoleAccess {
-    /// Without sessions.
+    /// Creates the access rules, without sessions.
     ///
     /// # Errors
-    /// The operating system has no random numbers.
+    /// If the operating system provides no random numbers.
     pub fn new(
         gate: Gate,
         clock: Clock,
@@ -85,12 +85,12 @@ impl ConsoleAccess {
         })
     }
 
-    /// Returns how operators get in.
+    /// Returns how operators sign in.
     pub const fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// Returns the operator that sends a request; `None` if it has to sign in first.
+    /// Returns the operator that sent a request; `None` if a sign-in is needed.
     pub fn operator(&self, request: &HttpRequest) -> Option<Operator> {
         match &self.gate {
             Gate::Closed => None,
@@ -100,6 +100,7 @@ impl ConsoleAccess {
             }),
             Gate::Token(_) => {
                 let value = cookie(request)?;
+                // Looked up by hash: a comparison's timing reveals nothing about the value itself.
                 let ends = self.sessions.lock().get(&hash(&value)).copied()?;
                 let is_open = ends > self.clock.monotonic();
                 is_open.then(|| Operator {
@@ -110,15 +111,15 @@ impl ConsoleAccess {
         }
     }
 
-    /// Returns the token of the form that signs in.
+    /// Returns the token for the sign-in form.
     pub fn sign_in_token(&self) -> String {
         self.form_token(b"sign-in")
     }
 
-    /// Begins a session. Returns the value of its cookie.
+    /// Starts a session and returns the value for its cookie.
     ///
     /// # Errors
-    /// 401 for a wrong token, 429 after five wrong ones within a minute from this address.
+    /// 401 for a wrong token, 429 after five wrong tokens within a minute from this address.
     pub fn sign_in(&self, request: &HttpRequest, token: &str) -> Result<String, Problem> {
         let Gate::Token(expected) = &self.gate else {
             return Err(Problem::new(
@@ -126,6 +127,7 @@ impl ConsoleAccess {
                 "there is nothing to sign in to",
             ));
         };
+        // Trimmed, because a token copied from a terminal or a file often ends with a line break.
         expected.check(request, token.trim())?;
         let value = hex(&random().map_err(|_| Problem::internal())?);
         let now = self.clock.monotonic();
@@ -136,14 +138,14 @@ impl ConsoleAccess {
         Ok(value)
     }
 
-    /// Ends the session of a request.
+    /// Ends a request's session.
     pub fn sign_out(&self, request: &HttpRequest) {
         if let Some(value) = cookie(request) {
             self.sessions.lock().remove(&hash(&value));
         }
     }
 
-    /// Whether a browser sent the request over TLS, as far as a trusted proxy says.
+    /// Whether the browser sent the request over TLS, either here or at a trusted proxy.
     pub fn is_secure(&self, request: &HttpRequest) -> bool {
         let scheme = request
             .headers()
@@ -153,7 +155,7 @@ impl ConsoleAccess {
             || (self.proxies.have_sent(request) && scheme == Some("https"))
     }
 
-    /// Returns the origin that the client has sent the request to, such as `http://127.0.0.1:8081`, if it names a host.
+    /// Returns the origin that the client sent the request to, such as `http://127.0.0.1:8081`, if the request names a host.
     pub fn requested_origin(&self, request: &HttpRequest) -> Option<String> {
         let scheme = if self.is_secure(request) {
             "https"
@@ -171,9 +173,9 @@ impl ConsoleAccess {
     }
 }
 
-/// Makes room for one more session.
+/// Removes the oldest session if the maximum is reached.
 fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
-    if sessions.len() >= MOST_KEPT
+    if sessions.len() >= MAX_SESSIONS
         && let Some(oldest) = sessions
             .iter()
             .min_by_key(|(_, ends)| **ends)
@@ -183,7 +185,7 @@ fn drop_oldest(sessions: &mut HashMap<[u8; 32], Duration>) {
     }
 }
 
-/// The value of the session's cookie.
+/// Returns the session cookie's value.
 fn cookie(request: &HttpRequest) -> Option<String> {
     let headers = request
         .headers()
@@ -211,14 +213,14 @@ fn hex(bytes: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*bytes).to_hex().to_string()
 }
 
-/// Wrong tokens that an address may send within [`TRY_WINDOW`].
-pub const MOST_TRIES: usize = 5;
-/// For how long a wrong token counts, and the shortest time between two warnings about an address.
+/// Maximum number of wrong tokens per address within [`TRY_WINDOW`].
+pub const MAX_TRIES: usize = 5;
+/// Time that a wrong token counts, and minimum time between two warnings about an address.
 const TRY_WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are kept. The one whose last guess is the oldest goes first.
-const MOST_ADDRESSES: usize = 10_000;
+/// Maximum number of tracked addresses. The address with the oldest last guess is dropped first.
+const MAX_ADDRESSES: usize = 10_000;
 
-/// The admin token of a server.
+/// Admin token, with the guesses at it.
 pub struct AdminToken {
     expected: Secret,
     clock: Clock,
@@ -227,15 +229,15 @@ pub struct AdminToken {
     warnings: Throttle<Option<ClientAddress>, Duration>,
 }
 
-/// When the wrong tokens of an address came within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MOST_TRIES`], the oldest
+/// Times of an address's wrong tokens within the last [`TRY_WINDOW`], by the monotonic clock: at most [`MAX_TRIES`], the oldest
 /// first.
 #[derive(Debug, Default)]
 struct Guesses(Vec<Duration>);
 
 impl AdminToken {
-    /// Nothing has been guessed. Behind a proxy of `proxies` the client's address is the one that the proxy forwards.
+    /// Creates a token without guesses. For requests from one of `proxies`, the forwarded address counts as the client's.
     pub fn new(expected: Secret, clock: Clock, proxies: TrustedProxies) -> Self {
-        let warnings = Throttle::by_key(TRY_WINDOW, MOST_ADDRESSES);
+        let warnings = Throttle::by_key(TRY_WINDOW, MAX_ADDRESSES);
         Self {
             expected,
             clock,
@@ -245,17 +247,17 @@ impl AdminToken {
         }
     }
 
-    /// Checks the token that a client has sent.
+    /// Checks a token from a client.
     ///
     /// # Errors
-    /// 401 for a wrong one. 429 for every one, right or wrong, after five wrong ones within a minute from this address.
+    /// 401 for a wrong token; 429 for every token, right or wrong, after five wrong tokens within a minute from this address.
     pub fn check(&self, request: &HttpRequest, sent: &str) -> Result<(), Problem> {
         let client = self.proxies.client(request);
         let now = self.clock.monotonic();
-        // One lock for the limit and the comparison: requests at the same time are not compared beyond the limit.
+        // One lock for limit and comparison, so that concurrent requests cannot exceed the limit.
         let mut guesses = self.guesses.lock();
-        if let Some(of_client) = guesses.get_mut(&client) {
-            of_client.refuse_beyond_limit(now)?;
+        if let Some(client_guesses) = guesses.get_mut(&client) {
+            client_guesses.refuse_beyond_limit(now)?;
         }
         if sent
             .as_bytes()
@@ -264,15 +266,16 @@ impl AdminToken {
         {
             return Ok(());
         }
+        // The comparison above takes the same time for every token of the expected length.
         make_room(&mut guesses, client);
         guesses.entry(client).or_default().0.push(now);
         if self.warnings.allow_key(client, now) {
             let address = client.map(|client| client.to_string()).unwrap_or_default();
-            log::warn!(client = address.as_str(); "a wrong admin token was sent; further ones are logged in a minute");
+            log::warn!(client = address.as_str(); "a wrong admin token was sent; further attempts from this address are logged at most once per minute");
         }
         Err(Problem::new(
             ErrorCode::Unauthorized,
-            "the token is wrong; it is admin.token of the settings",
+            "the token is wrong; it is the setting admin.token",
         ))
     }
 }
@@ -281,9 +284,9 @@ impl Guesses {
     fn refuse_beyond_limit(&mut self, now: Duration) -> Result<(), Problem> {
         self.0.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
         match self.0.first() {
-            Some(first) if self.0.len() >= MOST_TRIES => {
+            Some(first) if self.0.len() >= MAX_TRIES => {
                 let message = format!(
-                    "more than {MOST_TRIES} wrong tokens within a minute; try again in a minute"
+                    "more than {MAX_TRIES} wrong tokens within a minute; try again in a minute"
                 );
                 let wait = (*first + TRY_WINDOW).saturating_sub(now);
                 Err(Problem::new(ErrorCode::RateLimited, message).after(wait))
@@ -294,7 +297,7 @@ impl Guesses {
 }
 
 fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Option<ClientAddress>) {
-    if guesses.len() < MOST_ADDRESSES || guesses.contains_key(&client) {
+    if guesses.len() < MAX_ADDRESSES || guesses.contains_key(&client) {
         return;
     }
     let oldest = guesses
@@ -348,14 +351,14 @@ mod tests {
         let token = AdminToken::new(Secret::new("token"), clock, TrustedProxies::default());
         let access = access(Gate::Token(Arc::new(token)));
         let open = request("127.0.0.1:1", "");
-        let cookies: Vec<String> = (0..=MOST_KEPT)
+        let cookies: Vec<String> = (0..=MAX_SESSIONS)
             .map(|_| access.sign_in(&open, "token").unwrap())
             .collect();
         let kept = access.sessions.lock();
-        assert_eq!(kept.len(), MOST_KEPT);
+        assert_eq!(kept.len(), MAX_SESSIONS);
         assert!(kept.contains_key(&hash(cookies.last().unwrap())));
         drop(kept);
-        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MOST_KEPT]);
+        let cookie = format!("other=1; {COOKIE_NAME}={}", cookies[MAX_SESSIONS]);
         assert!(
             access
                 .operator(&request("127.0.0.1:1", &cookie))
@@ -388,7 +391,7 @@ mod tests {
     fn wrong_tokens_of_one_address_do_not_lock_out_another() {
         let (token, clock) = token();
         let (here, elsewhere) = (from("203.0.113.1:1"), from("203.0.113.2:1"));
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             assert_eq!(
                 token.check(&here, "guess").unwrap_err().code,
                 ErrorCode::Unauthorized
@@ -417,7 +420,7 @@ mod tests {
     #[test]
     fn a_bounded_number_of_addresses_is_kept_and_the_latest_stay() {
         let (token, clock) = token();
-        for host in 0..=MOST_ADDRESSES {
+        for host in 0..=MAX_ADDRESSES {
             clock.advance(Duration::from_millis(1));
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(host).unwrap());
             token
@@ -425,7 +428,7 @@ mod tests {
                 .unwrap_err();
         }
         let kept = token.guesses.lock();
-        assert_eq!(kept.len(), MOST_ADDRESSES);
+        assert_eq!(kept.len(), MAX_ADDRESSES);
         assert!(
             !kept.contains_key(&Some(ClientAddress::from(std::net::IpAddr::from([
                 10, 0, 0, 0

@@ -1,4 +1,4 @@
-//! The debug endpoint: the live actors with their state, and every event as it is committed.
+//! Debug endpoints: the live actors with their state, and every event as it is committed.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -24,14 +24,14 @@ use crate::http::api::spec::Method;
 use crate::http::resource::single_method_resource;
 use crate::http::state::AppState;
 
-/// Routes the debug endpoint.
+/// Routes the debug endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let list_state = Arc::clone(state);
     let list = web::get().to(move |request: HttpRequest| list(Arc::clone(&list_state), request));
     config.service(single_method_resource("/debug/actors", Method::Get, list));
     let one_state = Arc::clone(state);
     let one = web::get().to(move |request: HttpRequest| one(Arc::clone(&one_state), request));
-    // An id reads as a path, slashes included.
+    // An actor's id is a path, such as `PROJECT/room/NAME`.
     config.service(single_method_resource(
         "/debug/actors/{id:.+}",
         Method::Get,
@@ -50,12 +50,12 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     config.service(single_method_resource("/debug/events", Method::Get, events));
 }
 
-/// Whether a client prefers the tree to JSON: it accepts `text/plain`, and JSON with a lower quality or later.
+/// Whether a client prefers plain text to JSON: it accepts `text/plain`, and JSON with a lower quality or later in the header.
 fn wants_text(request: &HttpRequest) -> bool {
     let Ok(Accept(ranges)) = Accept::parse(request) else {
         return false;
     };
-    // The order breaks a tie; a range that covers everything only says how much the rest is wanted.
+    // Order breaks a tie. `*/*` stands for JSON only at the lowest rank: curl sends it alone, and gets JSON.
     let wanted = |names: &[&str]| {
         let named = ranges
             .iter()
@@ -71,26 +71,26 @@ fn wants_text(request: &HttpRequest) -> bool {
     text.is_some_and(|text| json.is_none_or(|json| text > json))
 }
 
-/// The filters of the list of actors.
+/// Filters for the actor list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct ActorQuery {
-    /// Of this kind
+    /// Only of this kind
     #[param(value_type = Option<String>)]
     #[serde(default, deserialize_with = "kind")]
     kind: Option<ActorKind>,
-    /// Of this project
+    /// Only in this project
     #[param(inline)]
     project: Option<ProjectId>,
-    /// With this text in the name
+    /// Only with this text in the name
     q: Option<String>,
 }
 
-/// The filter of the stream of events.
+/// Filter for the event stream.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct EventQuery {
-    /// Of this project
+    /// Only from this project
     #[param(inline)]
     project: Option<ProjectId>,
 }
@@ -153,7 +153,7 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
     Ok(HttpResponse::Ok().json(actor))
 }
 
-/// One actor, indented by its depth in the tree.
+/// Renders an actor as a line, indented by its depth in the tree.
 fn line(actor: &ActorView) -> String {
     let depth = match actor.kind {
         ActorKind::System => 0,
@@ -206,7 +206,7 @@ fn tree(list: &ActorList) -> String {
     text
 }
 
-/// Server-sent events, from now on. A comment tells a client that is too slow how many events it missed.
+/// Streams server-sent events, starting now. If the client is too slow, a comment states how many events it missed.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let EventQuery { project } = EventQuery::from_query(request.query_string())?;
     let watch = Watch {
@@ -220,7 +220,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     ))
 }
 
-/// A stream of events.
+/// Event stream's state.
 struct Watch {
     events: broadcast::Receiver<conclave_db::CommittedEvent>,
     project: Option<ProjectId>,

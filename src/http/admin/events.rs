@@ -1,11 +1,11 @@
 //! Events as they happen.
 //!
-//! `/debug/projects/{project}/events` has the events of a project from a position on, without a gap, for `conclave listen`. They are
-//! read from the records, a page at a time. A request for those after the newest one waits until there is one, so a client that asks
-//! again and again has each event soon, and once.
+//! `/debug/projects/{project}/events` returns a project's events after a position, without gaps, for `conclave listen`. They are read
+//! from the records, page by page. A request after the newest event waits for the next one (long polling), so a client in a loop
+//! receives each event promptly and exactly once.
 //!
-//! `/debug/events` and the pages of the console have server-sent events ([`open_stream`]) instead: nothing is read, and a slow reader
-//! misses some.
+//! `/debug/events` and the console's pages use server-sent events ([`open_stream`]) instead: they read nothing, and a slow client
+//! misses events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,9 @@ use crate::http::listener::connections::Handling;
 use crate::http::resource::single_method_resource;
 use crate::http::state::AppState;
 
-/// The most events of a response.
+/// Maximum number of events per response.
 const PAGE: u32 = 100;
-/// How long a request waits for an event.
+/// Maximum time that a request waits for an event.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Routes the endpoints.
@@ -57,26 +57,26 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     ));
 }
 
-/// Where to read from.
+/// Position to read from.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct PositionQuery {
-    /// The position of the last event that the client has had
+    /// The position of the client's last event
     after: Option<u32>,
 }
 
-/// An event as it is sent.
+/// Event on the wire.
 #[derive(Serialize)]
 struct EventJson {
     id: i64,
     #[serde(rename = "type")]
     event_type: String,
     room: String,
-    /// The exact body of a webhook delivery, as text.
+    /// Exact body of a webhook delivery, as text.
     payload: String,
 }
 
-/// The events that follow a position.
+/// Events after a position.
 #[derive(Serialize)]
 struct PageJson {
     events: Vec<EventJson>,
@@ -120,7 +120,7 @@ fn project(request: &HttpRequest) -> Result<ProjectId, ApiError> {
     id.map_err(|_| Problem::new(ErrorCode::NotFound, "no project by that id").into())
 }
 
-/// Responds with the events after a position, or without one with the newest position.
+/// Responds with the events after a position, or, if none is given, with the newest position.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let project = project(&request)?;
     let PositionQuery { after } = PositionQuery::from_query(request.query_string())?;
@@ -135,8 +135,8 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let Some(_place) = stream_permit(&state) else {
         return Ok(too_many_streams(&state));
     };
-    let _handling = Handling::begin(&request);
-    // Before the first look, so that no event is committed between a look and the wait.
+    let _handling = Handling::start(&request);
+    // Subscribed before the first read, so that no event is committed unseen between the read and the wait.
     let mut committed = state.admin.relay.watch();
     let news = async {
         loop {
@@ -164,12 +164,12 @@ fn has_news(page: &EventPage, after: i64) -> bool {
     page.gap.is_some() || page.position != after
 }
 
-/// Waits for an event of the project. Returns `false` when there will be none.
+/// Waits for an event of the project. Returns `false` if there will be no more.
 async fn next_of(committed: &mut Receiver<CommittedEvent>, project: &ProjectId) -> bool {
     loop {
         match committed.recv().await {
             Ok(event) if event.project_id == *project => return true,
-            // One of those that were skipped may be of the project.
+            // A skipped event may belong to the project, so it is read again.
             Err(RecvError::Lagged(_)) => return true,
             Ok(_) => {}
             Err(RecvError::Closed) => return false,
@@ -183,9 +183,10 @@ fn respond(page: EventPage) -> HttpResponse {
         .json(PageJson::from(page))
 }
 
-/// Responds with the secret that signs the events of a project where they are forwarded.
+/// Responds with the secret that signs a project's forwarded events.
 async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let project = project(&request)?;
+    // Fails with 404 for an unknown project: a secret could be derived for any id.
     state.store.events().newest(project.clone()).await?;
     let secret = state.keys.signing_secret(&project);
     Ok(HttpResponse::Ok()
@@ -193,15 +194,15 @@ async fn secret(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
         .json(json!({"secret": secret.reveal()})))
 }
 
-/// The most streams of events, a quarter of the connections of the admin listener: health and the rest have the others.
-pub const MOST_STREAMS: usize = 256;
-/// When it is worth another try to open a stream.
+/// Maximum number of open event streams: a quarter of the admin listener's connections, so that health and pages keep the rest.
+pub const MAX_STREAMS: usize = 256;
+/// `Retry-After` if too many streams are open.
 const STREAM_WAIT: Duration = Duration::from_secs(5);
-/// How long a stream is silent before it sends a comment: a client that has gone is noticed when something is sent to it.
+/// Interval of comments on a silent stream. A closed connection is noticed only when something is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Returns the response with a stream of events. A comment opens it, so that a client knows from when on it sees everything. While it
-/// is open, it is one of [`MOST_STREAMS`], and may be silent for any time.
+/// Responds with a stream of events. It opens with a comment, so that a client knows from when on it misses nothing. While it is open,
+/// it counts towards [`MAX_STREAMS`] and is exempt from the timeout for idle connections.
 pub fn open_stream(
     state: &AppState,
     request: &HttpRequest,
@@ -210,7 +211,8 @@ pub fn open_stream(
     let Some(place) = stream_permit(state) else {
         return too_many_streams(state);
     };
-    let held = (place, Handling::begin(request));
+    // Both are part of the stream, so they end with the response.
+    let held = (place, Handling::start(request));
     let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
     let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {
         let next = match timeout(KEEP_ALIVE, events.next()).await {
@@ -226,21 +228,21 @@ pub fn open_stream(
         .streaming(body)
 }
 
-/// Takes one of the [`MOST_STREAMS`] places; `None` if there is none left.
+/// Acquires a permit for a stream; `None` if [`MAX_STREAMS`] are open.
 fn stream_permit(state: &AppState) -> Option<OwnedSemaphorePermit> {
     Arc::clone(&state.admin.event_streams)
         .try_acquire_owned()
         .ok()
 }
 
-/// Refuses a stream beyond [`MOST_STREAMS`]. Its connection is closed: kept, it would take the place of another one.
+/// Refuses a stream beyond [`MAX_STREAMS`] and closes the connection, which would otherwise occupy a connection slot.
 fn too_many_streams(state: &AppState) -> HttpResponse {
     state
         .metrics
         .requests_refused
         .with_label_values(&["event_streams"])
         .inc();
-    let message = format!("{MOST_STREAMS} streams of events are open, as many as may be");
+    let message = format!("at most {MAX_STREAMS} event streams can be open");
     let problem = Problem::new(ErrorCode::RateLimited, message).after(STREAM_WAIT);
     let mut response = ApiError::from(problem).to_http();
     response

@@ -1,11 +1,12 @@
-//! What probes and Prometheus ask for.
+//! Endpoints for probes and Prometheus.
 //!
 //! - `/healthz`: the process serves.
-//! - `/readyz`: what it needs answers ([`Readiness`]). The parts are asked once a second at most, however many probes ask: each time
-//!   costs a write and a call of the media plane.
-//! - `/metrics`: the server's metrics, as Prometheus reads them.
+//! - `/readyz`: its dependencies are available ([`Readiness`]). They are checked at most once per second, however many probes arrive:
+//!   a
+//!   check costs a write and a call to the media plane.
+//! - `/metrics`: the server's metrics in Prometheus' text format.
 //!
-//! The first two need no admin token.
+//! The first two need no admin token, since load balancers and orchestrators send none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,31 +50,32 @@ async fn ready(
     };
     let (parts, role) = (readiness.parts().await, role_of(state.lease.as_ref()));
     let mut shown = json!({"database": word(parts.database), "media": word(parts.media), "actors": word(parts.actors)});
-    // Not a question of readiness: a request that needs a missing setting of LiveKit is refused by itself.
+    // Does not affect readiness: a request that needs a missing LiveKit setting is refused on its own.
     if let Some(monitor) = &state.admin.livekit_config {
         shown["media_settings"] = json!(monitor.status());
     }
-    // Nor is this: a recording without ffmpeg is refused by itself.
+    // Does not affect readiness: without ffmpeg, only recordings are refused.
     if let Some(plane) = &state.planes.signalling
         && let Some(ffmpeg) = plane.ffmpeg().await
     {
         shown["egress"] =
             json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
     }
-    // Nor is this: the database and the media plane show whether it matters.
+    // Does not affect readiness: if the lease matters, database or media plane are unavailable, too.
     if let Some(lease) = &state.lease {
         shown["lease"] = json!(lease.status());
     }
-    // Nor is this: a CA that verifies the domain needs the listeners.
+    // Does not affect readiness: a CA that verifies the domain needs the listeners.
     if let Some(tls) = &state.api.tls {
         shown["tls"] = json!(tls.to_string());
     }
-    // Nor is this: calls go on without a copy.
+    // Does not affect readiness: calls continue without a backup.
     if let Some(backups) = &state.admin.backups {
         shown["backup"] = json!(backups.to_string());
     }
+    // The gate closes when the server stops: a load balancer must send its requests elsewhere.
     let stops = state
-        .passed_on
+        .forwarding_gate
         .as_ref()
         .is_some_and(|gate| gate.is_closed());
     let ready = parts.are_ready() && !stops && asked.is_none_or(|asked| asked == role);
@@ -89,44 +91,44 @@ pub(super) const fn word(answers: bool) -> &'static str {
     if answers { "ok" } else { "unavailable" }
 }
 
-/// A part that takes longer than this does not answer.
+/// Time limit per check; a slower dependency counts as unavailable.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the result of a check is used, from its start on.
+/// Time from a check's start during which its result is reused.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Which parts answer.
+/// Availability of the server's dependencies.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
-    /// The database can be written.
+    /// The database accepts writes.
     pub database: bool,
-    /// The media plane answers.
+    /// The media plane responds.
     pub media: bool,
-    /// The root actor answers.
+    /// The root actor responds.
     pub actors: bool,
 }
 
 impl Parts {
-    /// Whether all parts answer.
+    /// Whether all dependencies are available.
     pub const fn are_ready(self) -> bool {
         self.database && self.media && self.actors
     }
 }
 
-/// A check that has been started, or has finished. Every probe that asks meanwhile waits for the same one.
-struct Check {
-    /// When it was started, by the monotonic clock.
+/// Check in progress or finished. Probes that arrive meanwhile share it.
+struct ReadinessCheck {
+    /// Start, by the monotonic clock.
     started: Duration,
     result: Shared<BoxFuture<'static, Parts>>,
 }
 
-/// The last check.
+/// Cached readiness check.
 pub struct Readiness {
     state: Arc<AppState>,
-    last: Mutex<Option<Check>>,
+    last: Mutex<Option<ReadinessCheck>>,
 }
 
 impl Readiness {
-    /// Nothing is checked before the first probe.
+    /// Creates the cache. The first probe starts the first check.
     pub fn new(state: &Arc<AppState>) -> Self {
         Self {
             state: Arc::clone(state),
@@ -134,7 +136,7 @@ impl Readiness {
         }
     }
 
-    /// Returns which parts answer, as of less than a second ago.
+    /// Returns which dependencies are available, as of less than a second ago.
     pub async fn parts(&self) -> Parts {
         self.current().await
     }
@@ -145,8 +147,10 @@ impl Readiness {
         match &*last {
             Some(check) if now.saturating_sub(check.started) < MAX_AGE => check.result.clone(),
             _ => {
+                // Shared and boxed, so the lock is released before anything is awaited, and a probe that disconnects does not cancel
+                // the others' check.
                 let result = check(Arc::clone(&self.state)).boxed().shared();
-                last.insert(Check {
+                last.insert(ReadinessCheck {
                     started: now,
                     result,
                 })
@@ -169,10 +173,10 @@ async fn check(state: Arc<AppState>) -> Parts {
     }
 }
 
-/// The media type of Prometheus' text format.
+/// Media type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Adds the route `GET /metrics` of the admin listener.
+/// Adds `GET /metrics` to the admin listener.
 pub fn configure_metrics(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     let shown = web::get().to(move || {
@@ -183,6 +187,7 @@ pub fn configure_metrics(config: &mut web::ServiceConfig, state: &Arc<AppState>)
 }
 
 fn show_metrics(state: &AppState) -> HttpResponse {
+    // Gauges for current values are read at the scrape; keeping them up to date would cost a write per event.
     state.metrics.actors.update_gauges(state.tree.registry());
     state
         .metrics
@@ -200,12 +205,12 @@ fn show_metrics(state: &AppState) -> HttpResponse {
     respond_with_metrics(&state.metrics)
 }
 
-/// Responds with the metrics as they are.
+/// Responds with the registered metrics.
 pub(super) fn respond_with_metrics(metrics: &Metrics) -> HttpResponse {
     match metrics.text() {
         Ok(text) => HttpResponse::Ok().content_type(METRICS_TYPE).body(text),
         Err(error) => {
-            log::error!("the metrics could not be written: {error}");
+            log::error!("rendering the metrics failed: {error}");
             ApiError::internal(error).to_http()
         }
     }

@@ -1,6 +1,6 @@
-//! The admin listener: the console, health, the documentation and the OpenAPI viewer, the packages of the SDKs, the debug tree, and the
-//! sandbox. For operators and tests, on loopback unless a token guards it. Without a token, requests must also be sent to an allowed host
-//! ([`AllowedHosts`]).
+//! The admin listener, for operators and tests: console, health, documentation, OpenAPI viewer, SDK packages, debug tree and sandbox.
+//! It listens on loopback unless a token guards it. Without a token, requests must also name an allowed host ([`AllowedHosts`]), so
+//! that a web page cannot reach it through the operator's browser.
 
 pub mod access;
 pub mod debug;
@@ -40,9 +40,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let readiness = Arc::new(Readiness::new(state));
     health::configure(config, state, &readiness);
-    // Programs come before the pages and the console, whose many paths would be tried first.
+    // Scopes are tried in order, so the programs' few prefixes come before the many paths of pages and console.
     let programs = guarded(state.admin.token.clone())
-        .guard(fn_guard(is_of_a_program))
+        .guard(fn_guard(is_for_programs))
         .configure(|config| {
             debug::configure(config, state);
             health::configure_metrics(config, state);
@@ -56,18 +56,19 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     docs::configure(config, state);
     super::console::sdks::configure(config, state);
     console::configure(config, state, &readiness);
+    // Last, so that an unknown path is a 401 without the token: the paths of this listener are not revealed.
     config.service(guarded(state.admin.token.clone()));
 }
 
-/// Whether a path is for programs, which carry the admin token.
-fn is_of_a_program(context: &GuardContext<'_>) -> bool {
+/// Whether a path is for programs, which send the admin token.
+fn is_for_programs(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
     ["/debug", "/metrics", "/sandbox", "/step-down"]
         .iter()
         .any(|prefix| path.starts_with(prefix))
 }
 
-/// Returns a scope of requests that must carry the admin token, in which nothing is found.
+/// Returns a scope that requires the admin token. Services are added to it; other paths are 404.
 fn guarded(
     token: Option<Arc<AdminToken>>,
 ) -> Scope<
@@ -86,7 +87,7 @@ fn guarded(
         }))
 }
 
-/// Refuses a request to another host than the allowed ones.
+/// Refuses a request for a host that is not allowed.
 async fn require_host(
     hosts: AllowedHosts,
     request: ServiceRequest,
@@ -103,7 +104,7 @@ async fn require_host(
     }
 }
 
-/// Refuses a request without the admin token, where one is configured, and those of an address that guesses it.
+/// Refuses a request without the admin token, if one is configured, and all requests from an address that guesses it.
 async fn guard(
     token: Option<Arc<AdminToken>>,
     request: ServiceRequest,
@@ -129,7 +130,7 @@ fn check(request: &ServiceRequest, token: &AdminToken) -> Result<(), Problem> {
         .and_then(|value| value.split_once(' '))
         .map_or("", |(_, token)| token.trim());
     if sent.is_empty() {
-        // Nothing was guessed: a browser that opens the page of another listener sends no token.
+        // Not counted as a guess: a browser that opens a page of this listener sends no token.
         return Err(Problem::new(
             ErrorCode::Unauthorized,
             "the admin token is missing",

@@ -1,5 +1,5 @@
-//! The sandbox: simulates participants, encoders and egresses, so that an integration can be tested without a camera or a
-//! browser. Each call is answered once its report is committed.
+//! The sandbox simulates participants, encoders and egresses, so that an integration can be tested without a camera or a browser. Each
+//! call returns after its report is committed, so a test can check the effects without polling.
 
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies:
         .service(post("/participants/{sid}/bitrate", web::post().to(bitrate)))
         .service(post("/participants/{sid}/leave", web::post().to(leave)))
         .service(
+            // The path contains the stream key, which logs must not show.
             post("/ingress/{stream_key}/connect", web::post().to(connect)).app_data(SecretPath),
         )
         .service(
@@ -64,7 +65,7 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies:
     config.service(sandbox);
 }
 
-/// A sandbox request: path parameters and a body.
+/// Sandbox request: path parameters and body.
 struct SandboxRequest {
     http: HttpRequest,
     body: web::Bytes,
@@ -257,7 +258,7 @@ struct Drive {
     error: Option<String>,
 }
 
-/// Reads a status that a simulated egress can be driven to. The others are of the control plane.
+/// Parses a status that a simulated egress can be set to. The other statuses are set by the control plane.
 fn driven_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EgressStatus, D::Error> {
     let status: Option<EgressStatus> = String::deserialize(deserializer)?.parse().ok();
     let driven = status.filter(|status| *status == EgressStatus::Active || status.is_final());

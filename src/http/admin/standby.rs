@@ -1,6 +1,6 @@
-//! Handing over. `POST /step-down`: the active server gives up the lease, and comes back as a standby.
+//! Step-down: `POST /step-down` makes the active server release the lease and return as a standby.
 //!
-//! The admin listener of a standby ([`configure_standby`]) has probes, metrics, the lease that it waits for, and one page of the console.
+//! A standby's admin listener ([`configure_standby`]) has probes, metrics, the lease's status, and one page of the console.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use conclave_db::lease::Role;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{guarded, health, is_of_a_program, require_host};
+use super::{guarded, health, is_for_programs, require_host};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
 use crate::http::app::unavailable;
@@ -23,20 +23,20 @@ use crate::http::lease::{LeaseView, asked_role};
 use crate::http::resource::{health as alive, single_method_resource};
 use crate::http::state::{AppState, StandbyState};
 
-/// Routes the admin listener of a standby.
+/// Routes a standby's admin listener.
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     let hosts = AllowedHosts(state.hosts.clone());
     let by_host = from_fn(move |request, next| require_host(hosts.clone(), request, next));
     let all = web::scope("").wrap(Condition::new(state.token.is_none(), by_host));
     config.service(all.configure(|config| {
         alive(config);
-        let of_probe = Arc::clone(state);
+        let probe_state = Arc::clone(state);
         let ready = web::get().to(move |request: HttpRequest| {
-            let response = ready(&of_probe, &request);
+            let response = ready(&probe_state, &request);
             async move { response }
         });
         config.service(single_method_resource("/readyz", Method::Get, ready));
-        let programs = guarded(state.token.clone()).guard(fn_guard(is_of_a_program));
+        let programs = guarded(state.token.clone()).guard(fn_guard(is_for_programs));
         config.service(programs.configure(|config| configure_programs(config, state)));
         console::configure_standby(config, state);
         config.default_service(web::to(async || unavailable()));
@@ -44,15 +44,15 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
 }
 
 fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
-    let (of_metrics, of_debug) = (Arc::clone(state), Arc::clone(state));
+    let (metrics_state, debug_state) = (Arc::clone(state), Arc::clone(state));
     let shown = web::get().to(move || {
-        of_metrics.lease.update_gauges();
-        let response = health::respond_with_metrics(&of_metrics.metrics);
+        metrics_state.lease.update_gauges();
+        let response = health::respond_with_metrics(&metrics_state.metrics);
         async move { response }
     });
     config.service(single_method_resource("/metrics", Method::Get, shown));
     let lease = web::get().to(move || {
-        let response = HttpResponse::Ok().json(of_debug.lease.to_json());
+        let response = HttpResponse::Ok().json(debug_state.lease.to_json());
         async move { response }
     });
     config.service(single_method_resource("/debug/lease", Method::Get, lease));
@@ -60,8 +60,8 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
-/// A standby is ready if what it passes on gets anywhere, until it stops. Otherwise a load balancer must send nothing to it. As the active
-/// one it is ready once its own listeners serve.
+/// A standby is ready while its proxy reaches the active server, until it stops; otherwise a load balancer must not send it requests.
+/// When it becomes active, it is ready once its own listeners serve.
 fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     let asked = match asked_role(request) {
         Ok(asked) => asked,
@@ -69,6 +69,7 @@ fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     };
     let (role, database) = (state.lease.role(), health::word(state.lease.is_answered()));
     let reaches = state.reaches_active.as_ref().map(|reaches| reaches());
+    // A stopping standby still proxies its open requests, but must not get new ones.
     let serves = reaches == Some(true) && !state.is_stopping.load(Ordering::Relaxed);
     let ready = serves && asked.is_none_or(|asked| asked == role && role != Role::Active);
     let parts = json!({"database": database, "lease": state.lease.status()});
@@ -86,12 +87,12 @@ fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     }
 }
 
-/// Time in which the answer is sent. Then the listener stops.
+/// Delay between the response and the step-down, so that the response is sent before the listener stops.
 const ANSWER_TIME: Duration = Duration::from_millis(100);
-/// Time in which a server is looked for that could take over: it may have only just started.
+/// Time to search for a successor. A standby that has just started needs a moment to register.
 const SEARCH: Duration = Duration::from_secs(3);
 
-/// Adds the path, if servers share the database.
+/// Adds the path, if several servers share the database.
 pub fn configure_step_down(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let Some(lease) = state.lease.clone() else {
         return;
@@ -112,6 +113,7 @@ async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse
     if lease.role() != Role::Active {
         return Err("this server is not the active one");
     }
+    // Without a successor the database would have no active server until this one takes the lease again.
     let standbys = lease.successors(SEARCH).await;
     if standbys.is_empty() {
         return Err("no other server could take over");
@@ -124,7 +126,7 @@ async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse
     Ok(HttpResponse::Accepted().json(json!({"stepping_down": true, "standbys": standbys})))
 }
 
-/// 409, with the reason.
+/// Responds with 409 and the reason.
 fn refuse(reason: &str) -> HttpResponse {
     HttpResponse::Conflict().json(json!({"stepping_down": false, "reason": reason}))
 }

@@ -1,9 +1,9 @@
-//! The context of a request: who calls, what the caller may do, and the shared parts that a handler needs to respond.
+//! A request's context: the caller, its permissions, and the shared state that a handler needs.
 //!
-//! API keys and operators hold every permission. The holder of a room token has those of its acting role: the one that the token's
-//! identity holds live in the room, else the one that it would join with. Anyone who has a room code that is not locked to an identity
-//! chooses the identity, so a token from such a code gives the live role only to the very participant that joined with it; otherwise it
-//! gives no more than its own role.
+//! API keys and operators hold every permission. A room token has the permissions of its acting role: the role that its identity
+//! currently holds in the room, otherwise the role that it would join with. A room code that is not locked to an identity lets its
+//! holder choose one, including a connected participant's. So a token from such a code has the current role only if that very
+//! participant joined with it; otherwise it has at most its own role.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
-use super::quota::{self, Owner};
+use super::quota::{self, QuotaOwner};
 use super::response::{Json, Success};
 use super::spec::OperationSpec;
 use crate::http::api::input::parameters::RequestSource;
 use crate::http::state::AppState;
 
-/// The authenticated caller.
+/// Authenticated caller.
 pub enum Caller {
-    /// A server, by its project's API key.
+    /// Server, by its project's API key.
     Key(Arc<Credential>),
-    /// A participant, by a room token.
+    /// Participant, by a room token.
     RoomToken(Box<Claims>),
-    /// The operator, by the console, who acts for a project.
+    /// Operator, who acts for a project in the console.
     Operator(ProjectId),
-    /// A client without a credential, on an open operation.
+    /// Client without a credential, on an open operation.
     Anonymous,
 }
 
 impl Caller {
-    /// The project that it belongs to.
+    /// Returns the caller's project.
     pub fn project(&self) -> Option<ProjectId> {
         match self {
             Self::Key(credential) => Some(credential.project_id.clone()),
@@ -51,25 +51,25 @@ impl Caller {
     }
 }
 
-/// One request that passed the frame's checks of credential, rate and payload. It is moved through several futures, so it is boxed.
+/// Request that passed the frame's checks (credential, rate, payload). Boxed, because it moves through several futures.
 pub struct RequestContext(Box<RequestParts>);
 
-/// The parts of a [`RequestContext`].
+/// Fields in a [`RequestContext`].
 pub struct RequestParts {
-    /// The declaration of the operation that is called.
+    /// The called operation's declaration.
     pub spec: &'static OperationSpec,
-    /// The shared parts of the server.
+    /// The server's shared state.
     pub state: Arc<AppState>,
-    /// The authenticated caller.
+    /// Authenticated caller.
     pub caller: Caller,
-    /// The path and the query that were asked for.
+    /// Requested path and query.
     pub(in crate::http) source: RequestSource,
-    /// The raw body; empty when there is none.
+    /// Raw body; empty if there is none.
     pub(in crate::http) body: Bytes,
-    /// Where the response is to be stored, for a request with an `Idempotency-Key`.
+    /// Record to store the response in, for a request with an `Idempotency-Key`.
     pub(in crate::http) record: Option<IdempotencyRecord>,
-    /// The calling project with its plan, once it has been looked up.
-    pub(in crate::http) owner: Option<Owner>,
+    /// Calling project with its plan, after the first lookup.
+    pub(in crate::http) owner: Option<QuotaOwner>,
 }
 
 impl Deref for RequestContext {
@@ -87,15 +87,15 @@ impl DerefMut for RequestContext {
 }
 
 impl RequestContext {
-    /// Returns the context of a request with these parts.
+    /// Creates a context from its fields.
     pub(in crate::http) fn new(parts: RequestParts) -> Self {
         Self(Box::new(parts))
     }
 
-    /// The caller as logs of changes name it.
+    /// Returns the caller's name for change logs.
     ///
     /// # Errors
-    /// 500 for a request without a credential: none of those makes a change that is logged.
+    /// 500 for a request without a credential: no such request makes a logged change.
     pub fn changed_by(&self) -> Result<ChangedBy, ApiError> {
         match &self.caller {
             Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
@@ -105,17 +105,17 @@ impl RequestContext {
         }
     }
 
-    /// The project whose resources this request can reach.
+    /// Returns the project whose resources this request can reach.
     pub fn project(&self) -> ProjectId {
-        // A fresh id, which no project has: every lookup by it finds nothing.
+        // The default is a fresh id that no project has, so every lookup with it finds nothing.
         self.caller.project().unwrap_or_default()
     }
 
-    /// Makes a change, whose result is the body of the response. The response to a request with an `Idempotency-Key` is stored in
-    /// the transaction of the change, by the recorder that `change` gets.
+    /// Makes a change whose result is the response's body. For a request with an `Idempotency-Key`, `change` gets a recorder that
+    /// stores the response in the change's own transaction.
     ///
     /// # Errors
-    /// Those of the change, and of a result that cannot be shown as `B`.
+    /// The change's errors, and the conversion's to `B`.
     pub async fn recorded<T, B, E, F, const STATUS: u16>(
         &self,
         change: impl FnOnce(Option<ResponseRecorder<T>>) -> F,
@@ -126,6 +126,8 @@ impl RequestContext {
         F: Future<Output = Result<T, E>>,
         ApiError: From<E>,
     {
+        // Change and response commit together. If the process dies before the client has the response, a retry replays it; if it dies
+        // before the commit, a retry makes the change.
         let render: fn(&T) -> Response = |changed| match B::try_from(changed.clone()) {
             Ok(body) => Json::<B, STATUS>(body).into_response(),
             Err(error) => error.into().to_response(),
@@ -139,25 +141,26 @@ impl RequestContext {
             .map_err(Into::into)
     }
 
-    /// The calling project with its status and plan. An API key has brought them along; for other callers they are read.
+    /// Returns the calling project with its status and plan. An API key's credential contains them; for other callers they are read.
     ///
     /// # Errors
-    /// The store's own.
-    pub async fn owner(&self) -> Result<Owner, ApiError> {
+    /// The store's errors.
+    pub async fn owner(&self) -> Result<QuotaOwner, ApiError> {
         if let Some(owner) = &self.owner {
             return Ok(owner.clone());
         }
         match &self.caller {
-            Caller::Key(credential) => Ok(Owner {
+            Caller::Key(credential) => Ok(QuotaOwner {
                 project: credential.project_id.clone(),
                 status: credential.project_status,
                 plan: credential.plan.clone(),
             }),
+            // A room token names its project only, and its project's plan may have changed since it was minted.
             Caller::RoomToken(_) | Caller::Operator(_) => {
                 let project = self.state.store.projects().get(self.project()).await?;
                 let project =
                     project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
-                Ok(Owner {
+                Ok(QuotaOwner {
                     project: project.id,
                     status: project.status,
                     plan: project.plan,
@@ -167,12 +170,12 @@ impl RequestContext {
         }
     }
 
-    /// The websocket url by which the client that this request came from reaches the media plane.
+    /// Returns the WebSocket URL at which this request's client reaches the media plane.
     pub fn media_url(&self) -> Arc<str> {
         self.state.media_url.or_fixed(self.derived_media_url())
     }
 
-    /// The same; `None` if it is the same for all clients.
+    /// Like [`media_url`](Self::media_url), but `None` if the URL is the same for all clients.
     pub fn derived_media_url(&self) -> Option<String> {
         match &self.source {
             RequestSource::Http { request, .. } => self.state.media_url.derived(request),
@@ -180,10 +183,10 @@ impl RequestContext {
         }
     }
 
-    /// The plan of the calling project.
+    /// Returns the calling project's plan.
     ///
     /// # Errors
-    /// The store's own.
+    /// The store's errors.
     pub async fn plan(&self) -> Result<&Plan, ApiError> {
         match &self.owner {
             Some(owner) => quota::plan(&self.state.plans, &owner.plan),
@@ -191,8 +194,8 @@ impl RequestContext {
         }
     }
 
-    /// Refuses the request unless the plan includes the feature that the operation declares. It comes after 404 and 409
-    /// in the order of checks, so the handler says when.
+    /// Refuses the request unless the plan includes the operation's declared feature. Called by the handler: in the order of checks,
+    /// it comes after 404 and 409.
     ///
     /// # Errors
     /// 402 `feature_not_in_plan`, `field` the feature.
@@ -206,7 +209,7 @@ impl RequestContext {
     /// Refuses a participant whose acting role lacks the permission. API keys and operators hold every permission.
     ///
     /// # Errors
-    /// 403 `permission_denied`, `field` the permission; 503 if the media plane has to be asked and does not answer.
+    /// 403 `permission_denied`, `field` the permission; 503 if the decision needs the media plane and it is unreachable.
     pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
@@ -231,26 +234,27 @@ fn without_credential() -> ApiError {
 /// Returns the permissions of a room token's acting role.
 ///
 /// # Errors
-/// Those of the store.
+/// The store's errors.
 pub async fn acting_permissions(
     state: &AppState,
     claims: &Claims,
 ) -> Result<RolePermissions, ApiError> {
-    // If the media plane does not answer, the token's own role is certain.
+    // If the media plane is unreachable, the token's own role still applies.
     let is_limited =
         claims.exchange().is_some() && !is_connected_by(state, claims).await.unwrap_or(false);
     permissions_of(state, claims, is_limited).await
 }
 
-/// Returns whether a room token's acting role has a permission. The media plane is asked only if it matters.
+/// Returns whether a room token's acting role has a permission.
 ///
 /// # Errors
-/// Those of the store, and of the media plane.
+/// The store's and the media plane's errors.
 async fn acting_role_allows(
     state: &AppState,
     claims: &Claims,
     permission: Permission,
 ) -> Result<bool, ApiError> {
+    // The media plane is queried last: the records decide most requests.
     let is_limited = claims.exchange().is_some();
     if permissions_of(state, claims, is_limited)
         .await?
@@ -258,6 +262,7 @@ async fn acting_role_allows(
     {
         return Ok(true);
     }
+    // The current role would not allow it either, so the query could not change the result.
     if !is_limited
         || !permissions_of(state, claims, false)
             .await?
@@ -289,8 +294,7 @@ async fn permissions_of(
         .await?)
 }
 
-/// Returns whether the participant that is connected with the token's identity has joined with this token, or one that was refreshed
-/// from it.
+/// Returns whether the connected participant with the token's identity joined with this token, or with one refreshed from it.
 async fn is_connected_by(state: &AppState, claims: &Claims) -> Result<bool, MediaError> {
     let connected = state
         .media

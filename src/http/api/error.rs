@@ -1,4 +1,4 @@
-//! The error of the HTTP layer: the error response, converted from the errors of the lower layers.
+//! The HTTP layer's error: the error envelope, converted from the lower layers' errors.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -20,51 +20,51 @@ use serde::Serialize;
 use super::response;
 use crate::billing::BillingError;
 
-/// `Retry-After` of a failure that usually passes within moments.
+/// `Retry-After` for a failure that usually passes within moments.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
-/// Marks a response that failed since the database did not answer.
+/// Marks a response (as an extension) that failed because the database was unavailable.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseFailed;
 
-/// The result of what can fail a request.
+/// Result type for request handling.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// Why a request failed: the code, message and field for the client, and the cause for the log.
+/// Request failure: code, message and field for the client, and the cause for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// The error envelope, before it is JSON.
+    /// Content for the error envelope.
     pub problem: Problem,
 }
 
 impl ApiError {
-    /// 500 `internal_error`; `cause` goes to the log.
+    /// Returns 500 `internal_error`. `cause` goes to the log only.
     pub fn internal(cause: impl ToString) -> Self {
         Problem::internal().because(cause).into()
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     pub fn status(&self) -> u16 {
         self.problem.code.status()
     }
 
-    /// The error envelope with its status.
+    /// Returns the error envelope with its status.
     pub fn to_response(&self) -> Response {
         envelope(&self.problem)
     }
 
-    /// The HTTP response, with `Retry-After` where waiting helps.
+    /// Returns the HTTP response, with `Retry-After` if retrying helps.
     pub fn to_http(&self) -> HttpResponse {
         let mut http = response::send(self.to_response());
         if let Some(wait) = self.problem.retry_after {
-            // Whole seconds, rounded up: a request that comes a moment early would be refused again.
+            // Whole seconds (RFC 9110, section 10.2.3), rounded up: a request that comes a moment early would be refused again.
             let seconds = wait.as_millis().div_ceil(1_000).max(1);
             http.headers_mut().insert(
                 RETRY_AFTER,
                 seconds.to_string().parse().unwrap_or(HeaderValue::from(1)),
             );
         }
-        // What has no cause is refused before the database is asked.
+        // A refusal without a cause was decided before any query, such as admission's; it is no evidence about the database.
         if self.problem.code == ErrorCode::DatabaseUnavailable && self.problem.cause.is_some() {
             http.extensions_mut().insert(DatabaseFailed);
         }
@@ -80,7 +80,7 @@ impl Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// What actix-web sends for a handler or an extractor that fails.
+/// Makes actix-web send the envelope if a handler or an extractor fails.
 impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
         StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -104,14 +104,14 @@ struct Body<'a> {
     field: Option<&'a str>,
 }
 
-/// A problem in the error envelope.
+/// Serialises a problem as the error envelope.
 pub fn envelope(problem: &Problem) -> Response {
     let body = Body {
         code: problem.code.as_str(),
         message: &problem.message,
         field: problem.field.as_deref(),
     };
-    // Three texts always serialise.
+    // Three strings always serialise.
     let body = serde_json::to_vec(&Envelope { error: body }).unwrap_or_default();
     Response {
         code: problem.code.status(),
@@ -171,7 +171,7 @@ impl From<MediaError> for ApiError {
                 SHORT_WAIT,
             )
             .because(cause),
-            // The message says what to do about it, so that the client need not look into the log.
+            // The message names the remedy, so that the client's developer does not need the server's log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
             MediaError::NoSuchTrack => Problem::track_not_found(),
             MediaError::Encrypted { field } => {
@@ -182,7 +182,7 @@ impl From<MediaError> for ApiError {
             }
             MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
             MediaError::CircuitOpen { retry_after } => {
-                let message = "the media plane has not answered for a while; see Retry-After for when it is asked again";
+                let message = "the media plane is unreachable; retry after the time in Retry-After";
                 unavailable(message.into(), retry_after)
             }
         };
@@ -200,14 +200,14 @@ impl From<BillingError> for ApiError {
     }
 }
 
-/// A token that could not be signed.
+/// Failure to sign a token.
 impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> Self {
         Self::internal(error)
     }
 }
 
-/// A refusal of the sandbox.
+/// Refusal by the sandbox.
 impl From<SandboxError> for ApiError {
     fn from(error: SandboxError) -> Self {
         let message = error.to_string();
@@ -231,7 +231,7 @@ impl From<SandboxError> for ApiError {
     }
 }
 
-/// A refusal of an encoder.
+/// Refused encoder.
 impl From<EncoderRefusal> for ApiError {
     fn from(refusal: EncoderRefusal) -> Self {
         let message = refusal.to_string();
@@ -252,7 +252,7 @@ impl From<EncoderRefusal> for ApiError {
     }
 }
 
-/// A refusal of a request that changes a WHIP session.
+/// Refusal to change a WHIP session.
 impl From<WhipPatchError> for ApiError {
     fn from(error: WhipPatchError) -> Self {
         let code = match error {
@@ -271,7 +271,7 @@ impl From<WhipPatchError> for ApiError {
     }
 }
 
-/// A task on the blocking pool that panicked or was cancelled.
+/// Panicked or cancelled task on the blocking pool.
 impl From<tokio::task::JoinError> for ApiError {
     fn from(error: tokio::task::JoinError) -> Self {
         Self::internal(error)

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1.0 description, made from the operations themselves: what is routed is what is described.
+//! The OpenAPI 3.1.0 description, generated from the operations themselves: routing and description cannot differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,28 +8,25 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::operation::Operation;
-use super::routes::Part;
+use super::routes::ApiPart;
 use super::spec::{Access, Link, OperationSpec};
 
-/// The groups of operations, in the order in which they are shown.
+/// Operation groups, in display order.
 const TAGS: [(&str, &str); 13] = [
     ("rooms", "Rooms: create, read and end them."),
     (
         "participants",
-        "Who is in a room, and moderation: removals, mutes, role changes, data.",
+        "A room's participants, and moderation: removals, mutes, role changes, data.",
     ),
     ("tokens", "Room tokens, with which clients join."),
-    (
-        "templates",
-        "Templates: the roles and settings that rooms are created with.",
-    ),
+    ("templates", "Templates: roles and settings for new rooms."),
     (
         "roles",
-        "Roles of a template: what their holders may publish, subscribe to and do.",
+        "Roles of a template: what participants may publish, subscribe to and do.",
     ),
     (
         "destinations",
-        "Where recordings are stored and broadcasts are sent.",
+        "Storage for recordings, and RTMP URLs for broadcasts.",
     ),
     (
         "codes",
@@ -58,7 +55,7 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
             .push(code.as_str());
     }
     let response = |(status, codes): (u16, Vec<&str>)| {
-        let example = json!({"error": {"code": codes[0], "message": "what was wrong, for people"}});
+        let example = json!({"error": {"code": codes[0], "message": "human-readable explanation"}});
         let mut response = json!({
             "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
             "content": {"application/json": {
@@ -66,9 +63,10 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
             }},
             "x-error-codes": codes
         });
+        // Only these refusals pass with time.
         if matches!(status, 429 | 503) {
             response["headers"] = json!({"Retry-After": {
-                "description": "When to come again, in seconds", "schema": {"type": "integer", "minimum": 1}
+                "description": "Seconds to wait before a retry", "schema": {"type": "integer", "minimum": 1}
             }});
         }
         (status.to_string(), response)
@@ -131,13 +129,13 @@ fn links(links: &[Link]) -> Value {
 fn idempotency_key() -> Value {
     json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
-        "description": "Replaying a key with the same body replays the original answer, for 24 hours",
+        "description": "A repeated request with the same key and body returns the stored response, for 24 hours",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
     })
 }
 
-/// The credentials that operations of a part take.
-fn security_schemes(part: &Part) -> Value {
+/// Returns the credentials that a part's operations accept.
+fn security_schemes(part: &ApiPart) -> Value {
     let mut schemes = json!({
         "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"}
     });
@@ -165,15 +163,15 @@ fn error_schema() -> Value {
         "properties": {"error": {
             "type": "object", "required": ["code", "message"],
             "properties": {
-                "code": {"type": "string", "description": "stable; one not known is its status class", "examples": codes},
-                "message": {"type": "string", "description": "prose; it may change"},
-                "field": {"type": "string", "description": "the offending field, or the missing permission"}
+                "code": {"type": "string", "description": "stable; treat an unknown code by its HTTP status", "examples": codes},
+                "message": {"type": "string", "description": "human-readable; it may change"},
+                "field": {"type": "string", "description": "the invalid field, or the missing permission"}
             }
         }}
     })
 }
 
-/// A schema as JSON.
+/// Converts a schema to JSON.
 fn rendered(schema: &RefOr<Schema>) -> Value {
     // A schema is data; writing it as JSON cannot fail.
     let mut json = serde_json::to_value(schema).unwrap_or_default();
@@ -181,7 +179,7 @@ fn rendered(schema: &RefOr<Schema>) -> Value {
     json
 }
 
-/// Gives each `u32` its range: `utoipa` calls it `int32`, without a maximum.
+/// Adds the range of each `u32`: `utoipa` describes it as `int32` without a maximum.
 fn correct(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -198,7 +196,7 @@ fn correct(schema: &mut Value) {
     }
 }
 
-/// What a server posts to webhook endpoints when an event happens.
+/// Describes the webhook request for an event.
 fn describe_event(event: EventDoc) -> Value {
     json!({"post": {
         "operationId": event.name, "tags": ["webhooks"], "summary": event.summary.trim_end_matches('.'), "security": [],
@@ -210,8 +208,9 @@ fn describe_event(event: EventDoc) -> Value {
     }})
 }
 
-/// The description of a part of the API, and of the events that webhooks report if it lists them.
-pub fn document(part: &Part) -> Value {
+/// Generates the description of a part of the API, with the webhook events if the part lists them.
+pub fn document(part: &ApiPart) -> Value {
+    // Sorted, so that the document is the same in every build.
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
     let mut tags = BTreeSet::new();
@@ -261,8 +260,8 @@ pub fn document(part: &Part) -> Value {
     document
 }
 
-/// The description as text.
-pub fn text(part: &Part) -> String {
+/// Generates the description as JSON text.
+pub fn text(part: &ApiPart) -> String {
     // A JSON value always has a text.
     serde_json::to_string_pretty(&document(part)).unwrap_or_default()
 }

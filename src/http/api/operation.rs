@@ -1,11 +1,11 @@
-//! Operations: their declaration, and what runs behind it.
+//! Operations: their declaration and execution.
 //!
-//! An operation is declared once, by [`operation`] and the methods of [`Declaration`]. The types of its handler say what it reads and
-//! what it returns: they parse the request, write the response, and describe both. [`Declaration::call`] parses the input, then checks
-//! the declared permission and quota, then calls the handler, so that no handler can forget a check.
+//! An operation is declared once, by [`operation`] and the methods of [`Declaration`]. The types of its handler define its input and
+//! output: they parse the request, serialise the response, and describe both. [`Declaration::call`] parses the input, then checks the
+//! declared permission and quota, then calls the handler, so that no handler can forget a check.
 //!
-//! The table of operations has declarations of many types, as [`Operation`]. The console, which knows a handler's types, gets its
-//! declaration back, and calls it without a response to read again.
+//! The operations table holds declarations with many types as [`Operation`]s. The console, which knows a handler's types, downcasts
+//! to the declaration and calls it without serialising the response.
 
 use std::any::Any;
 use std::future::Future;
@@ -25,24 +25,24 @@ use super::response::{Response, Success};
 use super::spec::{Access, Link, Method, OpenAccess, OpenRates, OperationDoc, OperationSpec};
 use crate::http::measured::Measured;
 
-/// One operation of the API: a [`Declaration`] whose types are erased, for the table of all.
+/// API operation: a [`Declaration`] with erased types, for the operations table.
 pub trait Operation: Any + Send + Sync {
-    /// The path, the credential, and the checks before the operation runs.
+    /// Returns path, credential, and the checks before the operation runs.
     fn spec(&self) -> &OperationSpec;
 
-    /// The texts and schemas of the OpenAPI description.
+    /// Returns the texts and schemas for the OpenAPI description.
     fn doc(&self) -> &OperationDoc;
 
-    /// Runs the operation, and writes its response.
+    /// Runs the operation and serialises its response.
     ///
     /// # Errors
-    /// Those of [`Declaration::call`].
+    /// See [`Declaration::call`].
     fn run(&'static self, context: RequestContext) -> LocalFuture<'static, Response>;
 
-    /// Refuses a participant that may not see the stored response to a request like its own, made by another caller.
+    /// Refuses a participant that may not see the stored response to another caller's request with the same key.
     ///
     /// # Errors
-    /// 403 `permission_denied`, 404 for an egress of another room.
+    /// 403 `permission_denied`, 404 for another room's egress.
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()>;
 }
 
@@ -54,24 +54,24 @@ impl dyn Operation {
     }
 }
 
-/// A future of a worker's thread.
+/// Future that stays on a worker's thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
 
-/// The permission that a request needs, chosen by its content.
+/// Function that derives the required permission from the input.
 pub type ChoosePermission<I> = fn(&I) -> Permission;
 
-/// A check that refuses a request or lets it pass.
+/// Check that refuses a request or passes it.
 pub type Check<I> = for<'a> fn(&'a RequestContext, &'a I) -> CheckResult<'a>;
 
-/// The result of a [`Check`].
+/// Result from a [`Check`].
 pub type CheckResult<'a> = LocalFuture<'a, ()>;
 
-/// A handler: an asynchronous function of a request and its input. Its types describe the operation.
+/// Handler: an asynchronous function from a request and its input to a response. Its types describe the operation.
 pub trait Handler<I>: Send + Sync + 'static {
-    /// What it returns when it succeeds.
+    /// Success type.
     type Success: Success;
 
-    /// Does what the request asks for.
+    /// Handles the request.
     fn handle(
         &self,
         context: RequestContext,
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// A declared operation, with the types of its handler.
+/// Declared operation, with the types of its handler.
 pub struct Declaration<H, I> {
     spec: OperationSpec,
     doc: OperationDoc,
@@ -145,21 +145,21 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
 }
 
 impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
-    /// Its tag and its summary in the description.
+    /// Sets tag and summary for the description.
     #[must_use]
     pub fn about(mut self, tag: &'static str, summary: &'static str) -> Self {
         (self.doc.tag, self.doc.summary) = (tag, summary);
         self
     }
 
-    /// An example of its body.
+    /// Sets an example body.
     #[must_use]
     pub fn example(mut self, example: Value) -> Self {
         self.doc.body_example = Some(example);
         self
     }
 
-    /// A rule between the fields of its body, as keywords of JSON Schema.
+    /// Adds a rule between fields of the body, as a JSON Schema keyword.
     #[must_use]
     pub fn body_rule(mut self, keyword: &'static str, rule: Value) -> Self {
         if let Some(body) = &mut self.doc.body {
@@ -168,15 +168,14 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// An example of the body of its response; of an item, if that is a page.
+    /// Sets an example response body, or an example item for a page.
     #[must_use]
     pub fn responds(mut self, example: Value) -> Self {
         self.response_example = example;
         self
     }
 
-    /// A success leads to these operations, which take `parameters`: their names, each with the OpenAPI runtime expression
-    /// of its value.
+    /// Links a success to `operations`, with the OpenAPI runtime expression for each of their `parameters`.
     #[must_use]
     pub fn links(
         mut self,
@@ -192,49 +191,49 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// The error codes of its own: those of its handler, and of a service that it asks.
+    /// Sets the operation's own error codes: its handler's, and those from services that it calls.
     #[must_use]
     pub fn errors(mut self, codes: &'static [ErrorCode]) -> Self {
         self.spec.errors = codes;
         self
     }
 
-    /// It takes an `Idempotency-Key`.
+    /// Accepts an `Idempotency-Key`.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.spec.idempotent = true;
         self
     }
 
-    /// Its response shows a secret.
+    /// Marks the response as containing a secret.
     #[must_use]
     pub fn secret_response(mut self) -> Self {
         self.spec.secret_response = true;
         self
     }
 
-    /// The path parameter `name` is a secret.
+    /// Marks the path parameter `name` as a secret.
     #[must_use]
     pub fn secret_path(mut self, name: &'static str) -> Self {
         self.spec.secret_path = Some(name);
         self
     }
 
-    /// It takes no credential: the path parameter `secret` replaces one, under `rates`.
+    /// Requires no credential: the path parameter `secret` replaces one, limited by `rates`.
     #[must_use]
     pub fn open(mut self, secret: &'static str, rates: OpenRates) -> Self {
         self.spec.access = Access::Open(OpenAccess { secret, rates });
         self
     }
 
-    /// A room token may call it, too, with this one permission.
+    /// Also accepts a room token with this one permission.
     #[must_use]
     pub fn room_token(mut self, permission: &'static [Permission; 1]) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permission);
         self
     }
 
-    /// A room token may call it, too, with the one of these permissions that `choose` takes for the request.
+    /// Also accepts a room token with the one of these permissions that `choose` returns for the request.
     #[must_use]
     pub fn room_token_by(
         mut self,
@@ -246,49 +245,49 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// It changes nothing, although its method is not `GET`.
+    /// Declares that the operation changes nothing, although its method is not `GET`.
     #[must_use]
     pub fn only_reads(mut self) -> Self {
         self.spec.only_reads = true;
         self
     }
 
-    /// It starts work: the plan and the wallet of the project must cover it.
+    /// Declares that the operation starts work, which the project's plan and wallet must cover.
     #[must_use]
     pub fn starts_work(mut self) -> Self {
         self.spec.starts_work = true;
         self
     }
 
-    /// The plan must include `feature`; see [`RequestContext::require_feature`].
+    /// Requires `feature` in the plan; see [`RequestContext::require_feature`].
     #[must_use]
     pub fn feature(mut self, feature: Feature) -> Self {
         self.spec.feature = Some(feature);
         self
     }
 
-    /// A path that does not parse names nothing, and the operation lists no 400 for it: it is `problem`.
+    /// Maps an unparsable path to `problem`, for an operation that lists no 400: such a path names nothing.
     #[must_use]
     pub fn malformed_path(mut self, problem: fn() -> Problem) -> Self {
         self.malformed_path = Some(problem);
         self
     }
 
-    /// A check of the input that takes more than parsing. It runs before the permission is checked.
+    /// Adds an input check beyond parsing. It runs before the permission check.
     #[must_use]
     pub fn check(mut self, check: Check<I>) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// A check of a participant that asks for the stored response of another caller, beyond the permission.
+    /// Adds a check beyond the permission, for a participant that replays another caller's stored response.
     #[must_use]
     pub fn replay_check(mut self, check: Check<I>) -> Self {
         self.replay_check = Some(check);
         self
     }
 
-    /// The declared operation.
+    /// Completes the declaration.
     #[must_use]
     pub fn build(mut self) -> Box<dyn Operation> {
         self.doc.response = H::Success::describe(mem::take(&mut self.response_example));
@@ -296,10 +295,10 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         Box::new(self)
     }
 
-    /// Parses the request, checks what is declared, and calls the handler.
+    /// Parses the request, runs the declared checks, and calls the handler.
     ///
     /// # Errors
-    /// Those of parsing, of the checks and of the handler, in the order that [`frame`](crate::http::frame) documents.
+    /// Errors from parsing, checks and handler, in the order that [`frame`](crate::http::frame) documents.
     pub async fn call(&self, mut context: RequestContext) -> Result<H::Success, ApiError> {
         let input = self.parse(&context)?;
         if let Some(check) = self.check {
@@ -308,6 +307,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self.require_permission(&context, &input).await?;
         if self.spec.starts_work {
             let owner = context.owner().await?;
+            // The handler reuses the record, so plan and quota are decided on the same read.
             quota::ensure_can_start_work(&context.state, &owner, &self.spec).await?;
             context.owner = Some(owner);
         }
@@ -323,6 +323,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         context: &RequestContext,
         input: &I,
     ) -> Result<(), ApiError> {
+        // Without a choice there is at most one permission (see `room_token`).
         let chosen = self.permission.map(|choose| choose(input));
         match chosen.or_else(|| self.spec.permissions().first().copied()) {
             Some(permission) => context.require_permission(permission).await,
@@ -346,6 +347,7 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
     }
 
     fn permit_replay<'a>(&'a self, context: &'a RequestContext) -> LocalFuture<'a, ()> {
+        // The input checks of `call` are skipped: the stored response already contains their result.
         Box::pin(async move {
             let Ok(input) = self.parse(context) else {
                 return require_every_permission(context).await;
@@ -359,7 +361,7 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
     }
 }
 
-/// A request that does not parse was refused for what every caller would be refused for; which permission it needs is unknown.
+/// A request that does not parse was refused with 400 for every caller. The permission that it needs is unknown, so all are required.
 async fn require_every_permission(context: &RequestContext) -> Result<(), ApiError> {
     for permission in context.spec.permissions() {
         context.require_permission(*permission).await?;

@@ -1,8 +1,8 @@
-//! Whether a project may start work: its status, its plan's block of minutes, and its wallet.
+//! Whether a project may start work: its status, its plan's minutes, and its wallet.
 //!
-//! The records decide, unless a billing service keeps the wallets. Then refusals by the operator and by the plan still come
-//! first and need no question; whatever rests on the wallet is the service's decision. While the service does not answer,
-//! operations that list `billing_unavailable` respond with it; the others go by the records alone, the local wallet included.
+//! The records decide, unless a billing service keeps the wallets. In that case, refusals by the operator and by the plan still come
+//! first and need no request to the service; decisions that depend on the wallet are the service's. While the service is unreachable,
+//! operations that list `billing_unavailable` return it; the others fall back to the records, including the local wallet.
 
 use conclave_model::plan::Plan;
 use conclave_model::project::ProjectStatus;
@@ -15,31 +15,31 @@ use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::state::AppState;
 
-/// A project with what decides about its quota, as last read.
+/// A project's fields for quota decisions, as last read.
 #[derive(Debug, Clone)]
-pub struct Owner {
-    /// The id of the project.
+pub struct QuotaOwner {
+    /// The project's id.
     pub project: ProjectId,
-    /// Whether the operator lets it start work.
+    /// Whether the operator has suspended it.
     pub status: ProjectStatus,
     /// Its plan's id.
     pub plan: String,
 }
 
-/// The plan of a project.
+/// Returns a project's plan.
 ///
 /// # Errors
-/// 500 for one that is not configured.
+/// 500 if the plan is not configured.
 pub fn plan<'a>(plans: &'a Plans, id: &str) -> Result<&'a Plan, ApiError> {
     plans
         .get(id)
         .ok_or_else(|| ApiError::internal(format!("the plan {id:?} is not configured")))
 }
 
-/// The use of the current month, once the months before it are settled.
+/// Returns the usage in the current month, after settling earlier months.
 ///
 /// # Errors
-/// The store's own.
+/// The store's errors.
 pub async fn month(
     state: &AppState,
     project: &ProjectId,
@@ -49,9 +49,10 @@ pub async fn month(
     if month.settled {
         return Ok(month);
     }
+    // A new month starts without a scheduled job: the first request that needs the sum settles the months before it.
     let mut plan = plan.clone();
     if state.billing.is_some() {
-        // The billing service takes what the month cost; taken here, too, it would be paid twice.
+        // The billing service charges for the month; settling it here, too, would charge twice.
         plan.overage_ugx_per_minute = None;
     }
     state
@@ -59,36 +60,39 @@ pub async fn month(
         .usage()
         .settle_months(project.clone(), plan)
         .await?;
+    // Settling charged the wallet, so the balance read above is out of date.
     Ok(state.store.usage().month_use(project.clone()).await?)
 }
 
-/// Asks the billing service about a project. `None` without a service, and while it does not answer from an operation that
-/// does not list `billing_unavailable`: the ledger decides alone then.
-pub async fn ask_billing(
+/// Requests a verdict from the billing service. Returns `None` without a service, and if it is unreachable and the operation does not
+/// list `billing_unavailable`: then the ledger decides alone.
+pub async fn billing_verdict(
     state: &AppState,
     project: &ProjectId,
     operation: &OperationSpec,
 ) -> Option<Result<BillingVerdict, BillingError>> {
-    let said = state.billing.as_ref()?.verdict(project).await;
-    Some(said)
-        .filter(|said| said.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable))
+    let verdict = state.billing.as_ref()?.verdict(project).await;
+    // An operation that does not list the code may not return it (contract), so it has to go on without a verdict.
+    Some(verdict).filter(|verdict| {
+        verdict.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable)
+    })
 }
 
-/// The ledger's decision, replaced by the billing service's where the wallet decides.
+/// Replaces the ledger's decision by the billing service's verdict where it depends on the balance.
 ///
 /// # Errors
 /// 503 `billing_unavailable`.
 pub fn with_billing(
     ledger: QuotaDecision,
-    said: Option<Result<BillingVerdict, BillingError>>,
+    verdict: Option<Result<BillingVerdict, BillingError>>,
 ) -> Result<QuotaDecision, ApiError> {
-    match said.filter(|_| ledger.depends_on_balance()) {
+    match verdict.filter(|_| ledger.depends_on_balance()) {
         None => Ok(ledger),
-        Some(said) => Ok(ledger.with_billing(said?)),
+        Some(verdict) => Ok(ledger.with_billing(verdict?)),
     }
 }
 
-/// The decision about a project, with the billing service asked where the wallet decides.
+/// Requests a verdict from the billing service if the ledger's decision depends on the balance, and combines the two.
 ///
 /// # Errors
 /// 503 `billing_unavailable`.
@@ -98,20 +102,24 @@ pub async fn confirm(
     ledger: QuotaDecision,
     operation: &OperationSpec,
 ) -> Result<QuotaDecision, ApiError> {
-    let said = if ledger.depends_on_balance() {
-        ask_billing(state, project, operation).await
+    let verdict = if ledger.depends_on_balance() {
+        billing_verdict(state, project, operation).await
     } else {
         None
     };
-    with_billing(ledger, said)
+    with_billing(ledger, verdict)
 }
 
-/// The decision by the records alone.
-async fn ledger(state: &AppState, owner: &Owner, plan: &Plan) -> Result<QuotaDecision, ApiError> {
+/// Returns the decision by the records alone.
+async fn ledger(
+    state: &AppState,
+    owner: &QuotaOwner,
+    plan: &Plan,
+) -> Result<QuotaDecision, ApiError> {
     if owner.status == ProjectStatus::Suspended {
         return Ok(QuotaDecision::Suspended);
     }
-    // A plan without a block of minutes has nothing to add up.
+    // Without a monthly block there is nothing to add up, and no reason to read the month.
     if plan.limits.participant_minutes_per_month.is_none() {
         return Ok(QuotaDecision::Allowed);
     }
@@ -122,11 +130,11 @@ async fn ledger(state: &AppState, owner: &Owner, plan: &Plan) -> Result<QuotaDec
 /// Refuses an operation that starts work unless the project's plan and wallet cover it.
 ///
 /// # Errors
-/// 402 `quota_exceeded` for a suspended project or a spent month, `insufficient_balance` for an empty wallet, 503
-/// `billing_unavailable` when the billing service does not answer and the operation lists that.
+/// 402 `quota_exceeded` for a suspended project or a month without minutes left, 402 `insufficient_balance` for an empty wallet, 503
+/// `billing_unavailable` if the billing service is unreachable and the operation lists that code.
 pub async fn ensure_can_start_work(
     state: &AppState,
-    owner: &Owner,
+    owner: &QuotaOwner,
     operation: &OperationSpec,
 ) -> Result<(), ApiError> {
     let plan = plan(&state.plans, &owner.plan)?;

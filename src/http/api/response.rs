@@ -1,5 +1,5 @@
-//! Responses: what handlers return, described by its type, and the status and JSON bytes that are made of it once, and sent or
-//! stored for replay as they are.
+//! Responses: self-describing types that handlers return. Status and JSON bytes are made once, then sent, or stored for replay, as
+//! they are.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
@@ -15,19 +15,19 @@ pub use conclave_model::idempotency::Response;
 
 use super::spec::ResponseDoc;
 
-/// What a handler returns when it succeeds. The operation is described by the type, so it cannot return anything else.
+/// A handler's success. The operation is described by this type, so it cannot return anything else.
 pub trait Success: 'static {
-    /// The statuses that it can have.
+    /// Possible statuses.
     const STATUSES: &'static [u16];
 
-    /// Describes the body, with an example of it, or of an item if the body is a page; `None` without a body.
+    /// Describes the body; `None` for a response without one. The example is a whole body, or an item for a page.
     fn describe(example: Value) -> Option<ResponseDoc>;
 
-    /// Writes the body.
+    /// Serialises the body.
     fn into_response(self) -> Response;
 }
 
-/// A JSON body, with 200 unless the type says another status.
+/// JSON body, with status 200 unless the type names another.
 #[derive(Debug)]
 pub struct Json<T, const STATUS: u16 = 200>(pub T);
 
@@ -38,7 +38,7 @@ impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, S
     const STATUSES: &'static [u16] = &[STATUS];
 
     fn describe(example: Value) -> Option<ResponseDoc> {
-        Some(ResponseDoc::of::<T>(example))
+        Some(ResponseDoc::for_body::<T>(example))
     }
 
     fn into_response(self) -> Response {
@@ -46,12 +46,12 @@ impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, S
     }
 }
 
-/// The JSON body of what a `PUT` has created, with 201, or replaced, with 200.
+/// JSON body for a `PUT`: 201 if it created the resource, 200 if it replaced it.
 #[derive(Debug)]
 pub enum Put<T> {
-    /// There was none before.
+    /// The resource is new.
     Created(T),
-    /// There was one before.
+    /// The resource existed.
     Replaced(T),
 }
 
@@ -70,7 +70,7 @@ impl<T: Serialize + ToSchema + 'static> Success for Put<T> {
     }
 }
 
-/// 204, without a body.
+/// 204 without a body.
 #[derive(Debug, Clone, Copy)]
 pub struct NoContent;
 
@@ -89,9 +89,9 @@ impl Success for NoContent {
     }
 }
 
-/// An item of a list.
+/// List item.
 pub trait Listed: Serialize + ToSchema + 'static {
-    /// The field of a page that has the items.
+    /// Name for the page's field with the items.
     const COLLECTION: &'static str;
 }
 
@@ -122,13 +122,14 @@ impl<T: Listed> Serialize for Envelope<'_, T> {
     }
 }
 
-/// What most bodies fit into, in bytes: that of a token has 900.
-const MOST_BODIES: usize = 1024;
+/// Initial buffer size in bytes, which fits most bodies: a token response takes about 900.
+const INITIAL_BODY_SIZE: usize = 1024;
 
-/// A response with a JSON body.
+/// Serialises a JSON response.
 fn json<T: Serialize>(status: u16, body: &T) -> Response {
-    let mut bytes = Vec::with_capacity(MOST_BODIES);
-    // A wire type has text keys and no failing parts, so this cannot fail; were it to, the client gets a 500.
+    let mut bytes = Vec::with_capacity(INITIAL_BODY_SIZE);
+    // Wire types have text keys and infallible fields, so this cannot fail. The error branch keeps a mistake in a new type from
+    // panicking the worker.
     match serde_json::to_writer(&mut bytes, body) {
         Ok(()) => Response {
             code: status,
@@ -144,16 +145,18 @@ fn json<T: Serialize>(status: u16, body: &T) -> Response {
     }
 }
 
-/// For `serialize_with`: a secret that a response shows.
+/// For `serialize_with`: writes a secret in clear, in the one response that shows it. [`Secret`] has no `Serialize`, so a field cannot
+/// be shown by mistake.
 ///
 /// # Errors
-/// The serializer's own.
+/// The serializer's errors.
 pub fn revealed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.reveal())
 }
 
-/// A response as actix-web sends it.
+/// Converts a response for actix-web.
 pub fn send(response: Response) -> HttpResponse {
+    // Stored responses come from the database, so the status is not known to be valid here.
     let status = StatusCode::from_u16(response.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut builder = HttpResponseBuilder::new(status);
     if response.body.is_empty() {

@@ -1,7 +1,7 @@
-//! The parts of the API, and the tree of their paths.
+//! The API's parts, and the path tree.
 //!
-//! All paths are in one tree, in which a request costs one lookup ([`find_route`]). As resources of actix, each path would be a regular
-//! expression, which every worker compiles, and a request would try one after the other.
+//! All paths are in one tree, so routing costs one lookup ([`find_route`]). As actix resources, each path would be a regular
+//! expression that every worker compiles, and a request would try them one after another.
 
 use std::sync::LazyLock;
 
@@ -10,78 +10,78 @@ use matchit::Router;
 use super::operation::Operation;
 use super::{ext, v1};
 
-/// A part of the API: operations below one prefix, with an OpenAPI description of their own. Credentials, errors, paging, idempotency
-/// and rates are the same in all parts.
-pub struct Part {
-    /// Prefix of its operations' paths.
+/// Operations below one prefix, with an OpenAPI description of their own. Credentials, errors, paging, idempotency and rates are the
+/// same in all parts.
+pub struct ApiPart {
+    /// Path prefix.
     pub prefix: &'static str,
-    /// Path of its description.
+    /// The description's path.
     pub description: &'static str,
     /// The description's title.
     pub title: &'static str,
-    /// The description's text.
+    /// The description's text (`info.description`).
     pub about: &'static str,
-    /// Whether the description lists the events of webhooks.
+    /// Whether the description lists the webhook events.
     pub has_events: bool,
     operations: fn() -> &'static [Box<dyn Operation>],
 }
 
-/// The operations of the contract.
-pub static CONTRACT: Part = Part {
+/// Operations in the contract.
+pub static CONTRACT: ApiPart = ApiPart {
     prefix: "/v1",
     description: "/openapi.json",
     title: "Conclave",
-    about: "Control plane for real-time video calls. Every failure has one envelope; branch on `code`. \
-        Besides the codes listed with an operation, any can answer 403 `origin_rejected` (a browser call from another \
+    about: "Control plane for real-time video calls. Every error has the same envelope; branch on `code`. \
+        Besides the codes listed with an operation, any operation can return 403 `origin_rejected` (a browser call from another \
         origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.",
     has_events: true,
     operations: v1::operations,
 };
 
-/// The operations beyond the contract.
-pub static EXTENSIONS: Part = Part {
+/// Operations beyond the contract.
+pub static EXTENSIONS: ApiPart = ApiPart {
     prefix: "/ext/v1",
     description: "/ext/openapi.json",
     title: "Conclave extensions",
-    about: "Operations beyond the contract. Credentials, errors, pages, idempotency and rates are those of the operations below `/v1`, \
-        which `/openapi.json` describes.",
+    about: "Operations beyond the contract. Credentials, errors, paging, idempotency and rates are the same as for the operations below \
+        `/v1`, which `/openapi.json` describes.",
     has_events: false,
     operations: ext::operations,
 };
 
-/// All parts, the contract first.
-pub static PARTS: [&Part; 2] = [&CONTRACT, &EXTENSIONS];
+/// All parts. The contract comes first.
+pub static PARTS: [&ApiPart; 2] = [&CONTRACT, &EXTENSIONS];
 
-impl Part {
-    /// Its operations, in the order of the description.
+impl ApiPart {
+    /// Returns the operations, in the description's order.
     pub fn operations(&self) -> &'static [Box<dyn Operation>] {
         (self.operations)()
     }
 }
 
-/// Every operation of every part.
+/// Iterates over all parts' operations.
 pub fn operations() -> impl Iterator<Item = &'static dyn Operation> {
     PARTS
         .into_iter()
         .flat_map(|part| part.operations().iter().map(|operation| &**operation))
 }
 
-/// A path, with its operations.
+/// Path with its operations.
 pub struct Route {
-    /// The path, with parameters in braces.
+    /// Path, with parameters in braces.
     pub path: &'static str,
-    /// Its operations, one for each method, in the order of the OpenAPI description.
+    /// One operation per method, in the OpenAPI description's order.
     pub operations: Vec<&'static dyn Operation>,
 }
 
 impl Route {
-    /// The operation of a method, as it stands in a request line.
+    /// Returns the operation for a method, given in upper case as in a request line.
     pub fn operation(&self, method: &str) -> Option<&'static dyn Operation> {
-        let of_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
-        self.operations.iter().find(of_method).copied()
+        let has_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
+        self.operations.iter().find(has_method).copied()
     }
 
-    /// Whether the path holds a secret.
+    /// Whether a path parameter is a secret, which logs must not show.
     pub fn is_secret(&self) -> bool {
         self.operations
             .iter()
@@ -90,6 +90,7 @@ impl Route {
 }
 
 static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
+    // A linear search is enough: the tree is built once, from a few dozen paths.
     let mut routes: Vec<Route> = Vec::new();
     for operation in operations() {
         let path = operation.spec().path;
@@ -104,6 +105,8 @@ static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
     let mut tree = Router::new();
     for route in routes {
         let path = route.path;
+        // `insert` fails if two paths differ only in a parameter's name. `each_operation_is_found_by_its_path_and_method` finds such a
+        // path before a release, so a running server logs it and serves the other paths.
         if let Err(error) = tree.insert(path, route) {
             log::error!("no request reaches {path}: {error}");
         }
@@ -111,7 +114,7 @@ static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
     tree
 });
 
-/// Returns the route of a path, whose parameters are one segment each and not empty.
+/// Returns the route for a path. Each parameter matches exactly one non-empty segment.
 pub fn find_route(path: &str) -> Option<&'static Route> {
     ROUTES.at(path).ok().map(|found| found.value)
 }

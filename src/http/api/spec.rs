@@ -1,7 +1,7 @@
-//! What an operation is declared with, apart from the code that runs it.
+//! An operation's declaration as data, apart from the code that runs it.
 //!
-//! [`OperationSpec`] is what the router, the frame, the limits, the trace and the OpenAPI description read. [`OperationDoc`] is for the
-//! description alone, which `openapi` renders: parameters, bodies, examples and the schemas they need.
+//! [`OperationSpec`] serves the router, the frame, the limits, the trace and the OpenAPI description. [`OperationDoc`] serves the
+//! description alone, which `openapi` renders: parameters, bodies, examples and their schemas.
 
 use conclave_model::ErrorCode;
 use conclave_model::page::PageRequest;
@@ -14,7 +14,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::input::pattern_code;
 
-/// An HTTP method of the API.
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Reads, and changes nothing.
@@ -42,69 +42,69 @@ impl Method {
     }
 }
 
-/// The credential an operation takes.
+/// Credential that an operation accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// A project API key.
+    /// Project API key.
     Key,
-    /// A project API key, or a room token whose acting role holds the permission. Where several are listed, the request's
-    /// content decides which one applies.
+    /// Project API key, or a room token whose acting role holds the permission. If several are listed, the request's content decides
+    /// which one applies.
     KeyOrRoomToken(&'static [Permission]),
-    /// No credential: the path holds a secret.
+    /// No credential: the path contains a secret.
     Open(OpenAccess),
 }
 
-/// An operation without a credential.
+/// Access without a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenAccess {
-    /// The path parameter that is the secret. Its value never reaches a log.
+    /// Path parameter with the secret. Its value never reaches a log.
     pub secret: &'static str,
-    /// The request rates by client address and by secret.
+    /// Request rates by client address and by secret.
     pub rates: OpenRates,
 }
 
-/// Which configured rates an open operation has.
+/// An open operation's configured rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenRates {
     /// `limits.exchange_per_second` and `limits.exchange_burst`.
     Exchange,
 }
 
-/// The declaration of one operation of the API.
+/// An operation's declaration.
 #[derive(Debug)]
 pub struct OperationSpec {
-    /// The operation id: in the description, in logs, in metrics and in the scope of idempotency keys.
+    /// Operation id: in the description, logs, metrics, and the scope of idempotency keys.
     pub id: &'static str,
-    /// The HTTP method.
+    /// HTTP method.
     pub method: Method,
-    /// The path, with parameters in braces.
+    /// Path, with parameters in braces.
     pub path: &'static str,
-    /// The credential that a request must have.
+    /// Required credential.
     pub access: Access,
-    /// Whether it takes an `Idempotency-Key`.
+    /// Whether it accepts an `Idempotency-Key`.
     pub idempotent: bool,
-    /// Whether its response shows a secret, so that a stored one is encrypted.
+    /// Whether its response contains a secret; a stored response is then encrypted.
     pub secret_response: bool,
-    /// The path parameter that is a secret although the operation takes a credential.
+    /// Path parameter that is a secret although the operation requires a credential.
     pub secret_path: Option<&'static str>,
-    /// Whether it changes nothing, as each with the method `GET`.
+    /// Whether it changes nothing. True for every `GET`.
     pub only_reads: bool,
     /// Whether it starts work that the project's plan and wallet must cover.
     pub starts_work: bool,
-    /// The feature that the plan must include.
+    /// Feature that the plan must include.
     pub feature: Option<Feature>,
-    /// The statuses of success.
+    /// Success statuses.
     pub success: &'static [u16],
-    /// Its own error codes; [`OperationSpec::error_codes`] adds those that follow from the rest of the declaration.
+    /// Own error codes; [`OperationSpec::error_codes`] adds the codes that follow from the rest of the declaration.
     pub errors: &'static [ErrorCode],
-    /// The codes with which parameters and bodies are refused that do not parse.
+    /// Error codes for unparsable parameters and bodies.
     pub parse_errors: Vec<ErrorCode>,
-    /// Whether it takes a body.
+    /// Whether it accepts a body.
     pub takes_body: bool,
 }
 
 impl OperationSpec {
-    /// The path parameter that no log may show, if there is one.
+    /// Returns the path parameter that no log may show, if there is one.
     pub const fn secret_parameter(&self) -> Option<&'static str> {
         match self.access {
             Access::Open(open) => Some(open.secret),
@@ -112,12 +112,12 @@ impl OperationSpec {
         }
     }
 
-    /// Whether browsers of `http.browser_origins` may call it: what a room token can do, and the way to get one.
+    /// Whether browsers of `http.browser_origins` may call it: operations for room tokens, and the exchange that returns one.
     pub const fn is_for_browsers(&self) -> bool {
         matches!(self.access, Access::KeyOrRoomToken(_) | Access::Open(_))
     }
 
-    /// The permissions of which a room token needs one; none for an operation that takes keys alone.
+    /// Returns the permissions, one of them required of a room token; empty for an operation that accepts only keys.
     pub const fn permissions(&self) -> &'static [Permission] {
         match self.access {
             Access::KeyOrRoomToken(permissions) => permissions,
@@ -125,12 +125,13 @@ impl OperationSpec {
         }
     }
 
-    /// Whether it acts on participants, recordings or broadcasts of the media plane, which nothing undoes. Those that a room token may call do.
+    /// Whether it acts on the media plane's participants, recordings or broadcasts, which cannot be undone. These are the operations
+    /// that a room token may call.
     pub const fn acts_on_media_plane(&self) -> bool {
         matches!(self.access, Access::KeyOrRoomToken(_))
     }
 
-    /// Every code the operation is described with, by status: its own, and those of the checks that it declares.
+    /// Returns every error code of the description, sorted by status: its own, and its declared checks'.
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
         if !matches!(self.access, Access::Open(_)) {
@@ -153,7 +154,7 @@ impl OperationSpec {
         }
         codes.extend(self.errors);
         codes.extend(&self.parse_errors);
-        // An operation with a 400 refuses unknown query parameters, too.
+        // An operation with a 400 also refuses unknown query parameters. An operation without (`AnyQuery`) ignores them.
         if codes.iter().any(|code| code.status() == 400) {
             codes.push(ErrorCode::InvalidRequest);
         }
@@ -163,45 +164,45 @@ impl OperationSpec {
     }
 }
 
-/// The description of one operation.
+/// An operation's OpenAPI texts and schemas.
 pub struct OperationDoc {
-    /// The group it is shown in.
+    /// Group that the operation is shown in.
     pub tag: &'static str,
-    /// One line on what it does.
+    /// One-line summary.
     pub summary: &'static str,
-    /// The path parameters, then the query parameters.
+    /// Path parameters, then query parameters.
     pub parameters: Vec<Value>,
-    /// The request's body.
+    /// Request body.
     pub body: Option<BodyDoc>,
-    /// An example of the request's body.
+    /// Example request body.
     pub body_example: Option<Value>,
-    /// The body of a success; `None` for 204.
+    /// Success body; `None` for 204.
     pub response: Option<ResponseDoc>,
-    /// The operations that a success leads to.
+    /// Operations that a success leads to.
     pub links: Vec<Link>,
 }
 
-/// A link from a success to an operation that takes what the response or the request has.
+/// Link from a success to an operation whose parameters come from the response or the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
-    /// The id of the operation it leads to.
+    /// The target operation's id.
     pub operation: &'static str,
-    /// Names of parameters, each with the runtime expression of its value.
+    /// Parameter names, each with its value's runtime expression.
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
-/// The described body of a success.
+/// Described success body.
 pub struct ResponseDoc {
-    /// The schema, or a `$ref` to it.
+    /// Schema, or a `$ref` to it.
     pub schema: Value,
-    /// A valid value, which the description shows.
+    /// Valid example value.
     pub example: Value,
-    /// The schemas it refers to, by name.
+    /// Referenced schemas, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,
 }
 
 impl OperationDoc {
-    /// The description of what an operation reads.
+    /// Describes an operation's input.
     pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
         Self {
             tag: "",
@@ -214,7 +215,7 @@ impl OperationDoc {
         }
     }
 
-    /// The codes with which parameters and bodies are refused that do not parse; without those of the path if it has its own refusal.
+    /// Returns the error codes for unparsable parameters and bodies, without the path's if it has its own refusal.
     pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
         let mut codes = Vec::new();
         for parameter in self
@@ -235,14 +236,14 @@ impl OperationDoc {
         codes
     }
 
-    /// Every schema that the bodies refer to, by name.
+    /// Iterates over every schema that the bodies refer to, by name.
     pub fn schemas(&self) -> impl Iterator<Item = &(String, RefOr<Schema>)> {
         let request = self.body.iter().flat_map(|body| &body.schemas);
         request.chain(self.response.iter().flat_map(|response| &response.schemas))
     }
 }
 
-/// Adds the codes of the texts outside the patterns that a schema has.
+/// Adds the error codes for a schema's patterns.
 fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
     match schema {
         Value::Object(fields) => {
@@ -264,8 +265,8 @@ fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
 }
 
 impl ResponseDoc {
-    /// The body `R`.
-    pub fn of<R: ToSchema>(example: Value) -> Self {
+    /// Describes the body `R`.
+    pub fn for_body<R: ToSchema>(example: Value) -> Self {
         let BodyDoc {
             schema, schemas, ..
         } = BodyDoc::new::<R>();
@@ -276,7 +277,7 @@ impl ResponseDoc {
         }
     }
 
-    /// A page of `R` under the name `collection`.
+    /// Describes a page of `R` under the name `collection`.
     pub fn page<R: ToSchema>(collection: &str, example: Value) -> Self {
         let BodyDoc {
             schema: item,
@@ -302,23 +303,23 @@ impl ResponseDoc {
     }
 }
 
-/// The described parameters of a path or a query.
+/// Described parameters of a path or a query.
 #[derive(Debug, Default, Clone)]
 pub struct ParameterDocs(pub Vec<Value>);
 
 impl ParameterDocs {
-    /// The parameters of a path type.
+    /// Describes a path type's parameters.
     pub fn path<P: IntoParams>() -> Self {
-        Self::of::<P>(ParameterIn::Path)
+        Self::new::<P>(ParameterIn::Path)
     }
 
-    /// The parameters of a query type.
+    /// Describes a query type's parameters.
     pub fn query<Q: IntoParams>() -> Self {
-        Self::of::<Q>(ParameterIn::Query)
+        Self::new::<Q>(ParameterIn::Query)
     }
 
-    fn of<T: IntoParams>(place: ParameterIn) -> Self {
-        let parameters = T::into_params(|| Some(place.clone()));
+    fn new<T: IntoParams>(location: ParameterIn) -> Self {
+        let parameters = T::into_params(|| Some(location.clone()));
         // A parameter is data; writing it as JSON cannot fail.
         Self(
             parameters
@@ -328,7 +329,7 @@ impl ParameterDocs {
         )
     }
 
-    /// The parameters, with `limit` and `offset` behind them.
+    /// Appends `limit` and `offset`.
     #[must_use]
     pub fn paged(mut self) -> Self {
         let parameter = |name: &str, description: &str, schema: Value| json!({"name": name, "in": "query", "required": false, "description": description, "schema": schema});
@@ -342,7 +343,7 @@ impl ParameterDocs {
     }
 }
 
-/// For `schema_with`: a field that the contract does not have. A request without it means what the contract says.
+/// For `schema_with`: marks a field that the contract does not have. A request without it means what the contract defines.
 pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(field)) = &mut schema {
@@ -354,19 +355,19 @@ pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
     schema
 }
 
-/// A described body: the reference to its schema, the schemas it needs, and whether it must be sent.
+/// Described body: a reference to its schema, the schemas that it needs, and whether it is required.
 #[derive(Clone)]
 pub struct BodyDoc {
-    /// A `$ref` into the schemas.
+    /// `$ref` into the schemas.
     pub schema: Value,
-    /// The schema and those it refers to, by name.
+    /// The schema and its referenced schemas, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,
     /// Whether a request without the body is refused.
     pub required: bool,
 }
 
 impl BodyDoc {
-    /// The body `T`, which must be sent.
+    /// Describes the required body `T`.
     pub fn new<T: ToSchema>() -> Self {
         let name = T::name().into_owned();
         let mut schemas = Vec::new();
@@ -379,8 +380,9 @@ impl BodyDoc {
         }
     }
 
-    /// Adds a keyword of JSON Schema to the body's own schema.
+    /// Adds a JSON Schema keyword to the body's own schema.
     pub fn add_rule(&mut self, keyword: &str, rule: Value) {
+        // `new` pushes the body's own schema last, after the schemas that it refers to.
         if let Some((_, RefOr::T(Schema::Object(body)))) = self.schemas.last_mut() {
             body.extensions
                 .get_or_insert_default()
@@ -388,7 +390,7 @@ impl BodyDoc {
         }
     }
 
-    /// The same body, which may be left out.
+    /// Makes the body optional.
     #[must_use]
     pub fn optional(self) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! What the call page asks this server for, beside operations.
+//! Endpoints for the call page, besides operations.
 //!
-//! `GET /call/role`: what the holder of a room token may do to others now, so that the page offers nothing that would be refused, what
-//! the call is called, and which recordings and broadcasts run, before the user joins, too. The operations check the permissions themselves.
+//! `GET /call/role`: a room token holder's current permissions, so that the page offers nothing that would be refused, the call's
+//! title, and the running recordings and broadcasts, all of it also before the join. The operations check the permissions themselves.
 //!
-//! `POST /call/rooms`, in `dev` only: opens a room of the development project, if it is not open, and returns a room code, which
-//! the page exchanges like any other. Windows that name no room meet in one. It takes no credential, so it answers only a page of this
-//! server that was opened by a loopback name or one of `admin.hosts`: another page could send requests through the developer's browser.
+//! `POST /call/rooms`, in `dev` only: opens a room in the development project, if it is not open, and returns a room code, which the
+//! page exchanges like any other. Windows without a room name meet in one room. It needs no credential, so it responds only to a page
+//! of this server at a loopback name or one of `admin.hosts`: another page could send requests through the developer's browser.
 
 use std::iter;
 use std::sync::Arc;
@@ -33,19 +33,19 @@ use crate::http::frame::origins::{AllowedHosts, check_same_origin};
 use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
-/// The beginning of the names of rooms that are opened without one.
+/// Name prefix for rooms that are opened without a name.
 const PREFIX: &str = "call-";
 
-/// A room to open, and the role of the participant who exchanges the code.
+/// A room to open, and the role for the room code.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OpenRoom {
-    /// If absent, the room of the others who named none.
+    /// If absent, the shared room for all windows without a name.
     room: Option<RoomName>,
     role: RoleName,
 }
 
-/// Routes the endpoint.
+/// Routes `POST /call/rooms`.
 pub(super) fn configure_rooms(
     config: &mut web::ServiceConfig,
     state: &Arc<AppState>,
@@ -93,8 +93,9 @@ async fn open(
     Ok(HttpResponse::Created().json(json!({"code": created.code.reveal()})))
 }
 
-/// Returns the newest open room that was opened without a name, or else a new name.
+/// Returns the newest open room that was opened without a name, otherwise a new name.
 async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, ApiError> {
+    // One page suffices in development.
     let page = PageRequest {
         limit: PageRequest::MAX_LIMIT,
         offset: 0,
@@ -112,6 +113,7 @@ async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, 
     if let Some(room) = newest {
         return Ok(room.name);
     }
+    // A name is used once per project, so each shared room needs a new one.
     let random: String = iter::repeat_with(|| fastrand::char('a'..='z'))
         .take(6)
         .collect();
@@ -120,7 +122,7 @@ async fn shared_room(state: &AppState, project: &ProjectId) -> Result<RoomName, 
         .map_err(ApiError::internal)
 }
 
-/// Creates the room, unless the name was used: then the room is open, or the code is refused.
+/// Creates the room, unless the name was used before: then the room is open, or creating the code fails.
 async fn ensure_room(
     state: &AppState,
     project: &ProjectId,
@@ -140,20 +142,20 @@ async fn ensure_room(
     }
 }
 
-/// The abilities of a participant.
+/// A participant's abilities in a call.
 #[derive(Serialize)]
 struct Abilities {
-    /// The permissions of the role that it holds in the room, or would join with.
+    /// Permissions of its current role, or of the role that it would join with.
     permissions: RolePermissions,
-    /// The roles of the room's template, in the order of their names; empty if it may not change roles.
+    /// Roles of the room's template, sorted by name; empty without the permission to change roles.
     roles: Vec<RoleName>,
-    /// The `title` in the room's metadata, if that is an object with a text of this name.
+    /// `title` in the room's metadata, if that is an object with such a string.
     title: Option<String>,
-    /// The recordings and broadcasts that take the room's media, oldest first.
+    /// Recordings and broadcasts in progress, oldest first.
     running: Vec<RunningEgress>,
 }
 
-/// A recording or a broadcast of the room.
+/// Recording or broadcast in a room.
 #[derive(Serialize)]
 struct RunningEgress {
     kind: EgressKind,
@@ -162,7 +164,7 @@ struct RunningEgress {
     egress_id: Option<EgressId>,
 }
 
-/// Routes the endpoint.
+/// Routes `GET /call/role`.
 pub(super) fn configure_role(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let (state, fixed) = (Arc::clone(state), Arc::clone(&state.checks.fixed));
     let route = web::get().to(move |request: HttpRequest| {
@@ -181,9 +183,10 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
     check_same_origin(request)?;
     let claims = credential::room_token(state, request, None)
         .ok_or_else(|| Problem::new(ErrorCode::Unauthorized, "invalid room token"))?;
+    // Admitted like an operation, because it reads the project's records.
     let admitted = state.checks.admission.admit(Some(claims.room.split().0))?;
     let abilities = admitted
-        .turn()
+        .acquire()
         .await?
         .handle(abilities(state, *claims))
         .await?;
@@ -217,6 +220,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         title,
         running: running
             .into_iter()
+            // One that is ending cannot be stopped any longer.
             .filter(|egress| egress.status != EgressStatus::Ending)
             .map(|egress| running_egress(egress, permissions))
             .collect(),

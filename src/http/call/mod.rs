@@ -1,9 +1,9 @@
-//! `/call`: a page that joins a call with a room code or a room token, in `dev` and with `http.call_page`. Its files, the client SDK
-//! included, are part of the program; `page/main.js` says what each is for. Pages of `http.embed_origins` may show it in a frame, which
-//! `/embed.js` makes.
+//! `/call`: a page that joins a call with a room code or a room token, in `dev` and with `http.call_page`. Its files, including the
+//! client SDK, are compiled into the program; `page/main.js` lists their purposes. Pages of `http.embed_origins` may show it in a
+//! frame, which `/embed.js` creates.
 //!
-//! This file has the files, and their policies: what the browser may load, connect to and use, and which pages may show the page in a
-//! frame. [`endpoints`] has what the page asks for.
+//! This module has the files and their policies: sources that the browser may load from and connect to, device permissions, and pages
+//! that may frame the page. [`endpoints`] has the page's endpoints.
 
 mod endpoints;
 
@@ -54,17 +54,18 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
     let parents = list(&page.embed_origins);
     let is_dev = page.dev_project.is_some();
+    // Rendered once: only the policy depends on the request.
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)
         .into();
     let shown = move |request: &HttpRequest| {
-        if let Some(stranger) = parent(request)
+        if let Some(parent) = parent(request)
             .filter(|parent| !embed_origins.iter().any(|listed| listed.includes(parent)))
         {
-            return refused(&stranger);
+            return refused(&parent);
         }
-        // The page connects to the url that its token names, which may depend on the request.
+        // The page connects to the URL in its token, which may depend on the request.
         let derived = media_url
             .derived(request)
             .map(|url| policy(&url, &embed_origins));
@@ -82,21 +83,22 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     config.service(fixed_resource("/call", &state.checks.fixed, shown));
 }
 
-/// The origin of the page around this one, as `/embed.js` names it.
+/// Returns the origin of the framing page, as given by `/embed.js`.
 fn parent(request: &HttpRequest) -> Option<Origin> {
     let (_, origin) = form_urlencoded::parse(request.query_string().as_bytes())
         .find(|(name, _)| name == "parent")?;
     Origin::parse(&origin).ok()
 }
 
-/// A page that says why there is no call in the frame, for the developer of the page around it.
+/// Responds with a page that explains, to the framing page's developer, why there is no call in the frame.
 fn refused(parent: &Origin) -> HttpResponse {
     framed_page_response(&refused_policy(parent))
         .content_type(ContentType::html())
         .body(REFUSED.replace("{origin}", parent.as_str()))
 }
 
-/// Routes the script that other pages load. It is public, so that a page with `crossorigin`, `integrity` or isolation may load it, too.
+/// Routes the script for other pages. It is public, so that pages with `crossorigin`, `integrity` or cross-origin isolation may load
+/// it.
 fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str>) {
     let script = move |_: &HttpRequest| {
         page_response(&policy)
@@ -116,21 +118,21 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// The HTML of `/call`, which loads the other files.
+/// HTML of `/call`, which loads the other files.
 const PAGE: &str = include_str!("page/page.html");
-/// The HTML of `/call` in a frame of a page that may not show the call.
+/// HTML for a frame on a page that may not show the call.
 const REFUSED: &str = include_str!("page/refused.html");
-/// The script that defines `<conclave-call>` in other pages.
+/// Script that defines `<conclave-call>` in other pages.
 const EMBED: &str = include_str!("embed.js");
 
-/// A file below `/call/` that is in a folder beside this module.
+/// File below `/call/`, from a folder beside this module.
 macro_rules! file {
     ($folder:literal, $name:literal) => {
         ($name, include_str!(concat!($folder, "/", $name)))
     };
 }
 
-/// The files that the page loads: name, content.
+/// Files that the page loads: name, content.
 const FILES: [(&str, &str); 51] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
@@ -185,13 +187,13 @@ const FILES: [(&str, &str); 51] = [
     file!("page", "sw.json"),
 ];
 
-/// The devices and abilities that the page uses, as its `Permissions-Policy`. No frame inside the page gets any; a page that shows it in
-/// a frame has to allow them there, as `/embed.js` does.
+/// `Permissions-Policy` of the page: the devices and features that it uses. Frames inside the page get none; a page that frames it
+/// must allow them there, as `/embed.js` does.
 const DEVICES: &str = "camera=(self), microphone=(self), display-capture=(self), speaker-selection=(self), autoplay=(self), \
                            fullscreen=(self), clipboard-write=(self), geolocation=(), payment=(), usb=()";
 
-/// What the browser may load, and from where: files of this server; connections to it and to the media plane. And which pages may show
-/// the page in a frame: those of `embed_origins`.
+/// Returns the content security policy: files of this server, connections to it and to the media plane, and framing by
+/// `embed_origins`.
 fn policy(media_url: &str, embed_origins: &[EmbedOrigin]) -> String {
     let media = media_origins(media_url).unwrap_or_default();
     let ancestors = if embed_origins.is_empty() {
@@ -205,7 +207,7 @@ fn policy(media_url: &str, embed_origins: &[EmbedOrigin]) -> String {
     )
 }
 
-/// The policy of the page that a page of another origin gets in its frame. Nothing in it can be clicked.
+/// Returns the policy of the page for a frame of another origin. Nothing in it can be clicked, so clickjacking gains nothing.
 fn refused_policy(parent: &Origin) -> String {
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; \
@@ -214,13 +216,13 @@ fn refused_policy(parent: &Origin) -> String {
     )
 }
 
-/// The origins, with spaces between them.
+/// Joins the origins with spaces.
 fn list(origins: &[EmbedOrigin]) -> String {
     let texts: Vec<_> = origins.iter().map(EmbedOrigin::as_str).collect();
     texts.join(" ")
 }
 
-/// The origin of a websocket url, for the websocket and for the requests that the client SDK makes beside it.
+/// Returns the origins of a WebSocket URL: for the WebSocket, and for the client SDK's HTTP requests to the same host.
 fn media_origins(media_url: &str) -> Option<String> {
     let url = Url::parse(media_url).ok()?;
     let (host, port) = (

@@ -1,4 +1,4 @@
-//! The actors: the tree as it is now, and one actor with its timers, recent messages and snapshot.
+//! The actors: the current tree, and one actor with its timers, recent messages and snapshot.
 
 use conclave_actors::debug::{ActorFilter, ActorList, ActorView};
 use conclave_actors::{ActorKind, Tree};
@@ -6,22 +6,21 @@ use conclave_model::page::PageRequest;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, countdown, empty, facts, field, grouped, live, nothing, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 
-/// Failed actors that are shown above the tree.
+/// Maximum failed actors shown above the tree.
 const SHOWN: u32 = 20;
-/// Seconds between two readings, and between two of a tree with so many actors: each reading visits all of them.
-const EVERY: u32 = 5;
-const EVERY_OF_MANY: u32 = 20;
-const MANY: usize = 10_000;
+/// Refresh intervals in seconds: normally, and for a tree with at least `MANY_ACTORS` actors, since each refresh visits all of them.
+const REFRESH_INTERVAL: u32 = 5;
+const LONG_INTERVAL: u32 = 20;
+const MANY_ACTORS: usize = 10_000;
 
-/// The routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/actors", tree),
@@ -29,7 +28,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Returns the actors that have failed, or are being rebuilt.
+/// Returns the actors that have failed or are being rebuilt.
 pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
     let filter = ActorFilter {
         failed: true,
@@ -47,7 +46,7 @@ pub async fn failing_actors(tree: &Tree) -> Vec<ActorView> {
     .items
 }
 
-/// A table of actors that have failed.
+/// Renders a table with failed actors.
 pub fn failures(actors: &[ActorView]) -> Markup {
     let row = |actor: &ActorView| {
         let failure = actor.last_failure.as_ref();
@@ -67,7 +66,7 @@ pub fn failures(actors: &[ActorView]) -> Markup {
     )
 }
 
-async fn tree(visit: Visit) -> Answer {
+async fn tree(visit: Visit) -> PageResult {
     let kind = visit.query("kind");
     let filter = ActorFilter {
         kind: ActorKind::ALL
@@ -83,10 +82,10 @@ async fn tree(visit: Visit) -> Answer {
     };
     let list = visit.state.tree.actors(&filter, page).await;
     let failed = failing_actors(&visit.state.tree).await;
-    let every = if list.totals.values().sum::<usize>() < MANY {
-        EVERY
+    let every = if list.totals.values().sum::<usize>() < MANY_ACTORS {
+        REFRESH_INTERVAL
     } else {
-        EVERY_OF_MANY
+        LONG_INTERVAL
     };
     let content = html! {
         h1 { "Actors" }
@@ -105,7 +104,7 @@ async fn tree(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/actors"),
+        PagePosition::Server("/actors"),
         "Actors",
         &content,
     )))
@@ -138,7 +137,7 @@ fn totals(list: &ActorList) -> Markup {
     }
 }
 
-/// The kind of so many actors.
+/// Returns the kind's name, in the plural if needed.
 fn counted(kind: ActorKind, count: usize) -> String {
     let name = kind.as_str().replace('_', " ");
     match (kind, count) {
@@ -149,6 +148,7 @@ fn counted(kind: ActorKind, count: usize) -> String {
 }
 
 fn link(actor: &ActorView) -> Markup {
+    // Encoded per segment: the slashes of an id separate segments of the path.
     let path: Vec<_> = actor.id.split('/').map(encoded).collect();
     html! { a href={ "/actors/" (path.join("/")) } { (actor.id) } }
 }
@@ -171,7 +171,7 @@ fn timers(actor: &ActorView) -> Markup {
     html! { @for timer in &actor.timers { div { (timer.name) " " (countdown(timer.fires_at)) } } }
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let id = visit.param("id");
     let not_found = || {
         Problem::new(
@@ -183,11 +183,11 @@ async fn one(visit: Visit) -> Answer {
     let content = html! {
         p { a href="/actors" { "Actors" } }
         h1 { (actor.id) }
-        (live(&visit, "actor", EVERY, &details(&actor)))
+        (live(&visit, "actor", REFRESH_INTERVAL, &details(&actor)))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/actors"),
+        PagePosition::Server("/actors"),
         &actor.id,
         &content,
     )))

@@ -1,10 +1,10 @@
-// What pages of the console do with scripts: read parts again while visible, count down, ask before what cannot be undone, copy.
+// Console scripts: refresh parts while the page is visible, count down, confirm irreversible actions, copy.
 'use strict';
 
 (() => {
   const SECOND = 1000;
 
-  // A part with the focus is not read again, so that input is not lost. A button with an id keeps the focus when it is read again.
+  // A part with the focus is not refreshed, so that input is not lost. A button with an id keeps the focus across a refresh.
   const isBusy = (part) => {
     const active = document.activeElement;
     return part.contains(active) && !(active.matches('button') && active.id);
@@ -33,12 +33,12 @@
     }
   };
 
-  const readAgain = () => {
+  const refreshParts = () => {
     for (const part of document.querySelectorAll('[data-every]')) if (!isBusy(part)) htmx.trigger(part, 'refresh');
   };
 
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden) readAgain();
+    if (!document.hidden) refreshParts();
   });
 
   document.addEventListener('click', (event) => {
@@ -55,7 +55,7 @@
     }
   }, true);
 
-  // The list of a room's events keeps its newest only. What the room shows is read again, once for events that come together.
+  // A room's event list keeps only the newest. The room's other parts refresh once for a burst of events.
   let isPlanned = false;
   document.addEventListener('htmx:sseMessage', (event) => {
     const list = event.target.closest('[data-most]');
@@ -64,7 +64,7 @@
     isPlanned = true;
     setTimeout(() => {
       isPlanned = false;
-      if (!document.hidden) readAgain();
+      if (!document.hidden) refreshParts();
     }, SECOND);
   });
 

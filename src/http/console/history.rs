@@ -1,4 +1,4 @@
-//! Counts of the last day, for the plots of the overview: one sample every five minutes, since the start of the server.
+//! Counts over the last day, for the overview's plots: one sample every five minutes, since the server's start.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use conclave_db::Totals;
 use conclave_model::Timestamp;
 use parking_lot::Mutex;
 
-/// The interval between two samples.
+/// Interval between two samples.
 pub const INTERVAL: Duration = Duration::from_secs(300);
-/// The samples of a day.
+/// Samples per day.
 pub const SAMPLES: usize = 288;
 
-/// The samples of the last day, oldest first.
+/// Samples of the last day, oldest first.
 #[derive(Debug, Default)]
 pub struct History(Mutex<VecDeque<Sample>>);
 
-/// The counts at one time.
+/// Counts at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// When they were read.
+    /// Sample time.
     pub at: Timestamp,
-    /// The counters since the start of the server.
+    /// Counts at that time.
     pub totals: Totals,
 }
 
 impl History {
-    /// Adds a sample, and drops what is older than a day.
+    /// Adds a sample, and drops samples older than a day.
     pub fn add(&self, sample: Sample) {
         let mut samples = self.0.lock();
         if samples.len() == SAMPLES {

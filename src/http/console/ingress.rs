@@ -1,18 +1,17 @@
-//! The ingress endpoints of a project.
+//! A project's ingress endpoints.
 
 use conclave_model::ingress::IngressStatus;
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, danger, empty, live, pager, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::http::api::v1::ingress::{self, IngressJson};
 
-/// Seconds between two readings.
-const EVERY: u32 = 10;
+/// Refresh interval in seconds.
+const REFRESH_INTERVAL: u32 = 10;
 
-/// The routes of the page and its action.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/ingress", list),
@@ -20,7 +19,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let listed = visit
         .call(ingress::list, &project.id)
@@ -35,18 +34,18 @@ async fn list(visit: Visit) -> Answer {
         .collect();
     let content = html! {
         h1 { "Ingress" }
-        (live(&visit, "ingress", EVERY, &html! {
+        (live(&visit, "ingress", REFRESH_INTERVAL, &html! {
             @if rows.is_empty() {
                 (empty("There is no ingress endpoint.", "Create one for an encoder on the page of an open room."))
             } @else {
-                (table("Ingress endpoints", &["Room", "Status", "Joins as", "Input", "Url", "Created", "Actions"], &rows))
+                (table("Ingress endpoints", &["Room", "Status", "Joins as", "Input", "URL", "Created", "Actions"], &rows))
             }
             (pager(&visit, visit.offset(), listed.has_more))
         }))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/ingress"),
+        PagePosition::Project(&project, "/ingress"),
         "Ingress",
         &content,
     )))
@@ -71,7 +70,7 @@ fn row(visit: &Visit, path: &str, ingress: &IngressJson) -> Vec<Markup> {
     ]
 }
 
-async fn delete(visit: Visit) -> Answer {
+async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(ingress::delete, &project)

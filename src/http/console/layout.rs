@@ -1,6 +1,6 @@
-//! The frame of every page: head, navigation, notes and errors.
+//! Frame of every page: head, navigation, notes and errors.
 //!
-//! A note says what an action has done. Its name is in the page's address, its text is here.
+//! A note confirms an action. Its name is in the page's URL, its text is here, so that a link cannot show other text.
 
 use actix_web::http::StatusCode;
 use conclave_model::Problem;
@@ -11,10 +11,10 @@ use super::parts::badge;
 use super::visit::Visit;
 use crate::http::admin::access::Operator;
 
-/// Settings of htmx: no inline style, no evaluated text, and errors are shown in the page.
+/// Settings for htmx: no inline styles, no `eval`, and errors are shown in the page.
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
-/// The main navigation: path, name.
+/// Main navigation: path, name.
 const MAIN: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/projects", "Projects"),
@@ -25,8 +25,8 @@ const MAIN: [(&str, &str); 7] = [
     ("/sdk/", "SDKs"),
 ];
 
-/// The pages of a project: path below the project's, name.
-const OF_PROJECT: [(&str, &str); 9] = [
+/// A project's pages: path below the project's, name.
+const PROJECT_PAGES: [(&str, &str); 9] = [
     ("", "Rooms"),
     ("/sessions", "Sessions"),
     ("/recordings", "Recordings"),
@@ -38,7 +38,7 @@ const OF_PROJECT: [(&str, &str); 9] = [
     ("/settings", "Settings"),
 ];
 
-/// The part of the documentation that explains a page: path of the page, or its path below the project's; title; URL.
+/// Documentation for each page: path of the page, or its path below the project's; title; URL.
 const EXPLAINED: [(&str, &str, &str); 11] = [
     ("/", "Monitoring", "/docs/running.html#monitoring"),
     ("/actors", "Actors", "/docs/architecture.html#actors"),
@@ -65,21 +65,22 @@ const EXPLAINED: [(&str, &str, &str); 11] = [
     ),
 ];
 
-/// Where a page is.
+/// A page's position in the navigation.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
-    /// A page of the server, by its path in the main navigation.
+pub enum PagePosition<'a> {
+    /// Server page, by its path in the main navigation.
     Server(&'static str),
-    /// A page of a project, by its path below the project's.
+    /// Project page, by its path below the project's.
     Project(&'a Project, &'static str),
 }
 
-/// A whole page of the console.
-pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> Markup {
+/// Renders a console page.
+pub fn page(visit: &Visit, position: PagePosition<'_>, title: &str, content: &Markup) -> Markup {
+    // An unknown name shows no note.
     let note = visit.query("note").and_then(|name| text(&name));
     framed(
         &visit.operator,
-        place,
+        position,
         title,
         &html! {
             @if let Some(note) = note { p.note.good role="status" { (note) } }
@@ -88,19 +89,25 @@ pub fn page(visit: &Visit, place: Place<'_>, title: &str, content: &Markup) -> M
     )
 }
 
-fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) -> Markup {
-    let current = match place {
-        Place::Server(path) => path,
-        Place::Project(..) => "/projects",
+fn framed(
+    operator: &Operator,
+    position: PagePosition<'_>,
+    title: &str,
+    content: &Markup,
+) -> Markup {
+    let current = match position {
+        PagePosition::Server(path) => path,
+        PagePosition::Project(..) => "/projects",
     };
     document(
         title,
         &html! {
             (top(Some(operator), &MAIN, current))
             div #page {
-                @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
+                @if let PagePosition::Project(project, tab) = position { (project_head(project, tab)) }
                 main #content tabindex="-1" {
-                    (explained(place))
+                    (explained(position))
+                    // htmx puts the failures of actions here.
                     div #notice aria-live="assertive" {}
                     (content)
                 }
@@ -110,9 +117,9 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
     )
 }
 
-/// The link from a page to its documentation.
-fn explained(place: Place<'_>) -> Markup {
-    let (Place::Server(path) | Place::Project(_, path)) = place;
+/// Renders the link from a page to its documentation.
+fn explained(position: PagePosition<'_>) -> Markup {
+    let (PagePosition::Server(path) | PagePosition::Project(_, path)) = position;
     let found = EXPLAINED.iter().find(|(page, ..)| *page == path);
     html! {
         @if let Some((_, title, url)) = found { p.explained { a href=(url) { "Documentation: " (title) } } }
@@ -128,6 +135,7 @@ fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Ma
                     a href=(path) aria-current=[(*path == current).then_some("page")] { (name) }
                 }
             }
+            // In `dev` there is no session to sign out from.
             @if let Some(operator) = operator.filter(|operator| operator.has_session) {
                 form.sign-out method="post" action="/sign-out" {
                     input type="hidden" name="csrf" value=(operator.csrf);
@@ -138,7 +146,7 @@ fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Ma
     }
 }
 
-/// A page that needs no session, with the operator who has one. `path` is its path in the main navigation.
+/// Renders a page that needs no session; `operator` is set if there is one. `path` is its path in the main navigation.
 pub fn open_page(operator: Option<&Operator>, path: &str, title: &str, content: &Markup) -> Markup {
     document(
         title,
@@ -149,8 +157,8 @@ pub fn open_page(operator: Option<&Operator>, path: &str, title: &str, content: 
     )
 }
 
-/// The one page of a standby.
-pub fn of_standby(operator: &Operator, content: &Markup) -> Markup {
+/// Renders a standby's only page.
+pub fn standby_page(operator: &Operator, content: &Markup) -> Markup {
     let page = ("/server", "Server");
     document(
         page.1,
@@ -172,7 +180,7 @@ fn project_head(project: &Project, tab: &str) -> Markup {
                 @if project.status.as_str() != "active" { " " (badge(project.status.as_str())) }
             }
             nav.tabs aria-label="Project" {
-                @for (path, name) in OF_PROJECT {
+                @for (path, name) in PROJECT_PAGES {
                     a href={ "/projects/" (project.id) (path) } aria-current=[(path == tab).then_some("page")] { (name) }
                 }
             }
@@ -193,11 +201,13 @@ fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/console.css";
                 link rel="stylesheet" href="/assets/components.css";
+                // `defer` keeps the order: htmx, its extension, then our script.
                 script src="/assets/htmx.min.js" defer {}
                 script src="/assets/htmx-ext-sse.min.js" defer {}
                 script src="/assets/console.js" defer {}
             }
             body {
+                // Skips the navigation for keyboard and screen reader users (WCAG 2.4.1).
                 a.skip href="#content" { "Skip to the content" }
                 (body)
             }
@@ -205,7 +215,7 @@ fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// What is wrong, as a note above a page.
+/// Renders a problem as a note above a page.
 pub fn problem(problem: &Problem) -> Markup {
     html! {
         p.note.bad role="alert" {
@@ -217,7 +227,7 @@ pub fn problem(problem: &Problem) -> Markup {
     }
 }
 
-/// The page of a request that failed.
+/// Renders the page for a failed request.
 pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Markup {
     let title = if status == StatusCode::NOT_FOUND {
         "Not found"
@@ -226,7 +236,8 @@ pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Marku
     };
     framed(
         operator,
-        Place::Server("none"),
+        // No navigation entry is marked as current.
+        PagePosition::Server("none"),
         title,
         &html! {
             h1 { (title) }
@@ -236,7 +247,7 @@ pub fn failed(operator: &Operator, status: StatusCode, shown: &Problem) -> Marku
     )
 }
 
-/// The page of an action whose session has ended.
+/// Renders the page for an action whose session has ended.
 pub fn signed_out(shown: &Problem) -> Markup {
     document(
         "Signed out",
@@ -250,7 +261,7 @@ pub fn signed_out(shown: &Problem) -> Markup {
     )
 }
 
-/// The page of a server without `admin.token`, which accepts no sign-in.
+/// Renders the page of a server without `admin.token`, which accepts no sign-in.
 pub fn closed() -> Markup {
     document(
         "Console",
@@ -266,7 +277,7 @@ pub fn closed() -> Markup {
     )
 }
 
-/// The form that signs in.
+/// Renders the sign-in form.
 pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     document(
         "Sign in",
@@ -290,7 +301,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     )
 }
 
-/// Name and text of each note.
+/// Notes: name, text.
 const NOTES: [(&str, &str); 31] = [
     (
         "project-created",
@@ -314,7 +325,7 @@ const NOTES: [(&str, &str); 31] = [
     ("room-created", "The room is open."),
     (
         "room-ended",
-        "The room has ended, and everyone was disconnected.",
+        "The room has ended, and its participants were disconnected.",
     ),
     (
         "participant-removed",
@@ -335,7 +346,7 @@ const NOTES: [(&str, &str); 31] = [
     ("broadcast-stopped", "The broadcast is being stopped."),
     (
         "code-disabled",
-        "The room code is disabled. Tokens that it has given stay valid.",
+        "The room code is disabled. Tokens from earlier exchanges stay valid.",
     ),
     (
         "ingress-deleted",
@@ -358,7 +369,7 @@ const NOTES: [(&str, &str); 31] = [
     ("destination-deleted", "The destination was deleted."),
     (
         "endpoint-deleted",
-        "The webhook endpoint was deleted, with what was queued for it.",
+        "The webhook endpoint and its queued deliveries were deleted.",
     ),
     (
         "test-sent",
@@ -367,7 +378,7 @@ const NOTES: [(&str, &str); 31] = [
     ("delivery-retried", "The delivery is queued again."),
 ];
 
-/// Returns the text of a note; `None` for an unknown name.
+/// Returns a note's text; `None` for an unknown name.
 pub fn text(name: &str) -> Option<&'static str> {
     NOTES
         .iter()

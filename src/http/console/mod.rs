@@ -1,17 +1,17 @@
-//! The console: pages for operators on the admin listener, rendered on the server.
+//! The console: server-rendered pages for operators on the admin listener.
 //!
-//! A request goes through [`route`], which requires a session ([`sign_in`]), to the handler of its page with a [`visit`]: what was asked,
-//! and by which operator. What a page shows of a project, and each action, is an operation of the API, called for the operator
-//! ([`visit::OperatorCall`]). Pages are made with [`layout`] and [`parts`], and can be read without scripts; with them, parts of a page
-//! are read again while it is visible. Nothing runs while no page is open.
+//! [`route`] requires a session ([`sign_in`]) and passes the request as a [`visit`] to its page's handler: the request, and the
+//! operator who sent it. A project's data and each action come from an API operation, called for the operator
+//! ([`visit::OperatorCall`]). Pages are built with [`layout`] and [`parts`], and are readable without scripts; with scripts, parts of
+//! a page refresh while it is visible. Nothing runs while no page is open.
 //!
-//! The pages, each with its templates and its handlers:
+//! The pages, each with its templates and handlers:
 //!
-//! - of the server: [`overview`] with [`history`], [`actors`], [`server`] (also that of a standby), and [`sdks`], which is open to all;
-//! - of projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`], [`recordings`] and broadcasts, [`ingress`],
+//! - for the server: [`overview`] with [`history`], [`actors`], [`server`] (also a standby's), and [`sdks`], which needs no session;
+//! - for projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`], [`recordings`] and broadcasts, [`ingress`],
 //!   [`templates`], [`webhooks`], [`settings`].
 //!
-//! This file has the table of routes, and the files that the pages load, with the policy under which browsers show them.
+//! This module has the route table, and the static files with the content security policy for all pages.
 
 mod actors;
 pub mod history;
@@ -56,7 +56,7 @@ pub fn configure(
     route::configure(config, state, routes());
 }
 
-/// The pages and actions that need a session.
+/// Returns the pages and actions that need a session.
 fn routes() -> Vec<route::Route> {
     let routes = [
         sign_in::routes(),
@@ -76,7 +76,7 @@ fn routes() -> Vec<route::Route> {
     routes.into_iter().flatten().collect()
 }
 
-/// What the browser may load, and from where: files of this listener, no inline script and no inline style.
+/// Content security policy: files from this listener only, without inline scripts and styles.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; \
                           connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -96,7 +96,7 @@ const FILES: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Routes the files. They say nothing about the server, so they need no session.
+/// Routes the static files. They reveal nothing about the server, so they need no session.
 pub fn configure_assets(config: &mut web::ServiceConfig) {
     for (name, content_type, content) in FILES {
         let file = web::get().to(move || {

@@ -1,4 +1,4 @@
-//! The overview: what is live, what fails, and whether the parts of the server answer.
+//! The overview: live counts, failures, and availability of the server's parts.
 
 use actix_web::web;
 use conclave_actors::debug::ActorView;
@@ -8,46 +8,45 @@ use maud::{Markup, html};
 
 use super::actors::failing_actors;
 use super::history::{SAMPLES, Sample};
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts;
 use super::parts::{badge, empty, grouped, live, table};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::backups::{Backups, Freshness};
 use crate::http::admin::health::{Parts, Readiness};
 use crate::http::api::error::ApiError;
 
-/// Failing receivers that are shown.
+/// Maximum failing receivers shown.
 const SHOWN: u32 = 20;
-/// Seconds between two readings of the page.
-const EVERY: u32 = 10;
+/// Refresh interval in seconds.
+const REFRESH_INTERVAL: u32 = 10;
 
-/// The routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/", show)]
 }
 
-/// What the page shows.
+/// The page's data.
 struct Overview {
     totals: Totals,
     minutes: f64,
     failing: Vec<FailingEndpoint>,
     actors: Vec<ActorView>,
     parts: Option<Parts>,
-    /// How recent the last copy of the database is, where the server makes any.
+    /// Freshness of the last backup, if the server makes backups.
     backups: Option<Freshness>,
     history: Vec<Sample>,
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let overview = read(&visit).await?;
     let content = html! {
         h1 { "Overview" }
-        (live(&visit, "overview", EVERY, &content(&overview)))
+        (live(&visit, "overview", REFRESH_INTERVAL, &content(&overview)))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/"),
+        PagePosition::Server("/"),
         "Overview",
         &content,
     )))
@@ -78,6 +77,7 @@ fn content(overview: &Overview) -> Markup {
             .history
             .iter()
             .map(|sample| value(&sample.totals))
+            // The current count follows the sampled ones.
             .chain([value(totals)])
             .collect();
         parts::line(name, &values, SAMPLES)
@@ -127,8 +127,8 @@ fn tile(name: &str, value: &str, below: &Markup) -> Markup {
 fn receivers(failing: &[FailingEndpoint]) -> Markup {
     if failing.is_empty() {
         return empty(
-            "Every webhook receiver has accepted what it was sent last.",
-            "One that has not is shown here.",
+            "Every webhook receiver has accepted its latest delivery.",
+            "Failing receivers are listed here.",
         );
     }
     let row = |endpoint: &FailingEndpoint| {

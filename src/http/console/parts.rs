@@ -1,6 +1,6 @@
-//! Parts that several pages have: tables, badges, times, forms, empty states, and plots.
+//! Parts that several pages use: tables, badges, times, forms, empty states and plots.
 //!
-//! Plots are inline SVG. Each has a sentence that says the same to those who do not see it.
+//! Plots are inline SVG, each with a sentence that describes it for screen readers.
 
 use std::fmt::Display;
 
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use super::visit::Visit;
 
-/// How many rows a list shows at once.
+/// Rows per list page.
 pub const ROWS: u32 = 50;
 
-/// A status as a word with the colour of its meaning.
+/// Renders a status as a word, coloured by its meaning.
 pub fn badge(word: &str) -> Markup {
     let meaning = match word {
         "open" | "active" | "standby" | "ok" | "included" | "running" | "delivered"
@@ -39,7 +39,7 @@ pub fn badge(word: &str) -> Markup {
     html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }
 }
 
-/// An instant, in a form that is read quickly.
+/// Renders an instant for quick reading.
 pub fn time(at: impl Into<Option<Timestamp>>) -> Markup {
     let Some(at) = at.into() else {
         return nothing();
@@ -49,22 +49,23 @@ pub fn time(at: impl Into<Option<Timestamp>>) -> Markup {
     html! { time datetime=(text) { (day) " " (rest.get(..8).unwrap_or(rest)) } }
 }
 
-/// An instant to come, which counts down where there are scripts.
+/// Renders a future instant, which counts down if scripts run.
 pub fn countdown(at: Timestamp) -> Markup {
     html! { time.until datetime=(at) data-until=(at) { (time(at)) } }
 }
 
-/// What stands in the place of an absent value.
+/// Renders the placeholder for an absent value.
 pub fn nothing() -> Markup {
     html! { span.none { span aria-hidden="true" { "–" } span.unseen { "none" } } }
 }
 
-/// A value, or that there is none.
+/// Renders a value, or the placeholder.
 pub fn or_nothing(value: Option<impl Display>) -> Markup {
     value.map_or_else(nothing, |value| html! { (value) })
 }
 
-/// JSON with a line for each value; as it is where it is nested too deep, or has numbers or characters that few parsers read.
+/// Formats JSON with one value per line. JSON that serde cannot represent, because it nests too deep or has unusual numbers or
+/// characters, stays as it is.
 pub fn pretty(json: &RawValue) -> String {
     let value = serde_json::from_str::<Value>(json.get());
     value
@@ -72,7 +73,7 @@ pub fn pretty(json: &RawValue) -> String {
         .unwrap_or_else(|_| json.get().to_owned())
 }
 
-/// A table. Each row has a cell for each column; on narrow screens a row is a list of names and values.
+/// Renders a table. Each row has a cell per column. On narrow screens, a row becomes a list of names and values.
 pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     html! {
         table {
@@ -87,20 +88,21 @@ pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     }
 }
 
-/// A list of names and values.
+/// Renders names with their values.
 pub fn facts(facts: &[(&str, Markup)]) -> Markup {
     html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
 }
 
-/// What a list says that has no rows: what would be there, and how it gets there.
+/// Renders an empty list: what it would contain, and how entries get there.
 pub fn empty(what: &str, how: &str) -> Markup {
     html! { div.empty { p { strong { (what) } } p { (how) } } }
 }
 
-/// Links to the page before and after one of a list, with the same filters.
+/// Renders links to the next and previous page of a list, with the same filters.
 pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     let to = |offset: u64| {
         let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
+        // A note belongs to the action that led to this page.
         let kept = query.filter(|(name, _)| name != "offset" && name != "note");
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query
@@ -118,9 +120,10 @@ pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     }
 }
 
-/// A form that runs an action. With scripts, what is wrong is shown without leaving the page.
+/// Renders a form for an action. With scripts, a failure is shown without leaving the page.
 pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
     html! {
+        // Disabled while the request runs, so that a double click does not repeat the action.
         form method="post" action=(path) hx-post=(path) hx-target="#notice" hx-disabled-elt="find button" {
             input type="hidden" name="csrf" value=(visit.operator.csrf);
             (content)
@@ -128,7 +131,7 @@ pub fn form(visit: &Visit, path: &str, content: &Markup) -> Markup {
     }
 }
 
-/// A button that runs an action. By its id it keeps the focus when it is read again. `about` says to those who hear the page what it is about.
+/// Renders a button for an action. Its id keeps the focus across a refresh. `about` names its object for screen readers.
 pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
     form(
         visit,
@@ -137,7 +140,7 @@ pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
     )
 }
 
-/// A button that runs an action which cannot be undone, after a question.
+/// Renders a button for an irreversible action, with a confirmation.
 pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup {
     form(
         visit,
@@ -148,7 +151,7 @@ pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup 
     )
 }
 
-/// A labelled input.
+/// Renders a labelled input.
 pub fn field(id: &str, label: &str, input: &Markup, help: &str) -> Markup {
     html! {
         p.field {
@@ -159,7 +162,7 @@ pub fn field(id: &str, label: &str, input: &Markup, help: &str) -> Markup {
     }
 }
 
-/// A choice of words.
+/// Renders a choice.
 pub fn select(id: &str, name: &str, options: &[(&str, &str)], chosen: &str) -> Markup {
     html! {
         select id=(id) name=(name) {
@@ -168,7 +171,7 @@ pub fn select(id: &str, name: &str, options: &[(&str, &str)], chosen: &str) -> M
     }
 }
 
-/// A part of a page that is read again every so many seconds, while the page is visible and without what is being edited.
+/// Renders a part of a page that refreshes every `seconds`, while the page is visible and no input in it is being edited.
 pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
     let query = visit.request.query_string();
     let path = visit.request.path();
@@ -178,13 +181,14 @@ pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
         format!("{path}?{query}")
     };
     html! {
+        // The page itself is requested and this part selected from it, so that a part needs no route of its own.
         div id=(id) data-every=(seconds) hx-get=(path) hx-trigger="refresh" hx-select={ "#" (id) } hx-swap="outerHTML" {
             (content)
         }
     }
 }
 
-/// A secret that is shown this once.
+/// Renders a secret, which is shown only this once.
 pub fn secret(label: &str, value: &str) -> Markup {
     html! {
         div.secret {
@@ -194,7 +198,7 @@ pub fn secret(label: &str, value: &str) -> Markup {
     }
 }
 
-/// A number of minutes, with as many digits as tell something.
+/// Formats minutes, with one decimal below 10.
 pub fn minutes(minutes: f64) -> String {
     if minutes < 10.0 {
         format!("{minutes:.1}")
@@ -203,7 +207,7 @@ pub fn minutes(minutes: f64) -> String {
     }
 }
 
-/// A whole number in groups of three digits.
+/// Formats an integer in groups of three digits, separated by narrow no-break spaces.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
@@ -220,7 +224,7 @@ pub fn grouped(number: i64) -> String {
     }
 }
 
-/// A length of time in seconds, as people say it.
+/// Formats a duration in its two largest units.
 pub fn length(seconds: u64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
@@ -230,16 +234,17 @@ pub fn length(seconds: u64) -> String {
     }
 }
 
-/// Width and height of a small plot, in units of its view box.
+/// Width and height for a small plot, in view box units.
 const SMALL: (f64, f64) = (240.0, 48.0);
-/// Points with which a line is plotted.
-const FEWEST: usize = 3;
-/// Width and height of a plot of days.
+/// Minimum points for a line.
+const MIN_POINTS: usize = 3;
+/// Size of a plot by day.
 const DAYS: (f64, f64) = (720.0, 160.0);
 
-/// A line through `values`, oldest first, of which there are at most `most`; the newest is at the right edge.
+/// Renders a line through `values`, oldest first and at most `most`; the newest is at the right edge.
 pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     let (width, height) = SMALL;
+    // At least 1, because the values are divided by it.
     let top = f64::from(values.iter().copied().max().unwrap_or(0).max(1));
     let step = width / f64::from(u32::try_from(most.max(2) - 1).unwrap_or(u32::MAX));
     let point = |(back, value): (u32, &u32)| {
@@ -252,13 +257,13 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
         values.last().copied().unwrap_or(0),
         values.iter().copied().max().unwrap_or(0),
     );
-    let said = format!("{name}, the last day: now {now}, at most {highest}");
-    if points.len() < FEWEST {
+    let description = format!("{name}, the last day: now {now}, at most {highest}");
+    if points.len() < MIN_POINTS {
         return html! { p.help { "A plot of the last day comes here, with a point every five minutes." } };
     }
     html! {
         figure.plot {
-            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(said) preserveAspectRatio="none" {
+            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(description) preserveAspectRatio="none" {
                 line.axis x1="0" x2=(width) y1=(height - 1.0) y2=(height - 1.0) {}
                 polyline.line points=(points.join(" ")) {}
             }
@@ -267,7 +272,7 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     }
 }
 
-/// A bar for each day: its name and its value.
+/// Renders a bar per day.
 pub fn bars(name: &str, days: &[(String, f64)]) -> Markup {
     let (width, height) = DAYS;
     let top = days.iter().map(|(_, value)| *value).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! The list of projects, creating one, and the usage of one: minutes by day as a plot and a table, and the status under its plan.
+//! The list of projects, creating one, and a project's usage: minutes by day as a plot and a table, and its status under its plan.
 
 use conclave_db::ProjectSummary;
 use conclave_model::page::PageRequest;
@@ -7,18 +7,17 @@ use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     self, ROWS, badge, empty, facts, field, form, grouped, minutes, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
 use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
 
-/// The routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects", list),
@@ -27,7 +26,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let page = PageRequest {
         limit: ROWS,
         offset: visit.offset(),
@@ -46,7 +45,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/projects"),
+        PagePosition::Server("/projects"),
         "Projects",
         &content,
     )))
@@ -65,7 +64,7 @@ fn row(summary: &ProjectSummary) -> Vec<Markup> {
     ]
 }
 
-/// The choice of a plan.
+/// Renders a plan choice.
 pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
     let plans: Vec<(&str, &str)> = visit
         .state
@@ -87,8 +86,8 @@ pub fn plans(visit: &Visit, id: &str, chosen: &str) -> Markup {
 
 fn create_form(visit: &Visit) -> Markup {
     let environments = [
-        ("live", "live: keys begin with vk_live_"),
-        ("test", "test: keys begin with vk_test_"),
+        ("live", "live: keys start with vk_live_"),
+        ("test", "test: keys start with vk_test_"),
     ];
     html! {
         section.card {
@@ -105,7 +104,7 @@ fn create_form(visit: &Visit) -> Markup {
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let name = visit.field("name").to_owned();
     checked_label(&name, 1..=200).map_err(|allowed| Problem::invalid("name", allowed))?;
     let env = if visit.field("env") == "test" {
@@ -115,6 +114,7 @@ async fn create(visit: Visit) -> Answer {
     };
     let plan = existing_plan(&visit)?;
     let project = visit.state.store.projects().create(name, env, plan).await?;
+    // Not an API operation, so `OperatorCall` does not log it.
     log_change("create_project", &project.id);
     Ok(visit.done(
         &format!("/projects/{}/settings", project.id),
@@ -122,10 +122,10 @@ async fn create(visit: Visit) -> Answer {
     ))
 }
 
-/// The plan that a form names.
+/// Returns the plan in a form.
 ///
 /// # Errors
-/// 400 for one that is not configured.
+/// 400 if it is not configured.
 pub fn existing_plan(visit: &Visit) -> Result<String, Problem> {
     let plan = visit.field("plan");
     if visit.state.plans.get(plan).is_some() {
@@ -139,7 +139,7 @@ pub fn existing_plan(visit: &Visit) -> Result<String, Problem> {
     .at("plan"))
 }
 
-async fn show_usage(visit: Visit) -> Answer {
+async fn show_usage(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (from, to) = (visit.query("from"), visit.query("to"));
     let call = visit
@@ -152,6 +152,7 @@ async fn show_usage(visit: Visit) -> Answer {
         .iter()
         .map(|day| (day.date.to_string(), day.participant_minutes))
         .collect();
+    // The table omits days without use, which the plot shows.
     let used = usage
         .days
         .iter()
@@ -166,12 +167,12 @@ async fn show_usage(visit: Visit) -> Answer {
         (parts::bars("Participant minutes", &bars))
         p { "In all: " strong { (minutes(usage.total_participant_minutes)) " minutes" } }
         @if !rows.is_empty() {
-            (table("Usage by day", &["Day (UTC)", "Participant minutes", "Sessions begun"], &rows))
+            (table("Usage by day", &["Day (UTC)", "Participant minutes", "Sessions started"], &rows))
         }
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/usage"),
+        PagePosition::Project(&project, "/usage"),
         "Usage",
         &content,
     )))

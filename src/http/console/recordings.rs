@@ -1,4 +1,4 @@
-//! The recordings and the broadcasts of a project: their lists with filters, and stopping one. Recordings on this machine are played and
+//! A project's recordings and broadcasts: lists with filters, and stopping one. Recordings on this machine can be played and
 //! downloaded.
 
 use std::path::Path;
@@ -13,13 +13,13 @@ use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, countdown, danger, empty, facts, field, live, nothing, or_nothing, pager, select,
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::broadcasts::Broadcast;
@@ -27,7 +27,6 @@ use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 use crate::http::api::v1::recordings::Recording;
 use crate::http::files::{download, link};
 
-/// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/recordings", list),
@@ -45,8 +44,8 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
-    let list = List {
+async fn list(visit: Visit) -> PageResult {
+    let list = EgressList {
         title: "Recordings",
         none: "There is no recording here.",
         columns: &[
@@ -78,7 +77,7 @@ fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
     ]
 }
 
-/// Reads the recording that the path names, as it was recorded last.
+/// Reads the recording in the path, as last recorded.
 async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError> {
     let call = visit
         .call(egress::get::<Recording>, project)
@@ -86,7 +85,7 @@ async fn read(visit: &Visit, project: &ProjectId) -> Result<Recording, ApiError>
     call.send().await.map(|Json(recording)| recording)
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     let path = format!("/projects/{}/recordings", project.id);
@@ -101,6 +100,7 @@ async fn one(visit: Visit) -> Answer {
         None
     };
     let removed = removal(&visit, &recording).await?;
+    // After a removal, a file at this path belongs to a later recording.
     let found = found.filter(|_| !matches!(removed, Some(Removal::Done(_))));
     let upload = upload(&visit, &recording).await;
     let Recording {
@@ -133,13 +133,13 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/recordings"),
+        PagePosition::Project(&project, "/recordings"),
         "Recording",
         &content,
     )))
 }
 
-/// What `recordings.retention` does with a file.
+/// Removal of a file by `recordings.retention`.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Done(Timestamp),
@@ -155,7 +155,7 @@ impl Removal {
     }
 }
 
-/// When the file of a recording on this machine was or will be removed; `None` if it stays.
+/// Returns when a recording's local file was or will be removed; `None` if it stays.
 async fn removal(
     visit: &Visit,
     Recording { head, tail, .. }: &Recording,
@@ -175,7 +175,7 @@ async fn removal(
     Ok(planned.map(|(ended_at, retention)| Removal::Planned(ended_at.after(retention))))
 }
 
-/// A link for those who have no API key. It is made when the page is shown.
+/// Renders a link for users without an API key. It is created when the page is shown.
 fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
     let (keys, now) = (&visit.state.keys, visit.state.clock.now());
     let (path, _) = link::make(
@@ -189,7 +189,7 @@ fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
     html! { p { a href=(url) rel="noreferrer" { "Link for an hour" } " " small { "(for those without an API key)" } } }
 }
 
-/// What an upload that is outstanding is doing, and when it is tried again; `None` if none is.
+/// Renders the state of a pending upload and its next attempt; `None` if there is none.
 async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Option<Markup> {
     tail.destination.as_ref()?;
     let id = format!("{}/egress/{}", head.project_id, head.egress_id);
@@ -220,8 +220,9 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
     file.content_type().type_() == kind
 }
 
-/// The file: shown by the browser's player, or with `download=1` saved. What is no picture or sound is only saved.
-async fn file(visit: Visit) -> Answer {
+/// Responds with the file: for the browser's player, or as a download with `download=1`. Anything but audio and video is only
+/// downloaded.
+async fn file(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let recording = read(&visit, &project.id).await?;
     if recording.tail.destination.is_some() {
@@ -253,8 +254,10 @@ async fn file(visit: Visit) -> Answer {
     } else {
         file.set_content_type(actix_web::mime::APPLICATION_OCTET_STREAM)
     };
+    // `NamedFile` supports ranges, which players need for seeking.
     let mut response = file.into_response(&visit.request);
     for (name, value) in [
+        // Opened by itself, a file must not run scripts with the console's origin.
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
     ] {
@@ -266,9 +269,9 @@ async fn file(visit: Visit) -> Answer {
     Ok(response)
 }
 
-/// Seconds between two readings.
-const EVERY: u32 = 10;
-/// The statuses of recordings and broadcasts, for a filter.
+/// Refresh interval in seconds.
+const REFRESH_INTERVAL: u32 = 10;
+/// Statuses of recordings and broadcasts, for the filter.
 const STATUSES: [(&str, &str); 8] = [
     ("", "every status"),
     ("starting", "starting"),
@@ -280,23 +283,23 @@ const STATUSES: [(&str, &str); 8] = [
     ("limit_reached", "limit reached"),
 ];
 
-/// A list of recordings or broadcasts.
-struct List<J> {
-    /// The heading of the list.
+/// Recording or broadcast list.
+struct EgressList<J> {
+    /// Heading.
     pub title: &'static str,
-    /// What an empty list says.
+    /// Text for an empty list.
     pub none: &'static str,
-    /// The names of the columns.
+    /// Column names.
     pub columns: &'static [&'static str],
-    /// The cells of a row.
+    /// Renders a row's cells.
     pub row: fn(&Visit, &Project, &J) -> Vec<Markup>,
-    /// The path of the page, below the project's.
+    /// The page's path, below the project's.
     pub path: &'static str,
 }
 
-impl<J: EgressJson> List<J> {
-    /// The page of the list.
-    pub async fn show(self, visit: Visit) -> Answer {
+impl<J: EgressJson> EgressList<J> {
+    /// Responds with the page.
+    pub async fn show(self, visit: Visit) -> PageResult {
         let project = visit.project().await?;
         let (room, status) = (visit.query("room"), visit.query("status"));
         let call = visit
@@ -315,7 +318,7 @@ impl<J: EgressJson> List<J> {
         let content = html! {
             h1 { (self.title) }
             (filters(&format!("/projects/{}{}", project.id, self.path), room.as_deref(), status.as_deref()))
-            (live(&visit, J::COLLECTION, EVERY, &html! {
+            (live(&visit, J::COLLECTION, REFRESH_INTERVAL, &html! {
                 @if rows.is_empty() {
                     (empty(self.none, "Start one on the page of an open room."))
                 } @else {
@@ -326,7 +329,7 @@ impl<J: EgressJson> List<J> {
         };
         Ok(visit.show(layout::page(
             &visit,
-            Place::Project(&project, self.path),
+            PagePosition::Project(&project, self.path),
             self.title,
             &content,
         )))
@@ -343,7 +346,7 @@ fn filters(path: &str, room: Option<&str>, status: Option<&str>) -> Markup {
     }
 }
 
-/// The button that stops a recording or a broadcast which runs.
+/// Renders the button that stops a running recording or broadcast.
 fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressStatus) -> Markup {
     if !is_stoppable(status) {
         return Markup::default();
@@ -352,12 +355,12 @@ fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressSt
     danger(visit, &stop_path::<J>(head), "Stop", &question)
 }
 
-/// Whether a recording or a broadcast can be asked to finish.
+/// Whether a recording or broadcast can be stopped.
 pub fn is_stoppable(status: EgressStatus) -> bool {
     matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }
 
-/// The path of the action that stops a recording or a broadcast.
+/// Returns the stop action's path.
 pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
     format!(
         "/projects/{}/{}/{}/stop",
@@ -367,8 +370,8 @@ pub fn stop_path<J: EgressJson>(head: &EgressHead) -> String {
     )
 }
 
-/// The action that stops a recording or a broadcast.
-pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
+/// Handles the stop action.
+pub async fn stop<J: EgressJson>(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(egress::stop::<J>, &project)
@@ -382,8 +385,8 @@ pub async fn stop<J: EgressJson>(visit: Visit) -> Answer {
     Ok(visit.done(&format!("/projects/{project}/{}", J::COLLECTION), note))
 }
 
-async fn list_broadcasts(visit: Visit) -> Answer {
-    let list = List {
+async fn list_broadcasts(visit: Visit) -> PageResult {
+    let list = EgressList {
         title: "Broadcasts",
         none: "There is no broadcast here.",
         columns: &["Room", "Status", "Receivers", "Started", "Ended", "Actions"],

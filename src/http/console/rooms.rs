@@ -1,4 +1,4 @@
-//! The rooms of a project: live ones first, searched by the beginning of their names; and opening one.
+//! A project's rooms: live ones first, searchable by prefix; and creating one.
 
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
@@ -6,24 +6,23 @@ use conclave_model::room::Room;
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, empty, field, form, live, pager, select, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1;
 use crate::http::api::v1::templates::TemplateJson;
 
-/// Seconds between two readings.
-const EVERY: u32 = 10;
-/// The columns of a list of rooms.
+/// Refresh interval in seconds.
+const REFRESH_INTERVAL: u32 = 10;
+/// Room list columns.
 const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
-/// The columns of rooms that are live, and of rooms that have ended.
-const OF_LIVE: usize = 3;
-const OF_ENDED: usize = 4;
+/// Numbers of columns for live rooms, and for ended rooms.
+const LIVE_COLUMNS: usize = 3;
+const ENDED_COLUMNS: usize = 4;
 
-/// The routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}", list),
@@ -31,7 +30,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let page = PageRequest {
         limit: ROWS,
@@ -45,12 +44,12 @@ async fn list(visit: Visit) -> Answer {
     let content = html! {
         h1 { "Rooms" }
         (search(&visit, &project))
-        (live(&visit, "rooms", EVERY, &rooms))
+        (live(&visit, "rooms", REFRESH_INTERVAL, &rooms))
         (create_form(&visit, &project, &templates))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         &format!("Rooms of {}", project.name),
         &content,
     )))
@@ -60,8 +59,9 @@ fn search(visit: &Visit, project: &Project) -> Markup {
     let path = format!("/projects/{}", project.id);
     html! {
         form.search role="search" method="get" action=(path) {
-            label for="q" { "Search by the beginning of the name" }
+            label for="q" { "Search by the start of the name" }
             input #q type="search" name="q" value=(visit.query("q").unwrap_or_default()) autocomplete="off"
+                // Waits for a pause in typing.
                 hx-get=(path) hx-trigger="input changed delay:250ms" hx-target="#rooms" hx-select="#rooms"
                 hx-swap="outerHTML" hx-replace-url="true";
         }
@@ -80,10 +80,11 @@ async fn found(
         .rooms()
         .with_prefix(project.id.clone(), prefix.clone(), page)
         .await?;
+    // Sorted per page only: the store returns rooms by name.
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
     Ok(html! {
         @if rooms.items.is_empty() {
-            (empty("No room has a name that begins like this.", "Upper and lower case differ."))
+            (empty("No room has a name with this prefix.", "Upper and lower case differ."))
         } @else {
             (rows("Rooms found", COLUMNS.len(), &rooms, project))
         }
@@ -97,6 +98,7 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
         limit: ROWS,
         offset: 0,
     };
+    // Live rooms are shown on the first page only.
     let live = if page.offset == 0 {
         Some(store.rooms().list_open(project.id.clone(), first).await?)
     } else {
@@ -109,19 +111,19 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
             @if live.items.is_empty() {
                 (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
             } @else {
-                (rows("Live rooms", OF_LIVE, &live, project))
+                (rows("Live rooms", LIVE_COLUMNS, &live, project))
                 @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
             }
         }
         @if rooms.items.iter().any(|room| room.ended_at.is_some()) {
             h2 { "Ended, newest first" }
-            (rows("Ended rooms", OF_ENDED, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
+            (rows("Ended rooms", ENDED_COLUMNS, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
 }
 
-/// Those of the rooms that have ended.
+/// Returns the ended rooms.
 fn ended(rooms: &[Room]) -> Vec<Room> {
     rooms
         .iter()
@@ -130,7 +132,7 @@ fn ended(rooms: &[Room]) -> Vec<Room> {
         .collect()
 }
 
-/// A table with the first so many of the columns.
+/// Renders a table with the first `columns` columns.
 fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) -> Markup {
     let row = |room: &Room| {
         vec![
@@ -148,7 +150,7 @@ fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) ->
     )
 }
 
-/// The templates of a project, for a choice.
+/// Returns a project's templates, for a choice.
 pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJson>, ApiError> {
     Ok(visit
         .call(v1::templates::list, &project.id)
@@ -183,7 +185,7 @@ fn create_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> 
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let mut body = json!({"name": visit.field("name")});
     if let Some(template) = visit.optional("template_id") {

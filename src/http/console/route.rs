@@ -1,4 +1,4 @@
-//! Routes of the console, and the checks before each: origin, session, and the token of a form.
+//! Routes of the console, and the checks before each: origin, session, and form token.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
 use super::layout;
-use super::visit::{self, Answer, Visit, encoded};
+use super::visit::{self, PageResult, Visit, encoded};
 use crate::http::admin::access::{Gate, Guarded, Operator};
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::Method;
@@ -20,12 +20,12 @@ use crate::http::frame::{origins, payload};
 use crate::http::resource::method_not_allowed;
 use crate::http::state::AppState;
 
-/// The field of a form that has the session's token.
+/// Form field with the session's token.
 pub const CSRF_FIELD: &str = "csrf";
 
-type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, Answer>>;
+type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, PageResult>>;
 
-/// A path with a method and its handler.
+/// Path with a method and its handler.
 pub struct Route {
     path: &'static str,
     method: Method,
@@ -33,14 +33,14 @@ pub struct Route {
 }
 
 impl Route {
-    /// The path, or its pattern, if it is that of a page.
+    /// Returns the path or pattern, if the route is a page.
     pub fn page_path(&self) -> Option<&'static str> {
         (self.method == Method::Get).then_some(self.path)
     }
 }
 
-/// A page that is shown.
-pub fn page<F: Future<Output = Answer> + 'static>(
+/// Creates a page's route.
+pub fn page<F: Future<Output = PageResult> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
 ) -> Route {
@@ -51,8 +51,8 @@ pub fn page<F: Future<Output = Answer> + 'static>(
     }
 }
 
-/// An action that a form sends.
-pub fn action<F: Future<Output = Answer> + 'static>(
+/// Creates an action's route. A form sends the action.
+pub fn action<F: Future<Output = PageResult> + 'static>(
     path: &'static str,
     handler: fn(Visit) -> F,
 ) -> Route {
@@ -63,7 +63,7 @@ pub fn action<F: Future<Output = Answer> + 'static>(
     }
 }
 
-/// Adds the routes, those of one path as one resource.
+/// Adds the routes, with one resource per path.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes: Vec<Route>) {
     let mut resources: Vec<(&'static str, Vec<&'static str>, actix_web::Resource)> = Vec::new();
     for Route {
@@ -111,9 +111,9 @@ async fn answer(
     payload: web::Payload,
 ) -> HttpResponse {
     let Some(operator) = state.admin.console.operator(&request) else {
-        return turn_away(&*state, &request);
+        return refuse_without_session(&*state, &request);
     };
-    let failed = Failed {
+    let failed = FailedVisit {
         request: request.clone(),
         operator: operator.clone(),
     };
@@ -132,10 +132,11 @@ async fn answer(
 }
 
 /// Responds to a request without a session.
-pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
+pub fn refuse_without_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     if matches!(state.console().gate(), Gate::Closed) {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
+    // An action cannot be repeated after the sign-in, since its form is lost, so only a page is remembered.
     if request.method() != actix_web::http::Method::GET {
         let problem = Problem::new(
             ErrorCode::Unauthorized,
@@ -154,10 +155,10 @@ pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     )
 }
 
-/// Reads and checks the form of an action; a page has none.
+/// Reads and checks an action's form; empty for a page.
 ///
 /// # Errors
-/// 403 from another origin or without the session's token, 400, 408 or 413 for a body that cannot be read.
+/// 403 from another origin or without the session's token; 400, 408 or 413 for a body that cannot be read.
 pub async fn form(
     state: &impl Guarded,
     request: &HttpRequest,
@@ -167,6 +168,7 @@ pub async fn form(
     if request.method() == actix_web::http::Method::GET {
         return Ok(Vec::new());
     }
+    // To `SameSite`, all ports of a host are one site, so origin and token are checked, too.
     origins::check_same_origin(request)?;
     let body = state
         .forms()
@@ -177,21 +179,22 @@ pub async fn form(
     let sent = form
         .iter()
         .find(|(name, _)| name == CSRF_FIELD)
+        // Compared in constant time, like every secret.
         .map_or("", |(_, value)| value);
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {
-        let message = "the form has expired, since its session has ended or the server was restarted; reload the page";
+        let message = "the form has expired because its session ended or the server restarted; reload the page";
         return Err(Problem::new(ErrorCode::OriginRejected, message).into());
     }
     Ok(form)
 }
 
-/// What the response to a failed request needs.
-struct Failed {
+/// Data for the response to a failed request.
+struct FailedVisit {
     request: HttpRequest,
     operator: Operator,
 }
 
-impl Failed {
+impl FailedVisit {
     fn respond(&self, error: &ApiError) -> HttpResponse {
         if error.status() >= 500 && !error.problem.is_logged {
             log::error!(path = self.request.match_pattern().unwrap_or_default().as_str(); "the console: {error}");

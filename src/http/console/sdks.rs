@@ -1,7 +1,7 @@
-//! `/sdk/`: the packages of the SDKs for package managers, and a page with the commands that install them from this server.
+//! `/sdk/`: SDK packages for package managers, and a page with the commands that install them from this server.
 //!
-//! Neither needs a session or the admin token: package managers send none, and the SDKs are public. The packages are of this program's
-//! version. `sdk/pack` writes the archives, which are checked in, so that a build of the program needs no other language. `scripts/check
+//! Neither needs a session or the admin token: package managers send none, and the SDKs are public. The packages have this program's
+//! version. `sdk/pack` writes the archives, which are checked in, so that building the program needs no other language; `scripts/check
 //! sdks` compares them with the sources.
 
 use std::sync::{Arc, LazyLock};
@@ -21,7 +21,7 @@ use crate::http::api::spec::Method;
 use crate::http::resource::{self, page_response, single_method_resource};
 use crate::http::state::AppState;
 
-/// Responds with the page, whose commands name the server as the request does.
+/// Responds with the page, whose commands use the host of the request.
 pub fn respond(state: &AppState, request: &HttpRequest) -> HttpResponse {
     let Some(origin) = origin(state, request) else {
         let message = "the Host header must name the server";
@@ -32,8 +32,8 @@ pub fn respond(state: &AppState, request: &HttpRequest) -> HttpResponse {
     visit::html(StatusCode::OK, page)
 }
 
-/// Returns the address that the client has sent the request to, such as `http://127.0.0.1:8081`; `None` for a host that means
-/// something else to a shell, where the commands are pasted.
+/// Returns the origin of the request, such as `http://127.0.0.1:8081`; `None` if it contains characters with a meaning to a shell,
+/// into which the commands are pasted.
 fn origin(state: &AppState, request: &HttpRequest) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]/".contains(&byte);
     state
@@ -47,7 +47,7 @@ fn content(sdks: &[Sdk]) -> Markup {
     html! {
         h1 { "SDKs" }
         p {
-            "Packages of this server's version, " (VERSION) ". Those for servers read the address of the API and a key from the variables "
+            "Packages with this server's version, " (VERSION) ". Packages for servers read the API's URL and a key from the variables "
             code { "CONCLAVE_URL" } " and " code { "CONCLAVE_KEY" } "."
         }
         @for sdk in sdks { (card(sdk)) }
@@ -83,9 +83,9 @@ macro_rules! package {
     };
 }
 
-/// The version of the packages, which is the program's.
+/// Version of the packages, which is the program's.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The path below which package managers find the files on the admin listener.
+/// The packages' path prefix on the admin listener.
 pub const FOLDER: &str = "/sdk/";
 
 const TYPESCRIPT: &[u8] = package!("conclave-sdk.tgz");
@@ -96,34 +96,34 @@ const GO_MOD: &str = include_str!("../../../sdk/packages/conclave-sdk-go.mod");
 
 const GZIP: &str = "application/gzip";
 const ZIP: &str = "application/zip";
-/// The type of wheels, as PyPI serves them.
+/// Media type of wheels, as on PyPI.
 const BINARY: &str = "application/octet-stream";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// A file that a package manager downloads.
+/// File that a package manager downloads.
 struct PackageFile {
-    /// The path below [`FOLDER`].
+    /// Path below [`FOLDER`].
     pub path: String,
-    /// The media type.
+    /// Media type.
     pub content_type: &'static str,
-    /// The bytes.
+    /// Content.
     pub content: Bytes,
     /// SHA-256 of the content in lower-case hex.
     pub sha256: String,
 }
 
-/// An SDK, and how it is installed.
+/// SDK with its installation.
 pub struct Sdk {
-    /// The language or framework.
+    /// Language or framework.
     pub language: &'static str,
-    /// Whether it calls the API for a server; the others are for pages.
+    /// Whether it is for servers; otherwise it is for web pages.
     pub is_for_servers: bool,
-    /// The command that installs it from the server.
+    /// Command that installs it from this server.
     pub install: String,
-    /// The path of the archive that the command downloads, below [`FOLDER`].
+    /// Path of the downloaded archive, below [`FOLDER`].
     pub archive: String,
-    /// The path of its documentation on the admin listener.
+    /// Its documentation's path on the admin listener.
     pub readme: &'static str,
 }
 
@@ -136,9 +136,9 @@ static FILES: LazyLock<Vec<PackageFile>> = LazyLock::new(|| {
         PackageFile::new(format!("conclave-sdk-{VERSION}.tgz"), GZIP, TYPESCRIPT),
         PackageFile::new("conclave-react.tgz".into(), GZIP, REACT),
         PackageFile::new(format!("conclave-react-{VERSION}.tgz"), GZIP, REACT),
-        // pip reads the version in the name.
+        // pip reads the version from the file name.
         PackageFile::new(wheel(), BINARY, PYTHON),
-        // The protocol of module proxies: https://go.dev/ref/mod#goproxy-protocol.
+        // The module proxy protocol: https://go.dev/ref/mod#goproxy-protocol.
         PackageFile::new(module("@v/list"), TEXT, format!("{version}\n")),
         PackageFile::new(module(&format!("@v/{version}.info")), JSON, latest.clone()),
         PackageFile::new(module(&format!("@v/{version}.mod")), TEXT, GO_MOD),
@@ -171,8 +171,8 @@ impl PackageFile {
 /// Returns the SDKs with the commands that install them from the admin listener at `origin`, such as `http://127.0.0.1:8081`.
 pub fn sdks(origin: &str) -> Vec<Sdk> {
     let (module, wheel) = (go_module(), wheel());
-    // The variables are for this command alone. The server is the first proxy, which has this module only, and Go does not look it up
-    // in the public checksum database, which cannot know it.
+    // The variables are set for this command only. This server is the first proxy, which has only this module; Go skips the public
+    // checksum database, which cannot know it.
     let repository = module.strip_suffix("/sdk/go").unwrap_or(module);
     let go = format!(
         "GOPROXY={origin}{FOLDER}go,$(go env GOPROXY) GONOSUMDB={repository} go get {module}"
@@ -215,13 +215,13 @@ fn go_archive() -> String {
     format!("go/{}/@v/v{VERSION}.zip", escaped(go_module()))
 }
 
-/// Returns the path of the Go module, which `sdk/go-module` sets.
+/// Returns the Go module's path, as set in `sdk/go-module`.
 fn go_module() -> &'static str {
     GO_MOD.split_whitespace().nth(1).unwrap_or_default()
 }
 
-/// Escapes a module's path as Go requests it: `!` and a small letter stand for a capital one, since not every file system
-/// distinguishes them.
+/// Escapes a module's path as in Go's requests: `!` and a lower-case letter stand for an upper-case letter, since some file systems
+/// ignore case.
 fn escaped(module: &str) -> String {
     let letters = module.chars().map(|letter| match letter {
         'A'..='Z' => format!("!{}", letter.to_ascii_lowercase()),
@@ -230,7 +230,7 @@ fn escaped(module: &str) -> String {
     letters.collect()
 }
 
-/// Nothing of a package is for a browser to load.
+/// Content security policy: a browser must not load anything from a package.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// Routes the page and the files.
@@ -252,13 +252,13 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 
 async fn file(request: HttpRequest, path: web::Path<String>) -> HttpResponse {
     let Some(file) = PackageFile::find(&path) else {
-        // Go asks its next proxy then.
+        // After a 404, Go tries its next proxy.
         let message = format!(
-            "there is no such package; {FOLDER} lists the packages of this server's version, {VERSION}"
+            "no such package; see {FOLDER} for the packages of this server's version, {VERSION}"
         );
         return ApiError::from(Problem::new(ErrorCode::NotFound, message)).to_http();
     };
-    // Builds of a version that is not released yet can differ, so nothing is kept without asking.
+    // Builds of an unreleased version can differ, so caches must revalidate.
     let tag = EntityTag::new_strong(file.sha256.clone());
     if resource::client_has(&request, &tag) {
         return HttpResponse::NotModified()

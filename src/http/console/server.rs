@@ -1,7 +1,7 @@
-//! The server: its version, its parts, the servers that share its database, and the effective settings with where each came from.
+//! Server page: version, parts, the servers that share the database, and the effective settings with their sources.
 //!
-//! The console of a standby is one page, about the servers of the database: which is active, and which could take over. It has no records
-//! to show.
+//! A standby's console is one page, about the servers that share the database: the active one, and possible successors. A
+//! standby has no records to show.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use conclave_db::lease::{ClusterState, Node};
 use conclave_media::embedded::EmbeddedPlane;
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{badge, facts, or_nothing, table};
 use super::route::{self, Route};
 use super::sign_in;
-use super::visit::{self, Answer, Visit};
+use super::visit::{self, PageResult, Visit};
 use crate::backups::Backups;
 use crate::config::EffectiveSetting;
 use crate::http::api::error::ApiError;
@@ -25,12 +25,11 @@ use crate::http::lease::LeaseView;
 use crate::http::resource::single_method_resource;
 use crate::http::state::StandbyState;
 
-/// The routes of the page.
 pub fn routes() -> Vec<Route> {
     vec![route::page("/server", show)]
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let state = &visit.state;
     let changed = state
         .admin
@@ -58,7 +57,7 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Server("/server"),
+        PagePosition::Server("/server"),
         "Server",
         &content,
     )))
@@ -91,7 +90,7 @@ fn row(setting: &EffectiveSetting) -> Vec<Markup> {
     ]
 }
 
-/// The section of a page about them.
+/// Renders the section about the servers that share the database.
 pub fn section(lease: &LeaseView) -> Markup {
     let cluster = lease.cluster();
     let active = cluster.as_ref().and_then(ClusterState::active);
@@ -131,12 +130,12 @@ fn node_row(node: &Node) -> Vec<Markup> {
     ]
 }
 
-/// Milliseconds as seconds, to a tenth.
+/// Formats milliseconds as seconds with one decimal.
 fn seconds(milliseconds: u64) -> String {
     format!("{}.{}", milliseconds / 1_000, milliseconds % 1_000 / 100)
 }
 
-/// Routes the page, and signing in and out.
+/// Routes a standby's page, and sign-in and sign-out.
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     console::configure_assets(config);
     sign_in::configure(config, state);
@@ -160,9 +159,9 @@ fn page(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     match state.console.operator(request) {
         Some(operator) => visit::html(
             StatusCode::OK,
-            layout::of_standby(&operator, &content(state)),
+            layout::standby_page(&operator, &content(state)),
         ),
-        None => route::turn_away(state, request),
+        None => route::refuse_without_session(state, request),
     }
 }
 
@@ -175,7 +174,7 @@ fn content(state: &StandbyState) -> Markup {
     html! {
         h1 { "Server" }
         p {
-            "This server is a standby: another one has the records, and this one can take over from it. "
+            "This server is a standby. Another server is active, and this one can take over from it. "
             @if let Some(console) = console { a href=(console) { "The console of the active server" } }
             @else { "The console of the active server shows what is live." }
         }
@@ -189,7 +188,7 @@ async fn sign_out(
     payload: web::Payload,
 ) -> HttpResponse {
     let Some(operator) = state.console.operator(request) else {
-        return route::turn_away(state, request);
+        return route::refuse_without_session(state, request);
     };
     match route::form(state, request, payload, &operator.csrf).await {
         Ok(_) => sign_in::end_session(state, request),

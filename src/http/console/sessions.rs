@@ -1,23 +1,22 @@
-//! Sessions: who was in which room, with a timeline of a room; and one session with its tracks.
+//! Sessions: a list with a room's timeline, and one session with its tracks.
 //!
-//! A timeline is inline SVG: a row for each session, with a bar for each of its tracks. Names and times are text beside it, so that they
-//! are readable on narrow screens.
+//! A timeline is inline SVG: a row per session, with a bar per track. Names and times are text beside it, so that they are readable on
+//! narrow screens.
 
 use conclave_model::participant::TrackSource;
 use conclave_model::{ProjectId, Timestamp};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit};
+use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::sessions::{self, SessionDetail, SessionJson, SessionTrackJson};
 
-/// The routes of the pages.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/sessions", list),
@@ -25,7 +24,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (room, identity, active) = (
         visit.query("room"),
@@ -45,7 +44,7 @@ async fn list(visit: Visit) -> Answer {
         .iter()
         .map(|session| row(&path, session))
         .collect();
-    // Only the sessions of one room are beside each other in time.
+    // A timeline makes sense only for the sessions of one room.
     let plotted = if room.is_some() {
         rows_of_timeline(&visit, &project.id, &listed.items).await?
     } else {
@@ -55,7 +54,7 @@ async fn list(visit: Visit) -> Answer {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
         @if let (Some(room), false) = (&room, plotted.is_empty()) {
-            h2 { "Who was in " (room) " when" }
+            h2 { "Timeline of " (room) }
             (timeline(&format!("Sessions in {room}"), &plotted))
             h2 { "Sessions" }
         }
@@ -68,7 +67,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/sessions"),
+        PagePosition::Project(&project, "/sessions"),
         "Sessions",
         &content,
     )))
@@ -106,15 +105,16 @@ fn left(session: &SessionJson) -> Markup {
     session.left_at.map_or_else(|| badge("open"), time)
 }
 
-/// The sessions with their tracks, the earliest first.
+/// Returns the sessions with their tracks, earliest first.
 async fn rows_of_timeline(
     visit: &Visit,
     project: &ProjectId,
     listed: &[SessionJson],
-) -> Result<Vec<Row>, ApiError> {
+) -> Result<Vec<TimelineRow>, ApiError> {
     let now = visit.state.clock.now();
     let mut rows = Vec::new();
     for session in listed.iter().rev() {
+        // A call per session, of which one page has at most `ROWS`.
         let Json(detail) = visit
             .call(sessions::get, project)
             .path("id", &session.id.to_string())
@@ -125,7 +125,7 @@ async fn rows_of_timeline(
     Ok(rows)
 }
 
-fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestamp) -> Row {
+fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestamp) -> TimelineRow {
     let bar = |from: Timestamp, to: Option<Timestamp>, kind| Bar {
         from: from.millis(),
         to: to.unwrap_or(now).millis(),
@@ -138,14 +138,14 @@ fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestam
         };
         bar(track.started_at, track.ended_at, kind)
     };
-    Row {
+    TimelineRow {
         name: session.participant_identity.to_string(),
         whole: bar(session.joined_at, session.left_at, "session"),
         tracks: tracks.iter().map(track).collect(),
     }
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let Json(detail) = visit
         .call(sessions::get, &project.id)
@@ -173,7 +173,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/sessions"),
+        PagePosition::Project(&project, "/sessions"),
         "Session",
         &content,
     )))
@@ -193,7 +193,7 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
     if rows.is_empty() {
         return empty(
             "The participant published no track.",
-            "It has listened only.",
+            "It was a listener only.",
         );
     }
     table(
@@ -203,36 +203,36 @@ fn tracks(tracks: &[SessionTrackJson]) -> Markup {
     )
 }
 
-/// Width and height of the picture of a row, in units of its view box. It is stretched to the width of the page.
+/// Width and height of a row's SVG in view box units. It is stretched to the page's width.
 const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 24.0;
-/// Height of a track with the space below it.
+/// Track height, including the space below it.
 const TRACK: f64 = 7.0;
-/// Tracks that one row has place for.
-const MOST_TRACKS: usize = 3;
+/// Maximum tracks drawn per row.
+const MAX_TRACKS: usize = 3;
 
-/// A stretch of time, in milliseconds since the epoch.
+/// Time span in a row.
 struct Bar {
-    /// The begin, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from: i64,
-    /// The end, in milliseconds since 1970.
+    /// End, in milliseconds since 1970.
     pub to: i64,
     /// `session`, `audio`, `video` or `screen`.
     pub kind: &'static str,
 }
 
-/// A row of the timeline: a session with its tracks.
-struct Row {
+/// Timeline row: a session with its tracks.
+struct TimelineRow {
     /// The participant's identity.
     pub name: String,
-    /// From its join to its end.
+    /// From the join to the end.
     pub whole: Bar,
-    /// The tracks of the session, as bars below that of the session.
+    /// The session's tracks, drawn over its bar.
     pub tracks: Vec<Bar>,
 }
 
-/// A timeline with its legend.
-fn timeline(name: &str, rows: &[Row]) -> Markup {
+/// Renders a timeline with its legend.
+fn timeline(name: &str, rows: &[TimelineRow]) -> Markup {
     let from = rows
         .iter()
         .map(|row| row.whole.from)
@@ -243,6 +243,7 @@ fn timeline(name: &str, rows: &[Row]) -> Markup {
         .map(|row| row.whole.to)
         .max()
         .unwrap_or_default()
+        // At least a second, because positions are divided by the span.
         .max(from + 1_000);
     let scale = Scale {
         from,
@@ -263,7 +264,7 @@ fn timeline(name: &str, rows: &[Row]) -> Markup {
 fn legend() -> Markup {
     html! {
         ul.legend aria-label="Colours" {
-            @for (kind, name) in [("session", "in the room"), ("video", "camera"), ("audio", "sound"), ("screen", "screen")] {
+            @for (kind, name) in [("session", "in the room"), ("video", "camera"), ("audio", "audio"), ("screen", "screen")] {
                 li {
                     svg viewBox="0 0 14 10" aria-hidden="true" { rect class={ "span " (kind) } width="14" height="10" rx="2" {} }
                     " " (name)
@@ -273,10 +274,10 @@ fn legend() -> Markup {
     }
 }
 
-/// Where an instant is in the picture of a row.
+/// The timeline's horizontal scale.
 struct Scale {
     from: i64,
-    /// Seconds from the left edge to the right one.
+    /// Seconds from the left to the right edge.
     span: f64,
 }
 
@@ -285,13 +286,13 @@ impl Scale {
         WIDTH * (seconds(at - self.from) / self.span).clamp(0.0, 1.0)
     }
 
-    fn row(&self, row: &Row) -> Markup {
+    fn row(&self, row: &TimelineRow) -> Markup {
         html! {
             div {
                 span.name title=(row.name) { (row.name) }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
                     (self.bar(&row.whole, 0.0, HEIGHT))
-                    @for (at, track) in (0u32..).zip(row.tracks.iter().take(MOST_TRACKS)) {
+                    @for (at, track) in (0u32..).zip(row.tracks.iter().take(MAX_TRACKS)) {
                         (self.bar(track, 1.5 + f64::from(at) * TRACK, TRACK - 1.0))
                     }
                 }
@@ -302,6 +303,7 @@ impl Scale {
     fn bar(&self, bar: &Bar, y: f64, height: f64) -> Markup {
         let (from, to) = (self.x(bar.from), self.x(bar.to));
         html! {
+            // A short track stays visible.
             rect class={ "span " (bar.kind) } x={ (format!("{from:.1}")) } y={ (format!("{y:.1}")) }
                 width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } {
                 title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) }
@@ -310,18 +312,18 @@ impl Scale {
     }
 }
 
-/// A length of time in seconds.
+/// Converts milliseconds to seconds.
 fn seconds(millis: i64) -> f64 {
     std::time::Duration::from_millis(u64::try_from(millis).unwrap_or_default()).as_secs_f64()
 }
 
-/// An instant as day and time of day.
+/// Formats an instant as day and time.
 fn clock(millis: i64) -> String {
     let text = Timestamp::from_millis(millis).to_string();
     text.get(..19).unwrap_or(&text).replace('T', " ")
 }
 
-/// The end of a span of time: the time of day is enough if it is on the day of the begin.
+/// Formats the end of a span: only the time if it is on the start's day.
 fn end(from: i64, to: i64) -> String {
     let (begin, end) = (clock(from), clock(to));
     match (begin.split_once(' '), end.split_once(' ')) {
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn a_bar_is_within_the_picture_and_a_name_is_no_markup() {
         let bar = |from, to, kind| Bar { from, to, kind };
-        let row = Row {
+        let row = TimelineRow {
             name: "<b>&".into(),
             whole: bar(1_000, 5_000, "session"),
             tracks: vec![bar(0, 9_000, "video")],

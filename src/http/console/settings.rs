@@ -1,4 +1,4 @@
-//! The settings of a project: plan and wallet, status, default template, API keys.
+//! A project's settings: plan and wallet, status, default template, API keys.
 
 use conclave_model::key::ApiKeyRecord;
 use conclave_model::project::{Project, ProjectStatus};
@@ -6,21 +6,20 @@ use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     badge, danger, empty, facts, field, form, grouped, secret, select, table, time,
 };
 use super::projects::{existing_plan, plans};
 use super::rooms::templates;
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::http::api::error::ApiError;
 use crate::http::api::v1::templates::TemplateJson;
 
-/// The largest credit at once, in Ugandan shillings, as on the command line.
-const MOST_CREDIT_UGX: i64 = 1_000_000_000_000;
+/// Maximum credit per action, in Ugandan shillings, as on the command line.
+const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 
-/// The routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/settings", show),
@@ -33,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let keys = visit
         .state
@@ -61,7 +60,7 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/settings"),
+        PagePosition::Project(&project, "/settings"),
         "Settings",
         &content,
     )))
@@ -124,7 +123,7 @@ fn credit_form(visit: &Visit, project: &Project) -> Markup {
             h2 { "Wallet" }
             (form(visit, &format!("/projects/{}/credit", project.id), &html! {
                 (field("ugx", "Amount to add (UGX)", &html! {
-                    input #ugx type="number" name="ugx" min="1" max=(MOST_CREDIT_UGX) required;
+                    input #ugx type="number" name="ugx" min="1" max=(MAX_CREDIT_UGX) required;
                 }, "Ugandan shillings"))
                 p { button type="submit" { "Add to wallet" } }
             }))
@@ -148,7 +147,7 @@ fn template_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -
                 p.help { "The project has no template." }
             } @else {
                 (form(visit, &format!("/projects/{}/default-template", project.id), &html! {
-                    (field("template", "Of rooms without one", &select("template", "template", &choices, chosen), ""))
+                    (field("template", "For rooms without a template", &select("template", "template", &choices, chosen), ""))
                     p { button type="submit" { "Set default template" } }
                 }))
             }
@@ -162,7 +161,7 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
         section.card {
             h2 { "Status" }
             @if project.status == ProjectStatus::Active {
-                p.help { "A suspended project can start no new work. What runs goes on." }
+                p.help { "A suspended project can start no new work. Running work continues." }
                 (form(visit, &path, &html! {
                     input type="hidden" name="status" value="suspended";
                     button.danger type="submit" data-confirm="Suspend the project?" { "Suspend project" }
@@ -177,12 +176,13 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
     }
 }
 
-fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> Answer {
+fn done(visit: &Visit, project: &Project, change: &str, note: &'static str) -> PageResult {
+    // These changes are not API operations, so `OperatorCall` does not log them.
     log_change(change, &project.id);
     Ok(visit.done(&format!("/projects/{}/settings", project.id), note))
 }
 
-async fn set_plan(visit: Visit) -> Answer {
+async fn set_plan(visit: Visit) -> PageResult {
     let (project, plan) = (visit.project().await?, existing_plan(&visit)?);
     visit
         .state
@@ -193,7 +193,7 @@ async fn set_plan(visit: Visit) -> Answer {
     done(&visit, &project, "set_project_plan", "plan-changed")
 }
 
-async fn set_status(visit: Visit) -> Answer {
+async fn set_status(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (status, note) = match visit.field("status") {
         "suspended" => (ProjectStatus::Suspended, "project-suspended"),
@@ -209,12 +209,12 @@ async fn set_status(visit: Visit) -> Answer {
     done(&visit, &project, "set_project_status", note)
 }
 
-async fn credit(visit: Visit) -> Answer {
+async fn credit(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let amount = visit
         .number("ugx")?
-        .filter(|ugx| (1..=MOST_CREDIT_UGX).contains(ugx));
-    let message = || format!("must be an integer from 1 to {MOST_CREDIT_UGX}");
+        .filter(|ugx| (1..=MAX_CREDIT_UGX).contains(ugx));
+    let message = || format!("must be an integer from 1 to {MAX_CREDIT_UGX}");
     let ugx = amount.ok_or_else(|| Problem::invalid("ugx", message()))?;
     visit
         .state
@@ -225,7 +225,7 @@ async fn credit(visit: Visit) -> Answer {
     done(&visit, &project, "credit_project", "credited")
 }
 
-async fn set_default_template(visit: Visit) -> Answer {
+async fn set_default_template(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let template = visit
         .field("template")
@@ -245,7 +245,7 @@ async fn set_default_template(visit: Visit) -> Answer {
     )
 }
 
-async fn create_key(visit: Visit) -> Answer {
+async fn create_key(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let label = visit.field("label").to_owned();
     checked_label(&label, 0..=200).map_err(|allowed| Problem::invalid("label", allowed))?;
@@ -259,19 +259,20 @@ async fn create_key(visit: Visit) -> Answer {
     log_change("create_api_key", &project.id);
     let content = html! {
         h1 { "API key" }
+        // Shown in this response instead of a redirect, since only the key's hash is stored.
         (secret("The API key", key.reveal()))
         p { "Your backend sends it as " code { "Authorization: Bearer " } "." }
         p { a href={ "/projects/" (project.id) "/settings" } { "Back to the settings" } }
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/settings"),
+        PagePosition::Project(&project, "/settings"),
         "API key",
         &content,
     )))
 }
 
-async fn revoke_key(visit: Visit) -> Answer {
+async fn revoke_key(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let not_found = || {
         ApiError::from(Problem::new(
@@ -286,6 +287,7 @@ async fn revoke_key(visit: Visit) -> Answer {
         .list(project.id.clone())
         .await?;
     let prefix = visit.param("prefix");
+    // `revoke` does not check the project, so the key must be among this project's.
     let key = keys
         .into_iter()
         .find(|key| key.prefix.as_str() == prefix)

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,10 +10,10 @@ use conclave_model::Problem;
 
 use super::layout;
 use super::route::{self, Route};
-use super::visit::{self, Answer, Visit};
+use super::visit::{self, PageResult, Visit};
 use crate::http::admin::access::{COOKIE_NAME, Gate, Guarded, SESSION_LIFE};
 
-/// Routes the pages. Signing in is the one action without a session.
+/// Routes the sign-in pages. Signing in is the only action without a session.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<impl Guarded + 'static>) {
     let (shown, sent) = (Arc::clone(state), Arc::clone(state));
     let show = web::get().to(move |request: HttpRequest| {
@@ -27,7 +27,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<impl Guarded + 'st
     config.service(web::resource("/sign-in").route(show).route(send));
 }
 
-/// The route that signs out.
+/// Returns the sign-out route.
 pub fn routes() -> Vec<Route> {
     vec![route::action("/sign-out", sign_out)]
 }
@@ -57,6 +57,7 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
         }
         response
     };
+    // Against login CSRF, this form has a token, too.
     let form = match route::form(state, request, payload, &token).await {
         Ok(form) => form,
         Err(error) => return refuse("/", &error.problem),
@@ -84,11 +85,11 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
     }
 }
 
-async fn sign_out(visit: Visit) -> Answer {
+async fn sign_out(visit: Visit) -> PageResult {
     Ok(end_session(&*visit.state, &visit.request))
 }
 
-/// Ends the session of a request, and shows the page that begins one.
+/// Ends a request's session, and redirects to the sign-in page.
 pub fn end_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     state.console().sign_out(request);
     let mut response = visit::redirect(request, "/sign-in");
@@ -108,6 +109,7 @@ fn set_cookie(
     } else {
         ""
     };
+    // `Strict` keeps the cookie from requests that other sites start. Plain HTTP on loopback works without `Secure`.
     let cookie = format!(
         "{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
     );
@@ -124,7 +126,7 @@ fn query(request: &HttpRequest, name: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The patterns of the console's pages.
+/// The console's page path patterns.
 static PAGES: LazyLock<Vec<ResourceDef>> = LazyLock::new(|| {
     super::routes()
         .iter()
@@ -133,8 +135,8 @@ static PAGES: LazyLock<Vec<ResourceDef>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The page to show after signing in: one of the console. Browsers drop control characters of a url, and take a backslash for a
-/// slash; two slashes begin another host.
+/// Returns the page to show after the sign-in, which must be a page of the console. Browsers drop control characters in a URL and
+/// treat a backslash as a slash; two slashes start another host.
 fn next(asked: &str) -> String {
     let is_plain = asked
         .bytes()

@@ -1,5 +1,5 @@
-//! Templates: their roles as an editable matrix, with a column for each role and a row for each permission, and their destinations, where
-//! recordings are stored and broadcasts are sent.
+//! Templates: their roles as an editable matrix, with a column per role and a row per permission, and their destinations for
+//! recordings and broadcasts.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,15 @@ use conclave_model::{Problem, RoleName};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::response::Json;
 use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 use crate::http::api::v1::{destinations as api_destinations, roles};
 
-/// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/templates", list),
@@ -31,7 +30,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let listed = visit
         .call(templates::list, &project.id)
@@ -62,7 +61,7 @@ async fn list(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/templates"),
+        PagePosition::Project(&project, "/templates"),
         "Templates",
         &content,
     )))
@@ -79,7 +78,7 @@ fn row(path: &str, template: &TemplateJson) -> Vec<Markup> {
     ]
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let id = visit.param("id");
     let Json(template) = visit
@@ -112,7 +111,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/templates"),
+        PagePosition::Project(&project, "/templates"),
         template.name.as_str(),
         &content,
     )))
@@ -146,7 +145,7 @@ fn change_form(
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let body = json!({"name": visit.field("name")});
     let Json(created) = visit
@@ -160,7 +159,7 @@ async fn create(visit: Visit) -> Answer {
     ))
 }
 
-async fn update(visit: Visit) -> Answer {
+async fn update(visit: Visit) -> PageResult {
     let body = json!({"name": visit.field("name"), "settings": {"region": visit.field("region")}});
     visit
         .call(templates::update, &visit.project_id()?)
@@ -171,7 +170,7 @@ async fn update(visit: Visit) -> Answer {
     done(&visit, "template-changed")
 }
 
-async fn delete(visit: Visit) -> Answer {
+async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(templates::delete, &project)
@@ -184,8 +183,8 @@ async fn delete(visit: Visit) -> Answer {
     ))
 }
 
-/// Goes back to the template.
-fn done(visit: &Visit, note: &'static str) -> Answer {
+/// Redirects to the template's page.
+fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(
         &format!(
             "/projects/{}/templates/{}",
@@ -196,11 +195,10 @@ fn done(visit: &Visit, note: &'static str) -> Answer {
     ))
 }
 
-/// An example of a configuration of each kind.
+/// Example configuration per kind.
 const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
 {"type": "s3", "bucket": "calls", "region": "eu-central-1", "access_key": "…", "secret": "…"}"#;
 
-/// The routes of the actions.
 fn destination_routes() -> Vec<Route> {
     vec![
         route::action(
@@ -218,7 +216,7 @@ fn destination_routes() -> Vec<Route> {
     ]
 }
 
-/// The destinations, each with its configuration without secrets, and the form that creates one.
+/// Renders the destinations, each with its configuration without secrets, and the form that creates one.
 fn destination_section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> Markup {
     let kinds = [
         ("rtmp", "broadcasts (RTMP)"),
@@ -227,7 +225,7 @@ fn destination_section(visit: &Visit, path: &str, destinations: &[DestinationJso
     html! {
         h2 { "Destinations" }
         @if destinations.is_empty() {
-            (empty("There is no destination.", "With one, recordings go to object storage and broadcasts to stored urls."))
+            (empty("There is no destination.", "With one, recordings go to object storage and broadcasts to stored URLs."))
         }
         div.cards { @for destination in destinations { (card(visit, path, destination)) } }
         section.card {
@@ -266,7 +264,7 @@ fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
     }
 }
 
-/// A configuration without what is not shown: credentials, and urls, whose keys are replaced.
+/// Returns a configuration without the values that are not shown: credentials, and URLs, which contain stream keys.
 fn editable(config: &Value) -> String {
     let fields = config.as_object().into_iter().flatten();
     let shown = fields.filter(|(name, value)| *name != "urls" && value.as_str() != Some("***"));
@@ -280,14 +278,14 @@ fn editable(config: &Value) -> String {
     }
 }
 
-/// The configuration that a form has.
+/// Parses the configuration in a form.
 fn config(visit: &Visit) -> Result<Value, Problem> {
     let invalid =
         |error: serde_json::Error| Problem::invalid("config", format!("must be JSON: {error}"));
     serde_json::from_str(visit.field("config")).map_err(invalid)
 }
 
-async fn create_destination(visit: Visit) -> Answer {
+async fn create_destination(visit: Visit) -> PageResult {
     let body = json!({"name": visit.field("name"), "kind": visit.field("kind"), "config": config(&visit)?});
     visit
         .call(destinations::create, &visit.project_id()?)
@@ -298,7 +296,7 @@ async fn create_destination(visit: Visit) -> Answer {
     done(&visit, "destination-created")
 }
 
-async fn change(visit: Visit) -> Answer {
+async fn change(visit: Visit) -> PageResult {
     let call = visit
         .call(destinations::update, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -309,7 +307,7 @@ async fn change(visit: Visit) -> Answer {
     done(&visit, "destination-changed")
 }
 
-async fn delete_destination(visit: Visit) -> Answer {
+async fn delete_destination(visit: Visit) -> PageResult {
     let call = visit
         .call(destinations::delete, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -317,14 +315,14 @@ async fn delete_destination(visit: Visit) -> Answer {
     done(&visit, "destination-deleted")
 }
 
-/// What a role may publish, and the words of the matrix.
+/// Kinds that a role may publish, with their labels in the matrix.
 const KINDS: [(PublishKind, &str); 4] = [
-    (PublishKind::Audio, "Publish sound"),
+    (PublishKind::Audio, "Publish audio"),
     (PublishKind::Video, "Publish camera"),
     (PublishKind::Screen, "Share the screen"),
     (PublishKind::Data, "Send data"),
 ];
-/// The moderation of others, and changes of oneself.
+/// Moderation permissions, and changes of the participant itself.
 const PERMISSIONS: [(Permission, &str); 9] = [
     (Permission::EndRoom, "End the room"),
     (Permission::RemoveOthers, "Remove others"),
@@ -340,7 +338,6 @@ const PERMISSIONS: [(Permission, &str); 9] = [
     ),
 ];
 
-/// The routes of the actions.
 fn role_routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/templates/{id}/permissions", save),
@@ -352,10 +349,10 @@ fn role_routes() -> Vec<Route> {
     ]
 }
 
-/// The roles of a template by name.
+/// A template's roles by name.
 type Roles = BTreeMap<RoleName, Role>;
 
-/// The matrix, and the form that adds a role.
+/// Renders the matrix, and the form that adds a role.
 fn role_section(visit: &Visit, path: &str, roles: &Roles) -> Markup {
     html! {
         h2 { "Roles and permissions" }
@@ -377,7 +374,7 @@ fn role_section(visit: &Visit, path: &str, roles: &Roles) -> Markup {
             h2 { "Add a role" }
             (form(visit, &format!("{path}/roles"), &html! {
                 (field("role-name", "Name", &html! { input #role-name name="name" required maxlength="64"; },
-                    "It may publish everything and moderate nothing, until you change that above"))
+                    "It may publish everything and moderate nothing; change this in the table above"))
                 p { button type="submit" { "Add role" } }
             }))
         }
@@ -430,9 +427,10 @@ fn number(role: &RoleName, what: &str, value: i32) -> Markup {
     html! { input type="number" name={ (role) ":" (what) } aria-label=(label) value=(value) required; }
 }
 
-/// Writes every role of the template, with what the matrix says and all else as it was.
-async fn save(visit: Visit) -> Answer {
+/// Writes every role of the template: the matrix's values, and everything else unchanged.
+async fn save(visit: Visit) -> PageResult {
     let (project, id) = (visit.project_id()?, visit.param("id"));
+    // An update replaces each role as a whole, so the current roles are read first.
     let Json(mut template) = visit
         .call(templates::get, &project)
         .path("id", &id)
@@ -452,7 +450,7 @@ async fn save(visit: Visit) -> Answer {
 }
 
 fn apply(visit: &Visit, name: &RoleName, role: &mut Role) -> Result<(), Problem> {
-    // A role that was added after the page was shown has no column in its matrix.
+    // A role that was added after the page was loaded has no column in its matrix, and must not lose its permissions.
     if !visit.has(&format!("{name}:priority")) {
         return Ok(());
     }
@@ -482,7 +480,7 @@ fn sent_number<N: TryFrom<i64, Error = String>>(
         .map_err(|message: String| Problem::invalid(format!("roles.{name}.{what}"), message))
 }
 
-async fn add(visit: Visit) -> Answer {
+async fn add(visit: Visit) -> PageResult {
     let call = visit
         .call(roles::put, &visit.project_id()?)
         .path("id", &visit.param("id"));
@@ -493,7 +491,7 @@ async fn add(visit: Visit) -> Answer {
     done(&visit, "role-saved")
 }
 
-async fn delete_role(visit: Visit) -> Answer {
+async fn delete_role(visit: Visit) -> PageResult {
     let call = visit
         .call(roles::delete, &visit.project_id()?)
         .path("id", &visit.param("id"));

@@ -1,6 +1,6 @@
-//! One request to the console: what was asked, by which operator, and the responses it can have.
+//! One request to the console, with its operator, and the possible responses.
 //!
-//! [`OperatorCall`] calls an operation of the API for the operator: the same checks and handlers, without HTTP and JSON responses.
+//! [`OperatorCall`] calls an API operation for the operator: the same checks and handlers, without HTTP and JSON responses.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,38 +30,38 @@ use crate::http::api::spec::Method;
 use crate::http::resource::page_response;
 use crate::http::state::AppState;
 
-/// Header of a request that htmx sends.
+/// Header that htmx sends with each request.
 const HX_REQUEST: &str = "hx-request";
-/// Headers by which a response to htmx says where it goes.
+/// Response headers that control where htmx puts the response.
 const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 const HX_RETARGET: HeaderName = HeaderName::from_static("hx-retarget");
 const HX_RESWAP: HeaderName = HeaderName::from_static("hx-reswap");
 const HX_RESELECT: HeaderName = HeaderName::from_static("hx-reselect");
 
-/// The result of a handler.
-pub type Answer = Result<HttpResponse, ApiError>;
+/// Handler result.
+pub type PageResult = Result<HttpResponse, ApiError>;
 
-/// A request of an operator.
+/// Request by an operator.
 pub struct Visit {
-    /// The shared parts of the server.
+    /// The server's shared state.
     pub state: Arc<AppState>,
-    /// The routed request.
+    /// Routed request.
     pub request: HttpRequest,
-    /// The operator who is signed in.
+    /// Operator who is signed in.
     pub operator: Operator,
-    /// The fields of a form, in their order.
+    /// Form fields, in order.
     pub form: Vec<(String, String)>,
 }
 
 impl Visit {
-    /// Returns the websocket url by which the operator's browser reaches the media plane, if that depends on it.
+    /// Returns the WebSocket URL at which the operator's browser reaches the media plane, if it depends on the request.
     pub fn derived_media_url(&self) -> Option<String> {
         self.state
             .media_url
             .derived_on_port(&self.request, self.state.api.port)
     }
 
-    /// Returns the websocket url by which the operator's browser reaches the media plane.
+    /// Returns the WebSocket URL at which the operator's browser reaches the media plane.
     pub fn media_url(&self) -> Arc<str> {
         self.state.media_url.or_fixed(self.derived_media_url())
     }
@@ -80,7 +80,7 @@ impl Visit {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Returns the number of rows to skip.
+    /// Returns how many rows to skip.
     pub fn offset(&self) -> u64 {
         let offset = self
             .query("offset")
@@ -89,7 +89,7 @@ impl Visit {
         u64::min(offset, conclave_model::page::PageRequest::MAX_OFFSET)
     }
 
-    /// Returns a field of the form without white space around it; empty if it is absent.
+    /// Returns a form field without surrounding white space; empty if it is absent.
     pub fn field(&self, name: &str) -> &str {
         self.form
             .iter()
@@ -97,15 +97,15 @@ impl Visit {
             .map_or("", |(_, value)| value.trim())
     }
 
-    /// Returns a field of the form; `None` if it is absent or blank.
+    /// Returns a form field; `None` if it is absent or blank.
     pub fn optional(&self, name: &str) -> Option<&str> {
         Some(self.field(name)).filter(|value| !value.is_empty())
     }
 
-    /// Returns a field of the form as a number; `None` if it is absent or blank.
+    /// Returns a form field as a number; `None` if it is absent or blank.
     ///
     /// # Errors
-    /// 400 for a text that is no whole number.
+    /// 400 if the text is not a whole number.
     pub fn number(&self, name: &'static str) -> Result<Option<i64>, Problem> {
         let parse = |text: &str| {
             text.parse()
@@ -114,41 +114,42 @@ impl Visit {
         self.optional(name).map(parse).transpose()
     }
 
-    /// Whether the form has a field, as a ticked box does.
+    /// Whether the form has a field, as for a ticked checkbox.
     pub fn has(&self, name: &str) -> bool {
         self.form.iter().any(|(key, _)| key == name)
     }
 
-    /// Returns the id of the project that the path names.
+    /// Returns the project id in the path.
     ///
     /// # Errors
-    /// 404 for what is no project's id.
+    /// 404 if it is not a valid id.
     pub fn project_id(&self) -> Result<ProjectId, Problem> {
         self.param("project").parse().map_err(|_| no_such_project())
     }
 
-    /// Reads the project that the path names.
+    /// Reads the project in the path.
     ///
     /// # Errors
-    /// 404 if there is none.
+    /// 404 if it does not exist.
     pub async fn project(&self) -> Result<Project, ApiError> {
         let found = self.state.store.projects().get(self.project_id()?).await?;
         Ok(found.ok_or_else(no_such_project)?)
     }
 
-    /// Whether htmx sent the request, so that the response goes into the page that is open.
+    /// Whether htmx sent the request, so that the response replaces a part of the open page.
     pub fn is_partial(&self) -> bool {
         is_partial(&self.request)
     }
 
-    /// Responds to an action that was done: the browser shows `path`, with the note of that name.
+    /// Responds to a completed action: the browser loads `path`, with the named note.
     pub fn done(&self, path: &str, note: &'static str) -> HttpResponse {
         redirect(&self.request, &format!("{path}?note={note}"))
     }
 
-    /// Responds with a whole page.
+    /// Responds with a page.
     pub fn show(&self, page: Markup) -> HttpResponse {
         let mut response = html(StatusCode::OK, page);
+        // The form's target is the notice; a whole page in response must replace the open page instead.
         if self.is_partial() && self.request.method() == actix_web::http::Method::POST {
             for (name, value) in [
                 (HX_RETARGET, "#page"),
@@ -173,8 +174,9 @@ pub fn is_partial(request: &HttpRequest) -> bool {
     request.headers().contains_key(HX_REQUEST)
 }
 
-/// Sends the browser to another page.
+/// Redirects the browser to another page.
 pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
+    // `XMLHttpRequest` would follow a 303 itself, and htmx would put the target into the open page.
     if is_partial(request) {
         return HttpResponse::Ok().insert_header((HX_REDIRECT, to)).finish();
     }
@@ -184,19 +186,19 @@ pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
         .finish()
 }
 
-/// A page as a response. Nothing keeps it.
+/// Returns a page as a response that is not cached.
 pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
     let mut response = page_response(POLICY);
     response
         .status(status)
         .content_type(ContentType::html())
         .insert_header((CACHE_CONTROL, "no-store"));
-    // With `no-referrer`, browsers send forms with the origin `null`.
+    // With `no-referrer`, browsers send forms with `Origin: null`, which the origin check refuses.
     response.insert_header((REFERRER_POLICY, "same-origin"));
     response.body(page.into_string())
 }
 
-/// What is wrong, shown above the page that is open.
+/// Returns a problem, to be shown above the open page.
 pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
     let mut response = html(status, notice);
     for (name, value) in [
@@ -210,15 +212,15 @@ pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
     response
 }
 
-/// The characters that a segment of a path does not have as they are.
+/// Characters that are escaped in a path segment.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// Encodes a text as a segment of a path. Browsers resolve `.` and `..` as steps in the path, encoded or not, so these are encoded twice:
-/// the server finds nothing of that name.
+/// Encodes a text as a path segment. Browsers resolve `.` and `..` as path steps even if encoded, so these are encoded twice: the
+/// server then finds nothing by that name.
 pub fn encoded(segment: &str) -> Cow<'_, str> {
     match segment {
         "." => "%252E".into(),
@@ -227,7 +229,7 @@ pub fn encoded(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// A call of an operation that is being put together.
+/// Builder for an operation call.
 pub struct OperatorCall<H: 'static, I: 'static> {
     state: Arc<AppState>,
     operation: Option<&'static Declaration<H, I>>,
@@ -239,7 +241,7 @@ pub struct OperatorCall<H: 'static, I: 'static> {
 }
 
 impl Visit {
-    /// Begins a call of the operation with a handler, for a project.
+    /// Starts a call of the operation with this handler, for a project.
     pub fn call<H: Handler<I>, I: FromRequest>(
         &self,
         _: H,
@@ -265,7 +267,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
         self
     }
 
-    /// Sets a query parameter, if there is a value.
+    /// Sets a query parameter if `value` is set.
     pub fn query(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.query.append_pair(name, value);
@@ -285,11 +287,10 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
         self
     }
 
-    /// Runs the operation, and returns what its handler returns. A change is logged, and runs to its end also if the browser
-    /// goes away.
+    /// Runs the operation and returns its handler's result. A change is logged, and completes even if the browser disconnects.
     ///
     /// # Errors
-    /// Those of the operation.
+    /// The operation's errors.
     pub async fn send(mut self) -> Result<H::Success, ApiError> {
         let unknown = || ApiError::internal("the console calls a handler without an operation");
         let operation = self.operation.ok_or_else(unknown)?;
@@ -318,7 +319,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
     }
 }
 
-/// Logs a change that an operator has made.
+/// Logs a change by an operator.
 pub fn log_change(change: &str, project: &ProjectId) {
     log::info!(caller = "operator", operation = change, project_id = project.as_str(); "changed in the console");
 }

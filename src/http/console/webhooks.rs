@@ -1,22 +1,22 @@
-//! Webhook endpoints and their deliveries: payload, attempts, what the receiver said; retry, and a test event.
+//! Webhook endpoints and their deliveries: payload, attempts and response; retry, and a test event.
 
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, button, countdown, danger, empty, facts, field, form, live, nothing, or_nothing,
     pager, pretty, secret, select, table, time,
 };
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, log_change};
+use super::visit::{PageResult, Visit, log_change};
 use crate::http::api::response::Json;
 use crate::http::api::v1::webhooks::{self, WebhookDelivery, WebhookEndpointJson};
 
-/// Seconds between two readings.
-const EVERY: u32 = 10;
+/// Refresh interval in seconds.
+const REFRESH_INTERVAL: u32 = 10;
 const STATUSES: [(&str, &str); 4] = [
     ("", "every status"),
     ("pending", "pending"),
@@ -24,7 +24,6 @@ const STATUSES: [(&str, &str); 4] = [
     ("failed", "failed"),
 ];
 
-/// The routes of the pages and their actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/webhooks", list),
@@ -36,11 +35,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(visit: Visit) -> Answer {
+async fn list(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let (status, endpoint) = (visit.query("status"), visit.query("endpoint_id"));
     let endpoints = visit
         .call(webhooks::list_endpoints, &project.id)
+        // 200 is the API's largest page; further endpoints are missing from the filter.
         .page(200, 0)
         .send()
         .await?
@@ -58,14 +58,14 @@ async fn list(visit: Visit) -> Answer {
         (create_form(&visit, &project.id))
         h2 { "Deliveries" }
         (filters(&project.id, &endpoints, status.as_deref(), endpoint.as_deref()))
-        (live(&visit, "deliveries", EVERY, &html! {
+        (live(&visit, "deliveries", REFRESH_INTERVAL, &html! {
             (delivery_table(&project.id, &deliveries.items))
             (pager(&visit, visit.offset(), deliveries.has_more))
         }))
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Webhooks",
         &content,
     )))
@@ -85,14 +85,14 @@ fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpoi
             html! {
                 (button(visit, &format!("{path}/test"), "Send test event", url))
                 a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
-                (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? What is queued for it is dropped.")))
+                (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? Its queued deliveries are dropped.")))
             },
         ]
     };
     if endpoints.is_empty() {
         return empty(
             "There is no webhook endpoint.",
-            "Add the url of a receiver: it gets every event of the project, signed.",
+            "Add a receiver's URL: it gets every event of the project, signed.",
         );
     }
     table(
@@ -107,7 +107,7 @@ fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
         section.card {
             h2 { "Add a webhook endpoint" }
             (form(visit, &format!("/projects/{project}/webhooks"), &html! {
-                (field("url", "Url", &html! { input #url type="url" name="url" required placeholder="https://example.org/hooks"; },
+                (field("url", "URL", &html! { input #url type="url" name="url" required placeholder="https://example.org/hooks"; },
                     "http or https, at a public address or in webhooks.allow_networks"))
                 p { button type="submit" { "Add webhook endpoint" } }
             }))
@@ -170,7 +170,7 @@ fn delivery_table(project: &ProjectId, deliveries: &[WebhookDelivery]) -> Markup
     )
 }
 
-/// What the receiver said, or why it said nothing.
+/// Renders the receiver's response status, or the reason why there is none.
 fn answer(delivery: &WebhookDelivery) -> Markup {
     match (delivery.response_status, delivery.last_error.as_str()) {
         (Some(status), _) => html! { (status) },
@@ -183,9 +183,10 @@ fn next_attempt(delivery: &WebhookDelivery) -> Markup {
     delivery.next_attempt_at.map_or_else(nothing, countdown)
 }
 
-async fn one(visit: Visit) -> Answer {
+async fn one(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let id = delivery_id(&visit)?;
+    // Read from the store: the API has no operation for a single delivery.
     let delivery = WebhookDelivery::from(
         visit
             .state
@@ -218,7 +219,7 @@ async fn one(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Delivery",
         &content,
     )))
@@ -234,11 +235,11 @@ fn delivery_id(visit: &Visit) -> Result<DeliveryId, Problem> {
     visit.param("id").parse().map_err(not_found)
 }
 
-fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> Answer {
+fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> PageResult {
     Ok(visit.done(&format!("/projects/{project}/webhooks"), note))
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let body = json!({"url": visit.field("url")});
     let Json(created) = visit
@@ -248,19 +249,20 @@ async fn create(visit: Visit) -> Answer {
         .await?;
     let content = html! {
         h1 { "Webhook endpoint" }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The signing secret", created.secret.reveal()))
         p { "Your receiver checks the signature of each delivery to " code { (created.url) } " with it." }
         p { a href={ "/projects/" (project.id) "/webhooks" } { "Back to the webhooks" } }
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/webhooks"),
+        PagePosition::Project(&project, "/webhooks"),
         "Webhook endpoint",
         &content,
     )))
 }
 
-async fn delete(visit: Visit) -> Answer {
+async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(webhooks::delete, &project)
@@ -270,7 +272,7 @@ async fn delete(visit: Visit) -> Answer {
     done(&visit, &project, "endpoint-deleted")
 }
 
-async fn send_test(visit: Visit) -> Answer {
+async fn send_test(visit: Visit) -> PageResult {
     let project = visit.project().await?.id;
     let not_found = |_| {
         Problem::new(
@@ -285,11 +287,12 @@ async fn send_test(visit: Visit) -> Answer {
         .webhook_endpoints()
         .send_test_event(project.clone(), endpoint)
         .await?;
+    // Not an API operation, so `OperatorCall` does not log it.
     log_change("send_test_event", &project);
     done(&visit, &project, "test-sent")
 }
 
-async fn retry(visit: Visit) -> Answer {
+async fn retry(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(webhooks::retry, &project)

@@ -1,5 +1,5 @@
-//! The file of a recording, which is inside the project's directory, and the response with it: whole, in one range, or that nothing has
-//! changed. `actix-files` knows no `If-Range`, so its files are read here, in pieces, by threads of the blocking pool.
+//! Recording files inside the project's directory, and the response: whole, one range, or not modified. `actix-files` does not support
+//! `If-Range`, so files are read here, in pieces, on threads of the blocking pool.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -26,52 +26,52 @@ use crate::http::api::error::ApiError;
 use crate::http::listener::trace::asks_for_head;
 use crate::http::resource;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: u64 = 64 * 1_024;
 
-/// What a file is told apart by from other content at its path.
+/// Validators that distinguish a file from other content at its path.
 struct Validators {
     tag: EntityTag,
     modified: HttpDate,
 }
 
-/// A part of a file.
+/// File part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct FilePart {
     start: u64,
     length: u64,
 }
 
-/// The part that a request asks for.
+/// Requested part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RequestedPart {
     Whole,
-    Part(Part),
+    Range(FilePart),
     /// The file has no such part.
     Unsatisfiable,
 }
 
-/// Responds to a request for a file, which is saved under `name`. The permit is held until all has been sent.
+/// Responds with a file, to be saved under `name`. The permit is held until everything was sent.
 pub fn respond(
     request: &HttpRequest,
     file: NamedFile,
     name: &str,
     permit: ProjectPermit,
 ) -> HttpResponse {
-    let (size, validators) = (file.metadata().len(), Validators::of(&file));
+    let (size, validators) = (file.metadata().len(), Validators::from_file(&file));
     if validators.is_known(request) {
         return head(StatusCode::NOT_MODIFIED, &validators).finish();
     }
-    let (status, part) = match wanted(request, size, &validators) {
-        Wanted::Whole => (
+    let (status, part) = match requested_part(request, size, &validators) {
+        RequestedPart::Whole => (
             StatusCode::OK,
-            Part {
+            FilePart {
                 start: 0,
                 length: size,
             },
         ),
-        Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-        Wanted::Unsatisfiable => {
+        RequestedPart::Range(part) => (StatusCode::PARTIAL_CONTENT, part),
+        RequestedPart::Unsatisfiable => {
             let range = (CONTENT_RANGE, format!("bytes */{size}"));
             return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators)
                 .insert_header(range)
@@ -89,17 +89,17 @@ pub fn respond(
             disposition: DispositionType::Attachment,
             parameters: file_name(name),
         });
-    // The length is that of the file also where nothing is sent.
+    // For a `HEAD`, the length is the file's, although nothing is read.
     let read = if asks_for_head(request) {
-        Part { length: 0, ..part }
+        FilePart { length: 0, ..part }
     } else {
         part
     };
     response.body(SizedStream::new(part.length, pieces(file, read, permit)))
 }
 
-/// Returns the parameters with the name of a file. A name with other letters than those of ASCII is sent as RFC 8187 says, and in a form for
-/// clients that do not know it.
+/// Returns the parameters with a file's name. A name with non-ASCII characters is sent in the form of RFC 8187, and in a plain form
+/// for clients that do not support it.
 fn file_name(name: &str) -> Vec<DispositionParam> {
     let plain = name
         .chars()
@@ -118,7 +118,7 @@ fn file_name(name: &str) -> Vec<DispositionParam> {
         .collect()
 }
 
-/// Begins a response. A file that is no picture or sound must not become a page of this server.
+/// Starts a response. Content that is not audio or video must not run as a page of this server.
 fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
     let mut response = HttpResponse::build(status);
     response
@@ -132,7 +132,7 @@ fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
 }
 
 impl Validators {
-    fn of(file: &NamedFile) -> Self {
+    fn from_file(file: &NamedFile) -> Self {
         let metadata = file.metadata();
         let tag = format!(
             "{:x}-{:x}-{:x}.{:x}",
@@ -141,7 +141,7 @@ impl Validators {
             metadata.mtime(),
             metadata.mtime_nsec()
         );
-        // Dates of HTTP are whole seconds.
+        // HTTP dates have whole seconds (RFC 9110, section 5.6.7).
         let modified = SystemTime::UNIX_EPOCH
             + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or_default());
         Self {
@@ -150,17 +150,18 @@ impl Validators {
         }
     }
 
-    /// Whether the client has the file as it is.
+    /// Whether the client has the current file.
     fn is_known(&self, request: &HttpRequest) -> bool {
         resource::client_has(request, &self.tag)
     }
 
-    /// Whether the rest of what a client has a part of can be sent.
+    /// Whether a range may be sent to a client with an earlier part of the file.
     fn permit_range(&self, request: &HttpRequest) -> bool {
         if !request.headers().contains_key(IF_RANGE) {
             return true;
         }
         match request.get_header::<IfRange>() {
+            // Weakly equal files may differ in bytes, so joining their parts would corrupt the copy (RFC 9110, section 13.1.5).
             Some(IfRange::EntityTag(tag)) => tag.strong_eq(&self.tag),
             Some(IfRange::Date(date)) => date == self.modified,
             None => false,
@@ -168,45 +169,46 @@ impl Validators {
     }
 }
 
-/// Reads what part a request wants. Several ranges, other units than bytes and a file that has changed are answered with the whole file.
-fn wanted(request: &HttpRequest, size: u64, validators: &Validators) -> Wanted {
+/// Parses the requested range. Several ranges, other units than bytes, and a file that has changed result in the whole file.
+fn requested_part(request: &HttpRequest, size: u64, validators: &Validators) -> RequestedPart {
     let header = request
         .headers()
         .get(RANGE)
         .and_then(|value| value.to_str().ok());
     match header.filter(|_| !asks_for_head(request) && validators.permit_range(request)) {
         Some(header) => range(header, size),
-        None => Wanted::Whole,
+        None => RequestedPart::Whole,
     }
 }
 
-fn range(header: &str, size: u64) -> Wanted {
+fn range(header: &str, size: u64) -> RequestedPart {
     if !header.starts_with("bytes=") || header.contains(',') {
-        return Wanted::Whole;
+        return RequestedPart::Whole;
     }
     match HttpRange::parse(header, size).as_deref() {
-        Ok([HttpRange { start, length }, ..]) => Wanted::Part(Part {
+        Ok([HttpRange { start, length }, ..]) => RequestedPart::Range(FilePart {
             start: *start,
             length: *length,
         }),
-        Ok([]) | Err(_) => Wanted::Unsatisfiable,
+        Ok([]) | Err(_) => RequestedPart::Unsatisfiable,
     }
 }
 
-/// Reads a part of a file, piece by piece, as the client takes it.
+/// Reads a part of a file in pieces, at the client's pace.
 fn pieces(
     file: NamedFile,
-    part: Part,
+    part: FilePart,
     permit: ProjectPermit,
 ) -> impl Stream<Item = io::Result<Bytes>> {
     stream::try_unfold(
         (Arc::new(file), part, permit),
-        async |(file, Part { start, length }, permit)| {
+        async |(file, FilePart { start, length }, permit)| {
             let size = PIECE.min(length);
             if size == 0 {
                 return Ok::<_, io::Error>(None);
             }
             let reader = Arc::clone(&file);
+            // A read can take long, for example on a network file system.
             let piece = web::block(move || {
                 let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
                 reader
@@ -215,7 +217,7 @@ fn pieces(
                     .map(|()| Bytes::from(piece))
             });
             let piece = piece.await.map_err(io::Error::other)??;
-            let rest = Part {
+            let rest = FilePart {
                 start: start + size,
                 length: length - size,
             };
@@ -224,10 +226,10 @@ fn pieces(
     )
 }
 
-/// Opens the file of a recording below the directory of recordings.
+/// Opens a recording's file below the recordings directory.
 ///
 /// # Errors
-/// 404 if there is none, or it is not inside the project's directory.
+/// 404 if it does not exist, or is outside the project's directory.
 pub async fn open(
     recordings: &Path,
     project: &ProjectId,
@@ -242,8 +244,9 @@ pub async fn open(
     opened.map_err(|_| Problem::new(ErrorCode::RecordingNotFound, message).into())
 }
 
-/// Opens a file that is inside a directory, also after symbolic links were followed.
+/// Opens a file inside a directory. Symbolic links must not lead out of it.
 fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
+    // Both paths are canonical before they are compared, so that neither `..` nor a symbolic link leads outside.
     let directory = directory.canonicalize()?;
     let path = directory.join(name).canonicalize()?;
     if !path.starts_with(&directory) || !path.is_file() {
@@ -258,21 +261,21 @@ mod tests {
 
     #[test]
     fn one_range_of_bytes_is_a_part_of_the_file() {
-        let part = |start, length| Wanted::Part(Part { start, length });
+        let part = |start, length| RequestedPart::Range(FilePart { start, length });
         for (header, expected) in [
             ("bytes=0-", part(0, 10)),
             ("bytes=2-4", part(2, 3)),
             ("bytes=8-20", part(8, 2)),
             ("bytes=-3", part(7, 3)),
             ("bytes=-30", part(0, 10)),
-            ("bytes=10-", Wanted::Unsatisfiable),
-            ("bytes=x", Wanted::Unsatisfiable),
-            ("bytes=0-1,3-4", Wanted::Whole),
-            ("lines=1-2", Wanted::Whole),
+            ("bytes=10-", RequestedPart::Unsatisfiable),
+            ("bytes=x", RequestedPart::Unsatisfiable),
+            ("bytes=0-1,3-4", RequestedPart::Whole),
+            ("lines=1-2", RequestedPart::Whole),
         ] {
             assert_eq!(range(header, 10), expected, "{header}");
         }
-        assert_eq!(range("bytes=0-", 0), Wanted::Unsatisfiable);
+        assert_eq!(range("bytes=0-", 0), RequestedPart::Unsatisfiable);
     }
 
     /// Proves S-24.

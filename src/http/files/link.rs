@@ -1,4 +1,4 @@
-//! Links to files of recordings, which expire.
+//! Expiring links to recording files.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use utoipa::IntoParams;
 
 use crate::http::derived_keys::DerivedKeys;
 
-/// How long a link is valid that says nothing else.
+/// Default link lifetime.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(60 * 60);
-/// The longest time for which a link is valid.
+/// Maximum link lifetime.
 const LONGEST_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -19,24 +19,24 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// The parameters of a link.
+/// A link's query parameters.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkQuery {
-    /// The project of the recording
+    /// The recording's project
     #[param(inline)]
     project: ProjectId,
-    /// When the link expires, in seconds since 1970
+    /// Expiry of the link, in seconds since 1970
     expires: u32,
-    /// The signature of the project, the egress id and the time
+    /// Signature of project, egress id and expiry
     signature: String,
 }
 
 impl LinkQuery {
-    /// Checks the link to a recording, and returns the project.
+    /// Checks a recording's link, and returns the project.
     ///
     /// # Errors
-    /// 401 for a link that was not made here, or has expired.
+    /// 401 for a link that this deployment did not sign, or that has expired.
     pub(super) fn check(
         self,
         keys: &DerivedKeys,
@@ -51,9 +51,10 @@ impl LinkQuery {
         let refused = |message| Err(Problem::new(ErrorCode::Unauthorized, message));
         // `blake3::Hash` compares in constant time.
         let is_ours = blake3::Hash::from_hex(&signature)
-            .is_ok_and(|sent| sent == keys.of_recording(&project, id, expires));
+            .is_ok_and(|sent| sent == keys.recording_signature(&project, id, expires));
         if !is_ours {
-            return refused("the link is not valid");
+            return refused("the link is invalid");
+            // Only after the signature, so that a forged link learns nothing.
         }
         if now.millis() >= i64::from(expires) * 1_000 {
             return refused("the link has expired");
@@ -62,20 +63,20 @@ impl LinkQuery {
     }
 }
 
-/// Checks how long a link is to be valid.
+/// Checks a link's lifetime.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed range.
 pub fn checked_life(life: Duration) -> Result<Duration, &'static str> {
     let is_allowed = life >= Duration::from_secs(1) && life <= LONGEST_LIFE;
     if is_allowed {
         Ok(life)
     } else {
-        Err("must be 1 second to 7 days")
+        Err("must be from 1 second to 7 days")
     }
 }
 
-/// Makes a link to the file of a recording. Returns its path with the query, and when it expires.
+/// Creates a link to a recording's file. Returns its path with the query, and its expiry.
 pub fn make(
     keys: &DerivedKeys,
     project: &ProjectId,
@@ -83,10 +84,11 @@ pub fn make(
     now: Timestamp,
     life: Duration,
 ) -> (String, Timestamp) {
+    // The link carries whole seconds, so the expiry is rounded to them before it is signed and returned.
     let expires = u32::try_from(now.after(life).millis().div_euclid(1_000)).unwrap_or(u32::MAX);
     let (segment, signature) = (
         utf8_percent_encode(id.as_str(), UNRESERVED),
-        keys.of_recording(project, id, expires),
+        keys.recording_signature(project, id, expires),
     );
     let path = format!(
         "/files/recordings/{segment}?project={project}&expires={expires}&signature={}",

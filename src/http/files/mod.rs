@@ -1,11 +1,11 @@
-//! `/files/recordings/{egress_id}`: the files of recordings on this machine, for backends and for those to whom they give a link.
+//! `/files/recordings/{egress_id}`: recording files on this machine, for backends and for recipients of a link.
 //!
-//! A request has an API key of the project, or is a *link*: the project, the time at which it expires, and their signature under a key
-//! that only the servers of the deployment have ([`DerivedKeys`](super::derived_keys::DerivedKeys)). Nothing is stored of a link, so it
-//! cannot be revoked before it expires.
+//! A request has the project's API key, or is a *link*: project, expiry, and their signature under a key that only the deployment's
+//! servers have ([`DerivedKeys`](super::derived_keys::DerivedKeys)). Links are not stored, so they cannot be revoked before they
+//! expire.
 //!
-//! - [`link`]: links, made and checked.
-//! - [`download`]: a file, and the response with it.
+//! - [`link`]: creating and checking links.
+//! - [`download`]: opening a file, and the response.
 
 pub mod download;
 pub mod link;
@@ -31,10 +31,10 @@ use super::resource::public_resource;
 use super::state::AppState;
 use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 
-/// When it is worth another try to begin a download.
+/// `Retry-After` if too many downloads are running.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What a request for a file has shown.
+/// Credential in a file request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Credential {
     Key,
@@ -83,7 +83,7 @@ fn egress_id(request: &HttpRequest) -> Result<EgressId, Problem> {
         .map_err(|_| EgressKind::Recording.not_found())
 }
 
-/// Responds with the file of a recording.
+/// Responds with a recording's file.
 async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
     let (credential, project, id) = authorize(state, request).await?;
     let Downloads {
@@ -95,11 +95,11 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
         Credential::Key => (&state.checks.admission, by_key, "with an API key"),
         Credential::Link => (link_requests, by_link, "by link"),
     };
-    let (file, name) = find_in_turn(state, admission, &project, &id).await?;
+    let (file, name) = find_admitted(state, admission, &project, &id).await?;
+    // After the file was found, so that only a real download takes a permit. Not queued: a download can last for hours.
     let Some(permit) = permits.take_free(&project) else {
         let most = DOWNLOADS.per_project;
-        let message =
-            format!("{most} downloads of the project {kind} are running, as many as may be");
+        let message = format!("at most {most} downloads {kind} can run per project");
         return Err(Problem::new(ErrorCode::RateLimited, message)
             .after(RETRY_AFTER)
             .into());
@@ -107,15 +107,16 @@ async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     Ok(download::respond(request, file, &name, permit))
 }
 
-/// Returns what a request has shown, the project that it is for, and the recording.
+/// Returns a request's credential, its project, and the recording's id.
 async fn authorize(
     state: &AppState,
     request: &HttpRequest,
 ) -> Result<(Credential, ProjectId, EgressId), ApiError> {
     if request.query_string().is_empty() {
-        let project = keyholder(state, request).await?;
+        let project = require_project_key(state, request).await?;
         return Ok((Credential::Key, project, egress_id(request)?));
     }
+    // By address: a link's project is known only after its signature was checked.
     state.checks.limits.check_address(request)?;
     let id = egress_id(request)?;
     let link = LinkQuery::from_query(request.query_string())?;
@@ -126,16 +127,19 @@ async fn authorize(
     ))
 }
 
-/// Returns the project of the API key that a request has.
-async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId, ApiError> {
+/// Returns the project that a request's API key belongs to.
+async fn require_project_key(
+    state: &AppState,
+    request: &HttpRequest,
+) -> Result<ProjectId, ApiError> {
     let credential = credential::require_key(state, request).await?;
     state.checks.origins.check(request)?;
     state.checks.limits.check_key(&credential.prefix)?;
     Ok(credential.project_id.clone())
 }
 
-/// Finds the file of a recording when it is the project's turn.
-async fn find_in_turn(
+/// Finds a recording's file when the request has its project's permit.
+async fn find_admitted(
     state: &AppState,
     admission: &Arc<Admission>,
     project: &ProjectId,
@@ -143,13 +147,13 @@ async fn find_in_turn(
 ) -> Result<(NamedFile, String), ApiError> {
     let admitted = admission.admit(Some(project.clone()))?;
     admitted
-        .turn()
+        .acquire()
         .await?
         .handle(find(state, project, id))
         .await
 }
 
-/// Finds the file of a recording of the project, and its name.
+/// Finds the file of a project's recording, and its name.
 async fn find(
     state: &AppState,
     project: &ProjectId,
@@ -161,6 +165,7 @@ async fn find(
         .get(project.clone(), EgressKind::Recording, id.clone())
         .await?;
     let path = path_of(&recording)?.clone();
+    // Checked first, because the reason is more helpful than a missing file.
     if let Some(at) = state
         .store
         .local_files()
@@ -168,7 +173,7 @@ async fn find(
         .await?
     {
         return Err(without_file(format!(
-            "its file was removed at {at}: recordings.retention"
+            "its file was removed at {at} (recordings.retention)"
         ))
         .into());
     }
@@ -182,56 +187,56 @@ async fn find(
     Ok((file, name))
 }
 
-/// Returns the path of a recording whose file is complete and stays on this machine.
+/// Returns a recording's path, if its file is complete and on this machine.
 fn path_of(recording: &Egress) -> Result<&FilePath, Problem> {
     let EgressDetail::Recording { filepath, .. } = &recording.detail else {
         return Err(EgressKind::Recording.not_found());
     };
     if !recording.status.is_final() {
         return Err(without_file(format!(
-            "it is {}: its file is there once it has ended",
+            "the recording is {}: its file is available after it has ended",
             recording.status
         )));
     }
     if let Some(destination) = &recording.destination {
         return Err(without_file(format!(
-            "its file is at the destination {}",
+            "the file is at the destination {}",
             destination.name
         )));
     }
     Ok(filepath)
 }
 
-/// 404: the recording has no file on this machine.
+/// Returns 404: the recording has no file on this machine.
 fn without_file(reason: String) -> Problem {
     Problem::new(ErrorCode::RecordingNotFound, reason)
 }
 
-/// How long a link is valid.
+/// Query with a link's lifetime.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 struct LifeQuery {
-    /// In seconds
+    /// Lifetime in seconds
     expires_in_seconds: Option<u32>,
 }
 
 #[derive(Serialize)]
 struct LinkJson {
-    /// Behind the URL of the API.
+    /// Relative to the API's URL.
     path: String,
     expires_at: Timestamp,
 }
 
-/// Responds with a link to the file of a recording, which has to exist.
+/// Responds with a link to a recording's file, which must exist.
 async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
-    let project = keyholder(state, request).await?;
+    let project = require_project_key(state, request).await?;
     let id = egress_id(request)?;
     let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
     let life =
         expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
     let life =
         checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
-    find_in_turn(state, &state.checks.admission, &project, &id).await?;
+    find_admitted(state, &state.checks.admission, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))
 }

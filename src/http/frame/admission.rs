@@ -1,11 +1,11 @@
-//! Admission: how many requests are handled at once, in total and of each project.
+//! Admission: limits on concurrent requests, in total and per project.
 //!
-//! Of a project, [`AdmissionLimits::running`] requests are handled at once, and [`AdmissionLimits::beside_others`] while other projects
-//! send some too ([`Sharing`]). Further ones wait for their [`Turn`], in order, and cost nothing meanwhile. One that finds too many
-//! waiting is refused, and one that has waited for [`LONGEST_WAIT`] then. So a project that asks for more than the server can do
-//! waits for itself, and the requests of others find few before them.
+//! At most [`AdmissionLimits::running`] requests of a project run at once, and at most [`AdmissionLimits::beside_others`] while other
+//! projects send requests, too ([`Sharing`]). Further requests queue for their [`RunPermit`], in order, at no cost. A request is refused if
+//! the queue is full, or after [`LONGEST_WAIT`] in it. So a project that sends more than the server can handle only delays itself, and
+//! other projects' requests find few before them.
 //!
-//! Downloads of recordings have permits of their own ([`Downloads`]): each lasts as long as its client reads.
+//! Recording downloads have permits of their own ([`Downloads`]): each lasts as long as its client reads.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -22,36 +22,36 @@ use prometheus::IntCounterVec;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// The longest time that a request waits for its turn.
+/// Maximum time that a request queues.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Delay before a retry of a refused request.
+/// `Retry-After` for a refused request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The shortest time between two warnings about requests that were refused.
+/// Minimum time between two warnings about refused requests.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// The number of maps that projects are spread over, so that requests rarely wait for each other at a lock.
+/// Number of maps that projects are distributed over, so that requests rarely contend for a lock.
 const SHARDS: usize = 64;
 
-/// How many requests are admitted.
+/// Limits on concurrent requests.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
-    /// Requests of all projects that are being handled or wait.
+    /// Running and queued requests over all projects.
     pub total: usize,
-    /// Requests of one project that are handled at once.
+    /// Running requests per project.
     pub running: usize,
-    /// The same while other projects send requests.
+    /// Running requests per project while other projects send requests.
     pub beside_others: usize,
-    /// Requests of one project that wait.
+    /// Queued requests per project.
     pub waiting: usize,
 }
 
-/// The admitted requests of one server.
+/// Admission for one server.
 #[derive(Debug)]
 pub struct Admission {
     limits: AdmissionLimits,
     total: AtomicUsize,
     hasher: RandomState,
     sharing: Sharing,
-    /// The projects that have admitted requests.
+    /// Projects with admitted requests, by shard.
     projects: Box<[Mutex<Projects>]>,
     refused: IntCounterVec,
     warnings: Throttle,
@@ -61,31 +61,31 @@ type Projects = HashMap<ProjectId, Project>;
 
 #[derive(Debug)]
 struct Project {
-    /// Requests that are being handled or wait.
+    /// Running and queued requests.
     admitted: usize,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// An admitted request. It counts until this is dropped.
+/// Admitted request, which counts until this is dropped.
 #[derive(Debug)]
 pub struct Admitted {
     admission: Arc<Admission>,
-    /// The project that it counts for, and its turns.
+    /// Project that it counts for, with the project's permits.
     project: Option<(ProjectId, Arc<Semaphore>)>,
-    /// How many of the turns it takes.
+    /// Number of permits that it takes.
     weight: u32,
 }
 
-/// The number of admitted requests.
+/// Admitted request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmittedCounts {
-    /// Those that are being handled.
+    /// Running requests.
     pub running: usize,
-    /// Those that wait for their turn.
+    /// Queued requests.
     pub waiting: usize,
 }
 
-/// The limit that a request would exceed.
+/// Limit that a request would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AdmissionLimit {
     Total,
@@ -108,15 +108,15 @@ impl From<AdmissionLimit> for Problem {
         let (code, message) = match limit {
             AdmissionLimit::Total => (
                 ErrorCode::DatabaseUnavailable,
-                "the server has as many requests as it takes; see Retry-After",
+                "the server is at its request limit; see Retry-After",
             ),
             AdmissionLimit::Waiting => (
                 ErrorCode::RateLimited,
-                "too many requests of the project wait for their turn; see Retry-After",
+                "too many requests of the project are queued; see Retry-After",
             ),
             AdmissionLimit::Wait => (
                 ErrorCode::RateLimited,
-                "too many requests of the project came before this one; see Retry-After",
+                "the request was queued for too long behind others of its project; see Retry-After",
             ),
         };
         Self::new(code, message).after(RETRY_AFTER)
@@ -124,7 +124,7 @@ impl From<AdmissionLimit> for Problem {
 }
 
 impl Admission {
-    /// Nothing is admitted. `refused` counts the requests that are refused, by limit.
+    /// Creates the admission without requests. `refused` counts refused requests by limit.
     pub fn new(limits: AdmissionLimits, refused: IntCounterVec) -> Arc<Self> {
         let projects = (0..SHARDS).map(|_| Mutex::default()).collect();
         Arc::new(Self {
@@ -138,7 +138,7 @@ impl Admission {
         })
     }
 
-    /// Admits a request of a project. A request of no project counts in total only.
+    /// Admits a project's request. A request without a project counts only in total.
     ///
     /// # Errors
     /// 503 or 429, if it would exceed a limit.
@@ -153,7 +153,7 @@ impl Admission {
     }
 
     fn try_admit(self: &Arc<Self>, project: Option<ProjectId>) -> Result<Admitted, AdmissionLimit> {
-        // Counted before anything can fail: dropping it takes it off again.
+        // Created before the checks: on a refusal, dropping it decrements the total again.
         let mut admitted = Admitted {
             admission: Arc::clone(self),
             project: None,
@@ -165,15 +165,17 @@ impl Admission {
         if let Some(id) = project {
             let hash = self.hasher.hash_one(&id);
             let now = self.sharing.now();
-            self.sharing.note(hash, now);
+            self.sharing.record(hash, now);
+            // While the server is shared, a request takes several permits, which lowers the number that run without resizing the
+            // semaphore.
             admitted.weight = weight(self.limits.running, self.at_once(now));
-            let turns = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
-            admitted.project = Some((id, turns));
+            let permits = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
+            admitted.project = Some((id, permits));
         }
         Ok(admitted)
     }
 
-    /// Returns how many requests of one project are handled at once, at a time of [`Sharing::now`].
+    /// Returns how many of a project's requests may run at once, at a time from [`Sharing::now`].
     fn at_once(&self, now: u64) -> usize {
         let AdmissionLimits {
             running,
@@ -187,9 +189,10 @@ impl Admission {
         }
     }
 
-    /// Returns how many requests are admitted now.
+    /// Returns the current admitted request counts.
     pub fn counts(&self) -> AdmittedCounts {
         let at_once = self.at_once(self.sharing.now());
+        // Derived at the scrape instead of counted: a request's state changes would cost two more atomic writes.
         let waiting = |projects: &Mutex<Projects>| -> usize {
             let projects = projects.lock();
             projects
@@ -204,7 +207,7 @@ impl Admission {
         }
     }
 
-    /// Counts a request of a project, and returns the project's turns; `None` if it has too many.
+    /// Counts a project's request, and returns the project's permits; `None` if the project has too many requests.
     fn count(&self, hash: u64, id: &ProjectId) -> Option<Arc<Semaphore>> {
         let AdmissionLimits {
             running, waiting, ..
@@ -212,12 +215,12 @@ impl Admission {
         let mut projects = self.shard(hash);
         let new = || Project {
             admitted: 0,
-            turns: Arc::new(Semaphore::new(running)),
+            permits: Arc::new(Semaphore::new(running)),
         };
         let project = projects.entry(id.clone()).or_insert_with(new);
         (project.admitted < running.saturating_add(waiting)).then(|| {
             project.admitted += 1;
-            Arc::clone(&project.turns)
+            Arc::clone(&project.permits)
         })
     }
 
@@ -227,6 +230,7 @@ impl Admission {
             return;
         };
         project.admitted -= 1;
+        // An idle project has no entry, so memory is bounded by the admitted requests.
         if project.admitted == 0 {
             projects.remove(id);
         }
@@ -241,7 +245,7 @@ impl Admission {
     fn warn(&self) {
         if self.warnings.allow(Instant::now()) {
             log::warn!(
-                "{} requests are handled or wait; further ones are refused (http.max_requests)",
+                "{} requests are running or queued; further requests are refused (http.max_requests)",
                 self.limits.total
             );
         }
@@ -254,20 +258,21 @@ impl Admission {
 }
 
 impl Admitted {
-    /// Waits for the request's turn.
+    /// Waits for the project's permit.
     ///
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
-    pub async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let Some((_, turns)) = &self.project else {
-            return Ok(Turn::new(None));
+    pub async fn acquire(&self) -> Result<RunPermit<'_>, Problem> {
+        let Some((_, permits)) = &self.project else {
+            return Ok(RunPermit::new(None));
         };
-        if let Ok(permit) = turns.try_acquire_many(self.weight) {
-            return Ok(Turn::new(Some(permit)));
+        // Without a timer, which most requests do not need.
+        if let Ok(permit) = permits.try_acquire_many(self.weight) {
+            return Ok(RunPermit::new(Some(permit)));
         }
         // The semaphore is never closed.
-        match Box::pin(timeout(LONGEST_WAIT, turns.acquire_many(self.weight))).await {
-            Ok(permit) => Ok(Turn::new(permit.ok())),
+        match Box::pin(timeout(LONGEST_WAIT, permits.acquire_many(self.weight))).await {
+            Ok(permit) => Ok(RunPermit::new(permit.ok())),
             Err(_) => Err(self.admission.refuse(AdmissionLimit::Wait)),
         }
     }
@@ -282,21 +287,21 @@ impl Drop for Admitted {
     }
 }
 
-/// How long after a request of another project the server counts as shared.
+/// Time after another project's request during which the server counts as shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// Whether more than one project sends requests.
+/// Detects whether more than one project sends requests.
 #[derive(Debug)]
 struct Sharing {
     start: Instant,
-    /// The hash of the project that has sent the latest request.
+    /// Hash of the project with the latest request.
     latest: AtomicU64,
-    /// When another one had, in milliseconds since the start.
+    /// Time of the last change of project, in milliseconds since the start.
     changed: AtomicU64,
 }
 
 impl Sharing {
-    /// No project has sent a request yet.
+    /// Creates the state before the first request.
     pub fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -310,37 +315,39 @@ impl Sharing {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Notes a request of a project, by its hash, at a time.
-    pub fn note(&self, project: u64, now: u64) {
+    /// Records a project's request, by its hash, at a time.
+    pub fn record(&self, project: u64, now: u64) {
+        // Relaxed and not one update: a lost change is repeated by the next request of either project.
         if self.latest.load(Ordering::Relaxed) != project {
             self.latest.store(project, Ordering::Relaxed);
             self.changed.store(now, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether another project than that of the latest request has sent one lately.
+    /// Whether two projects have sent requests recently.
     pub fn is_shared(&self, now: u64) -> bool {
         u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed)))
             < SHARED_FOR.as_millis()
     }
 }
 
-/// The time after which a request does not use the server but waits, for the media plane or another service.
+/// Time after which a request no longer counts as using the processor: it waits for the media plane or another service.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// The turn of an admitted request: it may be handled.
+/// A request's permit to run.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct RunPermit<'a> {
     permit: Option<SemaphorePermit<'a>>,
 }
 
-impl<'a> Turn<'a> {
-    /// A turn with what it takes of the project's; `None` for a request of no project.
+impl<'a> RunPermit<'a> {
+    /// Wraps a project's permits; `None` for a request without a project.
     pub(super) const fn new(permit: Option<SemaphorePermit<'a>>) -> Self {
         Self { permit }
     }
 
-    /// Handles the request. If it is slow, it lets others of its project pass: as many as if no other project sent any.
+    /// Runs the request. If it is slow, it returns its extra permits, so that as many requests of its project run as if the server
+    /// were not shared.
     pub async fn handle<F: Future>(mut self, request: F) -> F::Output {
         let mut request = pin!(request);
         if self
@@ -348,6 +355,7 @@ impl<'a> Turn<'a> {
             .as_ref()
             .is_some_and(|permit| permit.num_permits() > 1)
         {
+            // Most requests end within this time.
             if let Ok(output) = Box::pin(timeout(SLOW, request.as_mut())).await {
                 return output;
             }
@@ -356,7 +364,7 @@ impl<'a> Turn<'a> {
         request.await
     }
 
-    /// Keeps one turn, and frees the others.
+    /// Keeps one permit and returns the others.
     fn lighten(&mut self) {
         if let Some(permit) = &mut self.permit {
             let others = permit.num_permits().saturating_sub(1);
@@ -365,29 +373,30 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Returns how many of the turns a request takes, so that no more than `at_once` have theirs.
-fn weight(turns: usize, at_once: usize) -> u32 {
-    u32::try_from(turns.div_ceil(at_once.max(1))).unwrap_or(u32::MAX)
+/// Returns how many permits a request takes, so that at most `at_once` run.
+fn weight(permits: usize, at_once: usize) -> u32 {
+    u32::try_from(permits.div_ceil(at_once.max(1))).unwrap_or(u32::MAX)
 }
 
-/// Downloads at once, by API key and by link. Each has a connection, and a thread of the blocking pool while it reads.
+/// Limits on concurrent downloads, by API key and by link. Each occupies a connection, and a thread of the blocking pool while it
+/// reads.
 pub const DOWNLOADS: PermitLimits = PermitLimits {
     total: 256,
     per_project: 64,
 };
 
-/// What downloads have for themselves. Anyone may have a link, so those by link take nothing from the project's own.
+/// Permits for downloads. Anyone may have a link, so downloads by link do not use the project's own permits.
 pub struct Downloads {
-    /// Those with an API key.
+    /// Downloads with an API key.
     pub by_key: ProjectPermits,
-    /// Those by link.
+    /// Downloads by link.
     pub by_link: ProjectPermits,
-    /// Admits the requests by link, which do not count as requests of the project.
+    /// Admits requests by link, which do not count as the project's requests.
     pub link_requests: Arc<Admission>,
 }
 
 impl Downloads {
-    /// None runs. The requests by link are admitted by `link_requests`.
+    /// Creates the permits. `link_requests` admits the requests by link.
     pub fn new(link_requests: Arc<Admission>) -> Self {
         Self {
             by_key: ProjectPermits::new(DOWNLOADS),
@@ -433,16 +442,16 @@ mod tests {
                 waiting: 2
             }
         );
-        let turn = first.turn().await.unwrap();
-        let mut waiting = [Box::pin(second.turn()), Box::pin(third.turn())];
-        for turn in &mut waiting {
-            assert!(turn.as_mut().now_or_never().is_none());
+        let permit = first.acquire().await.unwrap();
+        let mut waiting = [Box::pin(second.acquire()), Box::pin(third.acquire())];
+        for queued in &mut waiting {
+            assert!(queued.as_mut().now_or_never().is_none());
         }
-        drop(turn);
+        drop(permit);
         let [second, mut third] = waiting;
-        let turn = second.await.unwrap();
+        let permit = second.await.unwrap();
         assert!(third.as_mut().now_or_never().is_none());
-        drop(turn);
+        drop(permit);
         third.await.unwrap();
     }
 
@@ -483,8 +492,8 @@ mod tests {
             .map(|_| admission.try_admit(Some(project.clone())).unwrap())
             .collect();
         let [first, second] = [&admitted[0], &admitted[1]]
-            .map(|admitted| admitted.turn().now_or_never().unwrap().unwrap());
-        let mut third = Box::pin(admitted[2].turn());
+            .map(|admitted| admitted.acquire().now_or_never().unwrap().unwrap());
+        let mut third = Box::pin(admitted[2].acquire());
         assert!(
             third.as_mut().now_or_never().is_none(),
             "two run beside others"
@@ -496,9 +505,9 @@ mod tests {
                 waiting: 1
             }
         );
-        let [first, second] = [first, second].map(|turn| turn.handle(pending::<()>()));
+        let [first, second] = [first, second].map(|permit| permit.handle(pending::<()>()));
         tokio::select! {
-            turn = third => drop(turn.unwrap()),
+            permit = third => drop(permit.unwrap()),
             () = first => unreachable!("it never ends"),
             () = second => unreachable!("it never ends"),
         }
@@ -540,7 +549,7 @@ mod tests {
             (1, 6_500),
         ]
         .map(|(project, now)| {
-            sharing.note(project, now);
+            sharing.record(project, now);
             sharing.is_shared(now)
         });
         assert_eq!(seen, [true, true, false, false, true, true, true, false]);
@@ -548,15 +557,15 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_have_their_turns_at_once() {
-        for turns in 1..=100 {
-            for at_once in 1..=turns {
-                let running = turns / weight(turns, at_once) as usize;
+        for permits in 1..=100 {
+            for at_once in 1..=permits {
+                let running = permits / weight(permits, at_once) as usize;
                 assert!(
                     (1..=at_once).contains(&running),
-                    "{running} of {turns}, at most {at_once}"
+                    "{running} of {permits}, at most {at_once}"
                 );
             }
-            assert_eq!(weight(turns, turns), 1);
+            assert_eq!(weight(permits, permits), 1);
         }
         assert_eq!(weight(64, 4), 16);
     }

@@ -15,15 +15,15 @@ use crate::http::api::input::parameters::parameter;
 use crate::http::api::spec::{Access, OperationSpec};
 use crate::http::state::AppState;
 
-/// The header a browser sends its room token in.
+/// Request header with a browser's room token.
 pub const ROOM_TOKEN: &str = "x-svc-room-token";
 
-/// Authenticates a request. One without a valid key is counted by the client's address. A client over that rate is refused
-/// before its key is looked up, unless the key has been valid. An open operation ignores credentials, and has a rate of its own
-/// for the address.
+/// Authenticates a request. A request without a valid key is counted by the client's address. A client over that rate is refused
+/// before its key is looked up, unless the key was valid before. An open operation ignores credentials, and has a rate of its own per
+/// address.
 ///
 /// # Errors
-/// 401, or 429 when the address is over its rate.
+/// 401, or 429 if the address is over its rate.
 pub async fn identify(
     spec: &OperationSpec,
     state: &AppState,
@@ -39,10 +39,11 @@ pub async fn identify(
     match sent_key(state, request).await? {
         Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
         found => {
+            // A room token counts only without a valid key.
             let token = if spec.permissions().is_empty() {
                 None
             } else {
-                room_token_of_path(state, spec.path, request)
+                room_token_for_path(state, spec.path, request)
             };
             token
                 .map(Caller::RoomToken)
@@ -51,10 +52,10 @@ pub async fn identify(
     }
 }
 
-/// Authenticates a request that only an API key may make.
+/// Authenticates a request that requires an API key.
 ///
 /// # Errors
-/// Those of [`identify`].
+/// See [`identify`].
 pub async fn require_key(
     state: &AppState,
     request: &HttpRequest,
@@ -65,7 +66,7 @@ pub async fn require_key(
     }
 }
 
-/// Looks up the API key of a request, if it has one that could be one.
+/// Looks up a request's API key, if the request has a well-formed one.
 async fn sent_key(
     state: &AppState,
     request: &HttpRequest,
@@ -79,7 +80,7 @@ async fn sent_key(
     }
 }
 
-/// Looks up a key, and counts the request by its address if the key is not valid.
+/// Looks up a key, and counts the request by its address if the key is invalid.
 async fn look_up(
     state: &AppState,
     request: &HttpRequest,
@@ -90,14 +91,15 @@ async fn look_up(
     limits.check_lookup(&hash, request)?;
     let found = state.store.api_keys().authenticate(key).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
-        limits.note_valid(&hash);
+        limits.record_valid(&hash);
     } else {
         limits.check_invalid_key(&hash, request)?;
     }
     Ok(found)
 }
 
-/// Missing, malformed and unknown keys are refused alike; the message for a revoked one says that it is revoked.
+/// Returns one refusal for missing, malformed and unknown keys, which reveals nothing; for a revoked key, the message names the
+/// reason.
 fn refusal(found: Option<&Credential>) -> Problem {
     let message = if found.is_some() {
         "api key revoked"
@@ -115,9 +117,9 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
         .then_some(token.trim())
 }
 
-/// The claims of a room token for the very room that the path names. Where the path names no room, the handler looks for what is
-/// asked for in the token's room alone.
-fn room_token_of_path(
+/// Returns the claims of a room token, if it is for the room in the path. If the path names no room, the handler searches in the
+/// token's room only.
+fn room_token_for_path(
     state: &AppState,
     pattern: &'static str,
     request: &HttpRequest,
@@ -126,6 +128,7 @@ fn room_token_of_path(
     let matches_path = match parameter(pattern, request, "name") {
         Some(name) => {
             let (project, _) = claims.room.split();
+            // An invalid room name matches no token, so the response is 401.
             claims.room == NamespacedRoom::new(&project, &name.parse().ok()?)
         }
         None => true,
@@ -133,7 +136,7 @@ fn room_token_of_path(
     matches_path.then_some(claims)
 }
 
-/// The claims of the room token in a request's own header, or of this bearer token.
+/// Returns the claims of the room token in a request's own header, otherwise of this bearer token.
 pub fn room_token(
     state: &AppState,
     request: &HttpRequest,

@@ -1,4 +1,4 @@
-//! Locks on idempotency keys: of two requests with one key at once, the second waits for the first.
+//! Locks on idempotency keys: of two concurrent requests with one key, the second waits for the first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use conclave_model::idempotency::IdempotencySlot;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-/// The keys of requests that are running or waiting. An entry lives as long as a request holds it or waits for it.
+/// Keys of running and waiting requests. An entry exists while a request runs or waits with it.
 #[derive(Debug, Default)]
 pub struct KeyLocks(Mutex<HashMap<IdempotencySlot, Arc<tokio::sync::Mutex<()>>>>);
 
-/// A held key; dropping it lets the next request run.
+/// Locked key. Dropping it lets the next request run.
 pub struct KeyGuard<'a> {
     locks: &'a KeyLocks,
     slot: IdempotencySlot,
@@ -19,8 +19,9 @@ pub struct KeyGuard<'a> {
 }
 
 impl KeyLocks {
-    /// Waits until no other request runs with this key. Requests queue here by design: no data is locked meanwhile.
+    /// Waits until no other request runs with this key. Waiting requests lock no data.
     pub async fn lock(&self, slot: IdempotencySlot) -> KeyGuard<'_> {
+        // The map's lock is released before the wait: a guard of `parking_lot` must not be held across an await.
         let queue = {
             let mut locks = self.0.lock();
             Arc::clone(locks.entry(slot.clone()).or_default())
@@ -35,6 +36,7 @@ impl KeyLocks {
 
 impl Drop for KeyGuard<'_> {
     fn drop(&mut self) {
+        // Released before the count below, so that only waiting requests keep the entry.
         self.held = None;
         let mut locks = self.locks.0.lock();
         if locks

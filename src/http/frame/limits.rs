@@ -1,5 +1,5 @@
-//! Request rates: per API key, or per client address for requests without a valid key. Open operations, whose secrets could be
-//! guessed otherwise, have lower rates of their own, per client address and per secret.
+//! Request rates: per API key, or per client address for requests without a valid key. Open operations have lower rates of their own,
+//! per client address and per secret, so that their secrets cannot be guessed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::http::listener::client_address::TrustedProxies;
 /// SHA-256 of an API key, or BLAKE3 of a secret in a path.
 type SecretHash = [u8; 32];
 
-/// The limiters of the open operations with one of [`OpenRates`].
+/// Limiters for the open operations with one of [`OpenRates`].
 struct OpenLimits {
     addresses: RateLimits<ClientAddress>,
     secrets: RateLimits<SecretHash>,
 }
 
-/// Which keys need not be looked up in the database: those that are guessed.
+/// Results of earlier key lookups, so that guessed keys cost no database query.
 #[derive(Default)]
 struct Lookups {
-    /// Keys that were valid when they were last looked up. They are not refused for what others guess at the same address.
-    /// Not more than there are in the database.
+    /// Keys that were valid at their last lookup. Others' guesses from the same address do not affect them. At most as many as in the
+    /// database.
     valid: HashSet<SecretHash>,
-    /// Clients over their rate that sent a key that was not valid, and until when, by the monotonic clock.
+    /// Clients over their rate that sent an invalid key, with the end of the refusal on the monotonic clock.
     refused: HashMap<ClientAddress, Duration>,
 }
 
-/// The limiters of one server.
+/// A server's limiters.
 pub struct Limits {
     clock: Clock,
     keys: RateLimits<ApiKeyPrefix>,
@@ -43,20 +43,20 @@ pub struct Limits {
     trusted_proxies: TrustedProxies,
 }
 
-/// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
+/// Rate per address for WebRTC connections and their validation requests: an office behind one address may join at once.
 const SIGNALLING: Rate = Rate {
     per_second: 20,
     burst: 200,
 };
-/// Requests from one address for what is the same for everyone, such as the files of the call page: an office may open 60 pages at once.
+/// Rate per address for content that is the same for everyone, such as the call page's files: an office may open 60 pages at once.
 const FIXED: Rate = Rate {
     per_second: 200,
     burst: 2_000,
 };
 
 impl Limits {
-    /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
-    /// `trusted_proxies` the client's address is the one that the proxy forwards.
+    /// Creates the limiters, with the rate `exchanges` for room code exchanges and `calls` for all other requests. For requests from
+    /// one of `trusted_proxies`, the forwarded address counts as the client's.
     pub fn new(
         clock: &Clock,
         calls: Rate,
@@ -85,13 +85,14 @@ impl Limits {
         self.keys.check(key).map_err(rate_limited)
     }
 
-    /// Refuses a key before it is looked up, if its client has guessed more keys than its rate allows. A key that has been
-    /// valid is not refused.
+    /// Refuses a key before its lookup if its client has guessed more keys than its rate allows. A key that was valid before is not
+    /// refused.
     ///
     /// # Errors
     /// 429 `rate_limited`.
     pub fn check_lookup(&self, key: &ApiKeyHash, request: &HttpRequest) -> Result<(), Problem> {
         let lookups = self.lookups.read();
+        // The common case, without computing the client's address: nobody is guessing.
         if lookups.refused.is_empty() || lookups.valid.contains(&key.0) {
             return Ok(());
         }
@@ -105,17 +106,18 @@ impl Limits {
         }
     }
 
-    /// Notes that a key was valid when it was looked up.
-    pub fn note_valid(&self, key: &ApiKeyHash) {
+    /// Records that a key was valid at its lookup.
+    pub fn record_valid(&self, key: &ApiKeyHash) {
+        // Checked with the read lock first: a write lock per request would serialise the workers.
         if !self.lookups.read().valid.contains(&key.0) {
             self.lookups.write().valid.insert(key.0);
         }
     }
 
-    /// Counts a request with a key that was not valid by the client's address.
+    /// Counts a request with an invalid key by the client's address.
     ///
     /// # Errors
-    /// 429 `rate_limited`. Until the client may send again, its keys are not looked up.
+    /// 429 `rate_limited`. Until the client may retry, its keys are not looked up.
     pub fn check_invalid_key(
         &self,
         key: &ApiKeyHash,
@@ -123,6 +125,7 @@ impl Limits {
     ) -> Result<(), Problem> {
         let checked = self.check_address(request);
         let mut lookups = self.lookups.write();
+        // The key may have been revoked since its last lookup.
         lookups.valid.remove(&key.0);
         let wait = checked
             .as_ref()
@@ -143,7 +146,7 @@ impl Limits {
         self.check_client(&self.addresses, request)
     }
 
-    /// Counts a WebRTC client that connects, or asks whether it may, by its address.
+    /// Counts a WebRTC client that connects, or validates its token, by its address.
     ///
     /// # Errors
     /// 429 `rate_limited`.
@@ -151,7 +154,7 @@ impl Limits {
         self.check_client(&self.signalling, request)
     }
 
-    /// Returns the client's address, as far as it is known.
+    /// Returns the client's address, if known.
     pub fn client_address(&self, request: &HttpRequest) -> Option<ClientAddress> {
         self.trusted_proxies.client(request)
     }
@@ -168,7 +171,7 @@ impl Limits {
         self.check_client(&self.open(rates).addresses, request)
     }
 
-    /// Counts a request for an open operation by the secret in its path, whichever client sends it.
+    /// Counts a request for an open operation by the secret in its path, from any client.
     ///
     /// # Errors
     /// 429 `rate_limited`.
@@ -193,22 +196,22 @@ impl Limits {
         }
     }
 
-    /// Drops the refusals that are over.
+    /// Removes expired refusals.
     pub fn forget_refusals(&self) {
         let now = self.clock.monotonic();
         self.lookups.write().refused.retain(|_, until| *until > now);
     }
 }
 
-/// The rate of each client address for responses that need no credential and no record, on every listener that is open to everyone.
-/// Routes, standbys and the redirect to `https` share it.
+/// Rate per client address for responses that need no credential and no record, on every public listener. Routes, standbys and the
+/// redirect to `https` share it.
 pub struct FixedLimits {
     addresses: RateLimits<ClientAddress>,
     trusted_proxies: TrustedProxies,
 }
 
 impl FixedLimits {
-    /// Limits with nothing taken yet. Behind one of the proxies, the client's address is the forwarded one.
+    /// Creates the limits. For requests from a trusted proxy, the forwarded address counts as the client's.
     #[must_use]
     pub fn new(clock: &Clock, trusted_proxies: TrustedProxies) -> Self {
         Self {
@@ -235,6 +238,7 @@ fn check_client(
 ) -> Result<(), Problem> {
     match proxies.client(request) {
         Some(client) => limits.check(&client).map_err(rate_limited),
+        // Without a peer address there is nothing to count by.
         None => Ok(()),
     }
 }
@@ -273,7 +277,7 @@ mod tests {
             .peer_addr("203.0.113.1:1".parse().unwrap())
             .to_http_request();
         let [valid, new, guessed] = [(); 3].map(|()| ApiKey::generate(Environment::Test).hash());
-        limits.note_valid(&valid);
+        limits.record_valid(&valid);
         assert!(
             limits.check_invalid_key(&guessed, &request).is_ok(),
             "within the burst"
@@ -291,7 +295,7 @@ mod tests {
             .peer_addr("203.0.113.2:1".parse().unwrap())
             .to_http_request();
         assert!(limits.check_lookup(&new, &elsewhere).is_ok());
-        // A key that was revoked is like any other.
+        // A revoked key counts like any invalid one.
         assert!(limits.check_invalid_key(&valid, &request).is_err());
         assert!(limits.check_lookup(&valid, &request).is_err());
         clock.advance(Duration::from_secs(1));

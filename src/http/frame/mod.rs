@@ -4,19 +4,18 @@
 //!
 //! The first check that fails decides the response:
 //!
-//! 1. 429 by address, for requests without a valid key. The key is then read from the database: 401.
-//! 2. 403 `origin_rejected`, for calls of browsers with a credential.
-//! 3. 429 by key. An operation that is open to anyone has rates of its own: by address instead of 1, by its secret path parameter
-//!    here.
-//! 4. 503 or 429 by admission, which limits the requests of all projects and of each.
+//! 1. 429 by address, for requests without a valid key. Then the key is looked up in the database: 401.
+//! 2. 403 `origin_rejected`, for browser calls with a credential.
+//! 3. 429 by key. An open operation has rates of its own: by address instead of check 1, by its secret path parameter here.
+//! 4. 503 or 429 by admission, which limits concurrent requests in total and per project.
 //! 5. 408, 413 and 415 by the body.
-//! 6. Idempotency: a stored response is replayed. All that follows runs once for each `Idempotency-Key`.
+//! 6. Idempotency: a stored response is replayed. Everything below runs once per `Idempotency-Key`.
 //! 7. 400 by the input, 403 `permission_denied` by the role, 402 by the plan's quota: the operation's declaration.
 //! 8. 404, 409, 402 `feature_not_in_plan` and 503: the handler.
 //!
-//! Lower errors become responses in [`error`](super::api::error); a 5xx is logged once, here.
+//! Lower layers' errors become responses in [`error`](super::api::error); a 5xx is logged once, here.
 //!
-//! The parts, in the same order: [`credential`], [`origins`], [`limits`], [`admission`], [`payload`], and [`idempotency`] with
+//! The modules in the same order: [`credential`], [`origins`], [`limits`], [`admission`], [`payload`], and [`idempotency`] with
 //! [`key_locks`].
 
 pub mod admission;
@@ -44,9 +43,9 @@ use super::listener::connections::request_id;
 use super::measured::Measured;
 use super::state::AppState;
 use admission::Admitted;
-use idempotency::Answer;
+use idempotency::IdempotentResponse;
 
-/// `Retry-After` of a server that may have been replaced.
+/// `Retry-After` from a server that may have been replaced.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Handles a request for an operation, from its first check to its response.
@@ -57,7 +56,7 @@ pub async fn handle(
     payload: web::Payload,
 ) -> HttpResponse {
     let mut http = match run_checks(operation, &state, &request, payload).await {
-        Ok(Answer {
+        Ok(IdempotentResponse {
             response,
             is_replay,
         }) => {
@@ -73,6 +72,7 @@ pub async fn handle(
             without_faults_of_deposed(&state, error).to_http()
         }
     };
+    // Refusals need the CORS headers, too: without them, a browser hides status and body from the page.
     state
         .checks
         .origins
@@ -86,9 +86,10 @@ async fn run_checks(
     state: &Arc<AppState>,
     request: &HttpRequest,
     payload: web::Payload,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     let spec = operation.spec();
     let caller = credential::identify(spec, state, request).await?;
+    // Only this header: API keys must not be used by web pages, whereas a room token in its own header is meant for them.
     if request.headers().contains_key(AUTHORIZATION) {
         state.checks.origins.check(request)?;
     }
@@ -103,6 +104,7 @@ async fn run_checks(
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
+    // Before the body is read, so that a refused request takes no memory for it.
     let admitted = state.checks.admission.admit(caller.project())?;
     let body = state.checks.bodies.collect(request, payload).await?;
     let context = RequestContext::new(RequestParts {
@@ -117,31 +119,31 @@ async fn run_checks(
         record: None,
         owner: None,
     });
-    // To store a response is a change.
+    // Storing a response is a write.
     let only_reads = spec.only_reads && !request.headers().contains_key(idempotency::KEY);
     if only_reads {
-        return Measured::new(run_in_turn(admitted, operation, context)).await;
+        return Measured::new(run_admitted(admitted, operation, context)).await;
     }
-    // A task of its own: a change that has begun runs to its end, also when the client hangs up.
-    let run = Measured::new(run_in_turn(admitted, operation, context));
+    // In a task of its own, because actix drops a handler's future when the client disconnects: a change that has started must finish.
+    let run = Measured::new(run_admitted(admitted, operation, context));
     actix_web::rt::spawn(run).await?
 }
 
-/// Runs the operation when it is the request's turn.
-async fn run_in_turn(
+/// Runs the operation when it has its project's permit.
+async fn run_admitted(
     admitted: Admitted,
     operation: &'static dyn Operation,
     context: RequestContext,
-) -> Result<Answer, ApiError> {
+) -> Result<IdempotentResponse, ApiError> {
     admitted
-        .turn()
+        .acquire()
         .await?
         .handle(idempotency::run_idempotent(operation, context))
         .await
 }
 
-/// Replaces a 500 of a server whose lease is not confirmed. It is about to end, since another server has taken over, or about to find
-/// out: what fails then is no fault, and a repetition succeeds.
+/// Replaces a 500 while this server's lease is unconfirmed. Another server has taken over, or is about to: the failure is no fault,
+/// and a retry succeeds there.
 fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
     let is_confirmed = state
         .lease
@@ -150,7 +152,7 @@ fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
     if is_confirmed || error.status() != 500 {
         return error;
     }
-    let message = "this server may not be the active one any more; retry with backoff";
+    let message = "this server may no longer be the active one; retry with backoff";
     Problem::new(ErrorCode::DatabaseUnavailable, message)
         .after(RETRY_AFTER)
         .into()
@@ -158,6 +160,7 @@ fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
 
 /// Logs a 5xx, once, with the request's id.
 fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
+    // A failure that was logged where it occurred is not logged again.
     if error.status() < 500 || error.problem.is_logged {
         return;
     }
@@ -166,7 +169,7 @@ fn log_fault(spec: &OperationSpec, request: &HttpRequest, error: &ApiError) {
         Some(cause) => {
             log::error!(request_id = id.as_str(), operation = spec.id; "{error}; cause: {cause}");
         }
-        // Without a cause the message says it all, as for a circuit that is open, which is logged where it opens.
+        // Without a cause, the message is complete; an open circuit, for example, is logged where it opens.
         None => log::warn!(request_id = id.as_str(), operation = spec.id; "{error}"),
     }
 }

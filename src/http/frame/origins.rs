@@ -1,12 +1,12 @@
-//! Browsers: by which names this server may be called, from which origins, and the CORS headers of the responses.
+//! Browsers: host names under which this server may be called, allowed origins, and CORS headers.
 //!
-//! The API is for servers ([`Origins`]). A cross-origin call with an Authorization header is refused; preflight is answered for the
-//! console's origins, and for the configured browser origins on the calls that a room token can make and the code exchange.
+//! The API is for servers ([`Origins`]). A cross-origin call with an Authorization header is refused; preflight requests are answered
+//! for the console's origins, and for the configured browser origins on operations that a room token may call and on the code
+//! exchange.
 //!
-//! Requests that are taken without a credential, those of the admin listener without a token and of the call page of `dev`, must be
-//! sent to an allowed host ([`AllowedHosts`]). A web page can let its own name resolve to a loopback address (DNS rebinding) and so send
-//! requests through an operator's browser, as if it were at home here. The browser still says in `Host` and `Origin` under which name it
-//! does so.
+//! Requests that need no credential, at the admin listener without a token and at the call page of `dev`, must name an allowed host
+//! ([`AllowedHosts`]). A web page can let its own name resolve to a loopback address (DNS rebinding) and so send requests through an
+//! operator's browser as if they were local. The browser still sends the page's name in `Host` and `Origin`.
 
 use actix_web::http::Method as HttpMethod;
 use actix_web::http::header::{self, HOST, HeaderMap, HeaderValue};
@@ -23,12 +23,12 @@ const ALLOWED_HEADERS: HeaderValue =
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
 
-/// The origins that may call.
+/// Allowed origins.
 #[derive(Debug, Default)]
 pub struct Origins {
     /// Origins that may call every operation.
     pub console: Vec<String>,
-    /// Origins that may call what a room token can call, and exchange room codes.
+    /// Origins that may call the operations for room tokens, and exchange room codes.
     pub browser: Vec<String>,
 }
 
@@ -36,19 +36,20 @@ fn origin(request: &HttpRequest) -> Option<&str> {
     request.headers().get(header::ORIGIN)?.to_str().ok()
 }
 
-/// Whether the origin is the address the request itself was sent to.
+/// Whether the origin is the host that the request was sent to.
 fn is_own(request: &HttpRequest, origin: &str) -> bool {
     let host = request
         .headers()
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
+    // The scheme is not compared: behind a proxy that terminates TLS, the server does not see the original one.
     let bare = origin
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
     host.is_some() && bare == host
 }
 
-/// Refuses a request from a page of another host than the request is sent to.
+/// Refuses a request from a page of another host than the requested one.
 ///
 /// # Errors
 /// 403 `origin_rejected`.
@@ -72,11 +73,12 @@ impl Origins {
         }
         match origin(request) {
             Some(origin) if is_own(request, origin) || listed(&self.console, origin) => Ok(()),
+            // An unreadable origin, or `null`, counts as another origin.
             _ => Err(rejected()),
         }
     }
 
-    /// Whether a page of this origin may call every operation, with an API key.
+    /// Whether a page of this origin may call every operation with an API key.
     #[must_use]
     pub fn admits_every_call(&self, origin: &str) -> bool {
         listed(&self.console, origin)
@@ -87,7 +89,7 @@ impl Origins {
             || (operation.is_for_browsers() && listed(&self.browser, origin))
     }
 
-    /// Adds the headers that let a browser of an admitted origin read the response.
+    /// Adds the CORS headers with which a browser lets a page of an allowed origin read the response.
     pub fn admit_response(
         &self,
         operation: &OperationSpec,
@@ -100,17 +102,18 @@ impl Origins {
         if let Ok(origin) = HeaderValue::from_str(origin) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
+            // The response depends on the origin, so caches must not share it among origins.
             headers.insert(header::VARY, HeaderValue::from_static("origin"));
         }
     }
 
-    /// Answers a preflight for a path whose operations are `operations`.
+    /// Responds to a preflight for a path with these operations.
     pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
         let wanted = request
             .headers()
             .get(header::ACCESS_CONTROL_REQUEST_METHOD)
             .and_then(|m| m.to_str().ok());
-        // A HEAD is handled as the GET.
+        // A HEAD is handled like a GET.
         let declared = if wanted == Some("HEAD") {
             Some("GET")
         } else {
@@ -129,6 +132,7 @@ impl Origins {
             .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
             .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, wanted))
             .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS))
+            // A changed setting takes effect in browsers within ten minutes.
             .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
             .insert_header((header::VARY, "origin"))
             .finish()
@@ -151,19 +155,20 @@ fn rejected() -> Problem {
     )
 }
 
-/// Paths that probes ask by any name. They change nothing, and say nothing about customers.
+/// Paths that probes request by any name or address. They change nothing and reveal nothing about customers.
 const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// The hosts that requests may be sent to besides loopback ones.
+/// Hosts that requests may name, besides loopback ones.
 #[derive(Debug, Clone)]
 pub struct AllowedHosts(pub Vec<HostName>);
 
 impl AllowedHosts {
-    /// Refuses a request to a host that is neither loopback nor listed, or with an `Origin` of another host.
+    /// Refuses a request for a host that is neither loopback nor listed, or with another host's `Origin`.
     ///
     /// # Errors
     /// 403 `origin_rejected`.
     pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        // Orchestrators probe by address, which is no allowed host.
         if PROBED.contains(&request.path()) {
             return Ok(());
         }
@@ -180,14 +185,15 @@ impl AllowedHosts {
     }
 }
 
-/// Returns the host that the client names; `None` if it names none, or several.
+/// Returns the host in `Host`; `None` if there is none, or several.
 pub(in crate::http) fn requested_host(headers: &HeaderMap) -> Option<HostName> {
     let authority = requested_authority(headers)?;
+    // A `Host` header has no user part (RFC 9110, section 7.2).
     let has_user = authority.as_str().contains('@');
     HostName::parse(authority.host()).filter(|_| !has_user)
 }
 
-/// Returns the host with the port that the client names in `Host`; `None` if it names none, or several.
+/// Returns host and port in `Host`; `None` if there is none, or several.
 pub(in crate::http) fn requested_authority(headers: &HeaderMap) -> Option<Authority> {
     let mut values = headers.get_all(HOST);
     let authority = values.next()?.to_str().ok()?.parse().ok()?;

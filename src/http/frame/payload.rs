@@ -1,4 +1,4 @@
-//! Payloads: at most 65536 bytes, JSON or nothing, and sent in time.
+//! Request bodies: at most 65536 bytes, JSON or empty, within a deadline.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::http::listener::connections::note_body_read;
+use crate::http::listener::connections::record_body_read;
 
-/// The largest body of a request, in bytes.
+/// Maximum body size in bytes.
 pub const LIMIT: usize = 65_536;
 
-/// Delay before a retry, when there is no memory for a body.
+/// `Retry-After` if there is no memory for a body.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Reads bodies, each within a deadline, and all of them together within a bound of memory.
+/// Reader for bodies, with a deadline for each and a memory limit for all together.
 #[derive(Debug, Clone)]
 pub struct BodyReader {
     timeout: Duration,
-    /// The bytes that are free.
+    /// Free bytes.
     memory: Arc<Semaphore>,
 }
 
-/// Why a body was not read.
+/// Failure to read a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// It is longer than this many bytes.
+    /// Longer than this many bytes.
     TooLarge(usize),
-    /// It did not arrive in time.
+    /// Not complete within this time.
     Late(Duration),
-    /// It broke off.
+    /// Ended early.
     Incomplete,
-    /// The bodies that are in memory leave no room for it.
+    /// Other bodies use all memory.
     NoMemory,
 }
 
@@ -68,30 +68,30 @@ impl From<BodyError> for Problem {
     }
 }
 
-/// A body with the memory that it holds.
-struct Held {
-    body: HeldBytes,
+/// Body with its share of memory.
+struct BufferedBody {
+    body: BufferedBytes,
     memory: OwnedSemaphorePermit,
 }
 
-enum HeldBytes {
-    /// One chunk, not copied. It keeps the buffer that it was read into, as the headers of its request do.
+enum BufferedBytes {
+    /// One chunk, not copied. It keeps the buffer that it was read into, as its request's headers do anyway.
     Received(Bytes),
     /// Several chunks.
     Joined(BytesMut),
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BufferedBody {
     fn as_ref(&self) -> &[u8] {
         match &self.body {
-            HeldBytes::Received(chunk) => chunk,
-            HeldBytes::Joined(body) => body,
+            BufferedBytes::Received(chunk) => chunk,
+            BufferedBytes::Joined(body) => body,
         }
     }
 }
 
 impl BodyReader {
-    /// A reader for bodies of `memory` bytes together, each of which must arrive within `timeout`.
+    /// Creates a reader for bodies with `memory` bytes in total; each must arrive within `timeout`.
     pub fn new(timeout: Duration, memory: usize) -> Self {
         Self {
             timeout,
@@ -99,17 +99,18 @@ impl BodyReader {
         }
     }
 
-    /// Collects the body of a request of the API.
+    /// Collects an API request's body.
     ///
     /// # Errors
-    /// 408 for a body that does not arrive in time, 413 past the cap, 415 for another media type than JSON, 400 for a body that
-    /// breaks off, 429 while there is no memory for it.
+    /// 408 if it does not arrive in time, 413 above the limit, 415 for a media type other than JSON, 400 if it ends early, 429 while
+    /// there is no memory for it.
     pub async fn collect<E>(
         &self,
         request: &HttpRequest,
         payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Bytes, Problem> {
         let body = self.within(LIMIT, request, payload).await?;
+        // An empty body needs no media type.
         if !body.is_empty() && !is_json(request) {
             let message = "the body must be sent as application/json";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
@@ -117,7 +118,7 @@ impl BodyReader {
         Ok(body)
     }
 
-    /// Collects a body of at most `limit` bytes, of any media type. It holds its memory until it is dropped.
+    /// Collects a body of at most `limit` bytes and any media type. It occupies its memory until it is dropped.
     ///
     /// # Errors
     /// The body is too large, late or incomplete, or there is no memory for it.
@@ -131,12 +132,14 @@ impl BodyReader {
             .headers()
             .get(CONTENT_LENGTH)
             .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        // Refused before reading anything, so that the client need not send it.
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(BodyError::TooLarge(limit));
         }
         let read = timeout(self.timeout, self.read(limit, payload)).await;
         let body = read.unwrap_or(Err(BodyError::Late(self.timeout)))?;
-        note_body_read(request);
+        // From now on, the connection counts as idle after the request, not as late with a body.
+        record_body_read(request);
         Ok(body)
     }
 
@@ -145,47 +148,50 @@ impl BodyReader {
         limit: usize,
         mut payload: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<Bytes, BodyError> {
-        let mut held: Option<Held> = None;
+        let mut buffered: Option<BufferedBody> = None;
         while let Some(chunk) = payload.next().await {
             let chunk = chunk.map_err(|_| BodyError::Incomplete)?;
-            if held.as_ref().map_or(0, Held::len) + chunk.len() > limit {
+            if buffered.as_ref().map_or(0, BufferedBody::len) + chunk.len() > limit {
                 return Err(BodyError::TooLarge(limit));
             }
+            // Reserved per chunk rather than by `Content-Length`: a client could announce much and send nothing.
             let memory = self.reserve(chunk.len())?;
-            match &mut held {
-                Some(held) => held.append(&chunk, memory),
+            match &mut buffered {
+                Some(buffered) => buffered.append(&chunk, memory),
                 None => {
-                    held = Some(Held {
-                        body: HeldBytes::Received(chunk),
+                    buffered = Some(BufferedBody {
+                        body: BufferedBytes::Received(chunk),
                         memory,
                     });
                 }
             }
         }
-        Ok(held.map_or_else(Bytes::new, Bytes::from_owner))
+        Ok(buffered.map_or_else(Bytes::new, Bytes::from_owner))
     }
 
     fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
         let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoMemory)?;
         Arc::clone(&self.memory)
+            // Not queued: waiting bodies would occupy their connections' buffers.
             .try_acquire_many_owned(bytes)
             .map_err(|_| BodyError::NoMemory)
     }
 }
 
-impl Held {
+impl BufferedBody {
     fn len(&self) -> usize {
         self.as_ref().len()
     }
 
     fn append(&mut self, chunk: &[u8], memory: OwnedSemaphorePermit) {
         match &mut self.body {
-            HeldBytes::Received(first) => {
+            // Most bodies are one chunk and never get here.
+            BufferedBytes::Received(first) => {
                 let mut body = BytesMut::from(mem::take(first));
                 body.extend_from_slice(chunk);
-                self.body = HeldBytes::Joined(body);
+                self.body = BufferedBytes::Joined(body);
             }
-            HeldBytes::Joined(body) => body.extend_from_slice(chunk),
+            BufferedBytes::Joined(body) => body.extend_from_slice(chunk),
         }
         self.memory.merge(memory);
     }

@@ -1,4 +1,4 @@
-//! The address of a client, as far as it can be known.
+//! A client's address, directly or from trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,30 +6,31 @@ use actix_web::HttpRequest;
 use conclave_model::ClientAddress;
 use ipnet::IpNet;
 
-/// The reverse proxies that are believed about whom they forward for.
+/// Reverse proxies whose forwarding headers are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(pub Vec<IpNet>);
 
 impl TrustedProxies {
-    /// Whether an address is one of a proxy.
+    /// Whether an address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&address))
     }
 
-    /// Whether a request comes from one of them, so that what it says of its client is believed.
+    /// Whether a request comes from a trusted proxy, so that its forwarding headers count.
     pub fn have_sent(&self, request: &HttpRequest) -> bool {
         request
             .peer_addr()
             .is_some_and(|peer| self.contains(peer.ip().to_canonical()))
     }
 
-    /// Returns the client of a request, see [`Self::client_ip`], as limits count it.
+    /// Returns a request's client, see [`Self::client_ip`], as limits count it.
     pub fn client(&self, request: &HttpRequest) -> Option<ClientAddress> {
         self.client_ip(request).map(ClientAddress::from)
     }
 
     /// Returns the address of a request's client: the peer, or behind trusted proxies the last address that none of them added.
     pub fn client_ip(&self, request: &HttpRequest) -> Option<IpAddr> {
+        // A listener on `::` sees IPv4 peers as `::ffff:a.b.c.d`, which no IPv4 network in the settings would contain.
         let peer = request.peer_addr()?.ip().to_canonical();
         if !self.contains(peer) {
             return Some(peer);
@@ -42,12 +43,15 @@ impl TrustedProxies {
             .flat_map(|value| value.split(','))
             .map(str::trim)
             .collect();
+        // Each proxy appends the address of its own peer, so the header is trustworthy only from the right, up to the first address
+        // that is not a proxy's. Addresses left of it come from the client. A hop that does not parse ends the search for the same
+        // reason.
         let mut hops = hops.into_iter().rev().map_while(parse_hop);
         Some(hops.find(|hop| !self.contains(*hop)).unwrap_or(peer))
     }
 }
 
-/// A hop of `X-Forwarded-For`: an address, which may be in brackets and have a port.
+/// Parses a hop of `X-Forwarded-For`: an address, optionally in brackets or with a port (Azure's gateways append one).
 fn parse_hop(hop: &str) -> Option<IpAddr> {
     let bracketed = hop
         .strip_prefix('[')

@@ -1,18 +1,18 @@
-//! The connection of a client, which is closed when the client keeps the server waiting.
+//! A client's connection, which closes when the client keeps the server waiting.
 //!
-//! actix-web has deadlines for the head of a connection's first request and for the time until its next one. Without a deadline
-//! are the heads of later requests, bodies that no handler reads, and responses that the client does not read. They get one
-//! here: while no request is being handled, the client must send or read on within the timeout. Between two requests it may be
-//! silent for longer. And of what follows a request that was answered before its body had ended, such as the frames of a websocket
-//! that the server has closed, actix-http would read any number of bytes to drop them: beyond [`MOST_IGNORED`] it is shown the end.
+//! actix-web has deadlines for the head of a connection's first request and for the time until the next request. It has none for later
+//! heads, bodies that no handler reads, and responses that the client does not read. They get one here: while no request is being
+//! handled, the client must send or read within the timeout; between two requests, it may stay silent for longer. After an early
+//! response, when the request's body has not ended, actix-http would read and drop any number of bytes, such as the frames of a
+//! WebSocket that the server has closed: beyond [`MAX_IGNORED`], it gets the end of the stream.
 //!
-//! One request is read at a time: what a client sends behind it stays in the socket until the response is written, but for what was
-//! read with the end of the request ([`RequestBoundary`](super::request_boundary::RequestBoundary)). So a client that reads nothing has
-//! one response waiting. actix-http copies whole chunks of it into its buffer, 32 KiB of them and whatever the last one has beyond that.
-//! It is given pieces of the same size ([`ResponseBody`]), so less than 128 KiB wait, also of a response that was made in one chunk.
+//! One request is read at a time: pipelined bytes stay in the socket until the response is written, except for the bytes read together
+//! with the end of the request ([`RequestBoundary`](super::request_boundary::RequestBoundary)). So a client that reads nothing has one
+//! response waiting. actix-http copies whole chunks into its buffer, until it has 32 KiB. It gets pieces of that size
+//! ([`ResponseBody`]), so less than 128 KiB are buffered, even if the response is one large chunk.
 //!
-//! Nothing that a client has sent is lost by the way in which its connection ends. actix-http drops what it has read if it then
-//! meets an error, so an error of reading is shown to it as the end of what the client sends, and one of writing only after that.
+//! However a connection ends, nothing that the client sent is lost. actix-http drops its buffered input on an error, so a read error
+//! is reported as the end of input, and a write error only after that.
 
 use std::error::Error;
 use std::io;
@@ -31,36 +31,37 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::connections::{Activity, ClientTimeouts, ConnectionPermit, Exchange};
 use crate::tls::Socket;
 
-/// The most bytes that are read and dropped behind a request that was answered before its body had ended.
-const MOST_IGNORED: usize = 4 * 1024 * 1024;
-/// The most bytes that are read while a response is awaited, to notice that the client has gone.
+/// Maximum bytes that are read and dropped after an early response, when the request's body has not ended.
+const MAX_IGNORED: usize = 4 * 1024 * 1024;
+/// Maximum bytes that are read ahead while a response is pending, to detect that the client has gone.
 const AHEAD: usize = 1024;
-/// The most memory that a connection keeps between requests: most bodies arrive with their head, and are held until that was parsed.
-const MOST_KEPT: usize = 2 * 1024;
+/// Maximum buffer in bytes that a connection keeps between requests. Most bodies arrive with their head and are buffered until it is
+/// parsed.
+const MAX_BUFFER: usize = 2 * 1024;
 
-/// The bytes of responses that the kernel takes before it has sent those before them.
-const MOST_UNSENT: u32 = 64 * 1024;
+/// Unsent bytes that the kernel buffers per connection (`TCP_NOTSENT_LOWAT`).
+const MAX_UNSENT: u32 = 64 * 1024;
 
-/// A connection with a deadline, of which one request is read at a time.
+/// Connection with a deadline, from which one request is read at a time.
 pub struct ClientStream {
     socket: Socket,
     activity: Rc<Activity>,
     timeouts: ClientTimeouts,
-    /// Fires at the deadline or before it.
+    /// Fires at the deadline or earlier.
     timer: Pin<Box<Sleep>>,
-    /// What was received behind the request that is answered.
-    held: BytesMut,
-    /// Whether all that the client has sent was read.
+    /// Bytes received after the current request.
+    buffered: BytesMut,
+    /// Whether everything that the client sent was read.
     has_read_all: bool,
-    /// Since when writing has failed. What is written from then on is dropped, until all that the client has sent was read.
+    /// Time since which writing fails. Later output is dropped until everything that the client sent was read.
     unwritable_since: Option<Instant>,
 }
 
 impl ClientStream {
-    /// Wraps a connection that has just been accepted.
+    /// Wraps a connection that was just accepted.
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
-        // A socket that refuses is about to end.
-        let _ = socket.bound_unsent(MOST_UNSENT);
+        // Fails only on a socket that is already closed; the next read reports it.
+        let _ = socket.bound_unsent(MAX_UNSENT);
         let timer = Box::pin(sleep(timeouts.request));
         let activity = Activity::new(permit);
         Self {
@@ -68,30 +69,31 @@ impl ClientStream {
             activity,
             timeouts,
             timer,
-            held: BytesMut::new(),
+            buffered: BytesMut::new(),
             has_read_all: false,
             unwritable_since: None,
         }
     }
 
-    /// The client's address.
+    /// Returns the peer's address.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.socket.peer_addr().ok()
     }
 
-    /// What requests share with the connection.
+    /// Returns the state shared with the connection's requests.
     pub fn activity(&self) -> Rc<Activity> {
         Rc::clone(&self.activity)
     }
 
-    /// The end of an operation for which the client is not ready: an error once the client has kept the server waiting for
-    /// too long, or the connection is to be closed.
+    /// Completes an operation for which the client is not ready: with an error once the client has kept the server waiting for too
+    /// long, or the connection must close.
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.activity.register(context.waker());
         if self.activity.is_closed() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         loop {
+            // The timer is not reset at each read and write; it catches up here, at most once per timeout.
             ready!(self.timer.as_mut().poll(context));
             let unwritable = self
                 .unwritable_since
@@ -103,14 +105,14 @@ impl ClientStream {
             if deadline <= now {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            // When the idle time ends, the deadline may come nearer, but not nearer than this.
+            // The idle time's end can move the deadline closer, but not closer than this.
             let next = deadline.min(now + self.timeouts.request);
             self.timer.as_mut().reset(next);
         }
     }
 
-    /// Writing has failed. Returns the error once all that the client has sent was read, and `dropped` before.
-    fn note_unwritable<T>(&mut self, error: io::Error, dropped: T) -> io::Result<T> {
+    /// Records a write error. Returns the error if everything that the client sent was read, otherwise `dropped`.
+    fn record_unwritable<T>(&mut self, error: io::Error, dropped: T) -> io::Result<T> {
         if self.has_read_all {
             return Err(error);
         }
@@ -120,15 +122,15 @@ impl ClientStream {
 }
 
 impl ClientStream {
-    /// Reads on in the request that has begun, or begins the next one.
+    /// Reads the current request, or starts the next one.
     fn poll_request(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        if self.held.is_empty() {
-            // After an error nothing more can be read, as after an end.
+        if self.buffered.is_empty() {
+            // After an error nothing more can be read, so it is treated as the end.
             if Pin::new(&mut self.socket)
                 .poll_read(context, buffer)
                 .is_pending()
@@ -137,33 +139,35 @@ impl ClientStream {
             }
             self.has_read_all |= buffer.filled().len() == before;
             let taken = self.activity.take(&buffer.filled()[before..]);
-            self.held
+            // Bytes of the next request stay here until the response is written.
+            self.buffered
                 .extend_from_slice(&buffer.filled()[before + taken..]);
             buffer.set_filled(before + taken);
         } else {
-            let size = self.held.len().min(buffer.remaining());
-            let taken = self.activity.take(&self.held[..size]);
-            buffer.put_slice(&self.held[..taken]);
-            self.held.advance(taken);
+            let size = self.buffered.len().min(buffer.remaining());
+            let taken = self.activity.take(&self.buffered[..size]);
+            buffer.put_slice(&self.buffered[..taken]);
+            self.buffered.advance(taken);
         }
-        // The capacity itself leaves out what was in front of the bytes that were taken.
-        if self.held.is_empty() && self.held.try_reclaim(MOST_KEPT + 1) {
-            self.held = BytesMut::new();
+        // `capacity` would not count the space in front of the consumed bytes.
+        if self.buffered.is_empty() && self.buffered.try_reclaim(MAX_BUFFER + 1) {
+            self.buffered = BytesMut::new();
         }
-        self.activity.hold(!self.held.is_empty());
-        self.activity.note_read(buffer.filled().len() - before);
+        self.activity.set_buffered(!self.buffered.is_empty());
+        self.activity.record_read(buffer.filled().len() - before);
         self.activity.end_idle_time();
         Poll::Ready(Ok(()))
     }
 
-    /// Reads nothing yet, but notices the end of what the client sends.
+    /// Reads nothing for the request, but detects the end of the client's input.
     fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unwritable_since.is_some() && self.activity.is_responding() {
-            // The response may have no end, as a stream of events, and nothing behind it can be answered.
+            // A response such as an event stream may never end, and later requests cannot be answered.
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }
-        if self.held.is_empty() {
+        if self.buffered.is_empty() {
+            // A small read detects that the client has gone, without buffering much of a pipeline.
             let mut bytes = [MaybeUninit::uninit(); AHEAD];
             let mut buffer = ReadBuf::uninit(&mut bytes);
             if Pin::new(&mut self.socket)
@@ -174,8 +178,8 @@ impl ClientStream {
                     self.has_read_all = true;
                     return Poll::Ready(Ok(()));
                 }
-                self.held.extend_from_slice(buffer.filled());
-                self.activity.hold(true);
+                self.buffered.extend_from_slice(buffer.filled());
+                self.activity.set_buffered(true);
             }
         }
         self.poll_deadline(context)
@@ -183,7 +187,7 @@ impl ClientStream {
 }
 
 impl Drop for ClientStream {
-    /// The connection does not count any more, although requests may still share its activity.
+    /// Stops counting the connection, although requests may still share its activity.
     fn drop(&mut self) {
         self.activity.release();
     }
@@ -195,7 +199,8 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.activity.ignored() > MOST_IGNORED {
+        // The end of the input makes actix-http close the connection.
+        if self.activity.ignored() > MAX_IGNORED {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }
@@ -215,17 +220,18 @@ impl AsyncWrite for ClientStream {
     ) -> Poll<io::Result<usize>> {
         if self.unwritable_since.is_some() {
             return Poll::Ready(
-                self.note_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
+                self.record_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
             );
         }
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Pending => {
+                // A client that does not read its response is not idle: the short timeout applies.
                 self.activity.end_idle_time();
                 self.poll_deadline(context)
             }
             Poll::Ready(written) => {
-                self.activity.note_progress();
-                Poll::Ready(written.or_else(|error| self.note_unwritable(error, bytes.len())))
+                self.activity.record_progress();
+                Poll::Ready(written.or_else(|error| self.record_unwritable(error, bytes.len())))
             }
         }
     }
@@ -236,9 +242,9 @@ impl AsyncWrite for ClientStream {
         } else {
             ready!(Pin::new(&mut self.socket).poll_flush(context))
         };
-        // actix-http flushes only after it has written all that it holds.
-        self.activity.note_flushed();
-        Poll::Ready(flushed.or_else(|error| self.note_unwritable(error, ())))
+        // actix-http flushes only after it has written its whole buffer.
+        self.activity.record_flushed();
+        Poll::Ready(flushed.or_else(|error| self.record_unwritable(error, ())))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -246,25 +252,25 @@ impl AsyncWrite for ClientStream {
     }
 }
 
-/// The longest piece, in bytes: the size of actix-http's buffer.
+/// Maximum piece in bytes: the size of actix-http's buffer.
 const PIECE: usize = 32 * 1024;
 
 pin_project! {
-    /// A body in pieces.
+    /// Body in pieces.
     pub struct ResponseBody<B> {
         #[pin]
         body: B,
-        // What is left of the chunk that was taken last.
+        // Rest of the current chunk.
         chunk: Bytes,
-        // Whether only the length is sent: the request asked for the head.
+        // For a `HEAD`: only the length is sent.
         is_left_out: bool,
-        // Lasts until all was taken.
+        // Held until the body is taken completely.
         _exchange: Option<Exchange>,
     }
 }
 
 impl<B: MessageBody> ResponseBody<B> {
-    /// Returns the body in pieces, or only its length. Once it was taken, the exchange ends.
+    /// Wraps a body; with `is_left_out`, only its length is sent. The exchange ends when the body was taken.
     pub fn new(body: B, is_left_out: bool, exchange: Option<Exchange>) -> Self {
         if let Some(exchange) = &exchange {
             exchange.respond();
@@ -299,6 +305,7 @@ impl<B: MessageBody> MessageBody for ResponseBody<B> {
                 other => return Poll::Ready(other.map(|failed| failed.map_err(Into::into))),
             }
         }
+        // Splitting shares the chunk's memory.
         let size = this.chunk.len().min(PIECE);
         Poll::Ready(Some(Ok(this.chunk.split_to(size))))
     }

@@ -1,14 +1,14 @@
-//! Open connections: how many there may be, what the server does with each, and which one gives way to another.
+//! Open connections: their limits, the server's activity on each, and which connection is closed for a new one.
 //!
-//! [`Connections`] counts those of a listener, in total and of each client. A connection beyond a limit is closed at once, so that
-//! what is left of the process's files and memory serves the others.
+//! [`Connections`] counts a listener's connections, in total and per client. A connection beyond a limit is closed at once, so that
+//! the process's remaining descriptors and memory serve the others.
 //!
-//! [`Activity`] is what the server does with a connection. Requests share it with their connection, which waits and reads accordingly.
+//! [`Activity`] is the server's activity on a connection. Requests share it with their connection, which reads and times out
+//! accordingly.
 //!
-//! [`OpenConnections`] are those of a listener's worker, of which one gives way to a new one where there are as many as may be: who may
-//! connect can open all connections of a small listener and do nothing with them. So the one that is closed has kept the server waiting
-//! for the longest, and is of the client with the most connections: others lose none, and who sends a request at once is answered, also
-//! at the address of the one who has them all, such as this machine's.
+//! [`OpenConnections`] are the connections of a listener's worker. An idle client could exhaust a small listener's connections. At the
+//! limit, the listener closes the longest-idle connection of the client that holds the most: other clients lose none, and a client
+//! that sends a request at once is served even if it shares its address with the idle one, such as the server's own address.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,41 +29,41 @@ use uuid::Uuid;
 use super::client_address::TrustedProxies;
 use super::request_boundary::{Body, RequestBoundary};
 
-/// The most connections of one client that is neither this machine nor a trusted proxy.
+/// Maximum connections per client, except from this machine and trusted proxies.
 pub const MAX_PER_CLIENT: usize = 1_024;
-/// The shortest time between two warnings about connections that were closed.
+/// Minimum time between two warnings about closed connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The limits of one listener, and its open connections. All workers of the listener share it.
+/// Limits and open connections of a listener, shared by its workers.
 #[derive(Debug)]
 pub struct Connections {
     max: usize,
     trusted_proxies: TrustedProxies,
     refused: IntCounterVec,
     warnings: Throttle,
-    open: Mutex<Open>,
+    open: Mutex<OpenCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCounts {
     total: usize,
     by_client: Counts<ClientAddress>,
 }
 
-/// An open connection. It counts until this is dropped.
+/// Permit for an open connection, which counts until this is dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     connections: Arc<Connections>,
-    /// The client that it counts for; none for this machine and for trusted proxies.
+    /// Client that it counts for; none for this machine and trusted proxies.
     client: Option<ClientAddress>,
 }
 
-/// The limit that a connection would exceed.
+/// Limit that a connection would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLimit {
-    /// The limit of all connections, `http.max_connections`.
+    /// All connections, `http.max_connections`.
     Total,
-    /// The limit of one client's connections, [`MAX_PER_CLIENT`].
+    /// One client's connections, [`MAX_PER_CLIENT`].
     Client,
 }
 
@@ -77,7 +77,7 @@ impl ConnectionLimit {
 }
 
 impl Connections {
-    /// No connection is open. `refused` counts those that are refused, by limit.
+    /// Creates the limits without open connections. `refused` counts refused connections by limit.
     pub fn new(max: usize, trusted_proxies: TrustedProxies, refused: IntCounterVec) -> Arc<Self> {
         let warnings = Throttle::new(WARNING_INTERVAL);
         Arc::new(Self {
@@ -89,7 +89,7 @@ impl Connections {
         })
     }
 
-    /// The most connections, in total.
+    /// Returns the maximum number of connections.
     pub fn max(&self) -> usize {
         self.max
     }
@@ -97,7 +97,7 @@ impl Connections {
     /// Counts a connection from an address.
     ///
     /// # Errors
-    /// The limit that it would exceed.
+    /// The limit that the connection would exceed.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, ConnectionLimit> {
         let client = self.counted_client(peer.to_canonical());
         self.count(client)
@@ -109,22 +109,24 @@ impl Connections {
     }
 
     fn counted_client(&self, peer: IpAddr) -> Option<ClientAddress> {
+        // Many clients share a proxy's address; an operator on this machine must always get in.
         let exempt = peer.is_loopback() || self.trusted_proxies.contains(peer);
         (!exempt).then(|| ClientAddress::from(peer))
     }
 
     fn count(&self, client: Option<ClientAddress>) -> Result<(), ConnectionLimit> {
         let mut open = self.open.lock();
+        // Both limits under one lock, so that concurrent connections cannot exceed them.
         if open.total >= self.max {
             self.warn(&format!(
-                "{} connections are open, as many as may be",
+                "the maximum of {} open connections is reached",
                 self.max
             ));
             return Err(ConnectionLimit::Total);
         }
         if client.is_some_and(|client| open.by_client.get(&client) >= MAX_PER_CLIENT) {
             self.warn(&format!(
-                "a client has {MAX_PER_CLIENT} connections open, as many as it may"
+                "a client has reached the maximum of {MAX_PER_CLIENT} open connections"
             ));
             return Err(ConnectionLimit::Client);
         }
@@ -135,10 +137,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Warns, but not for each of many connections.
+    /// Warns, at most once per interval.
     fn warn(&self, what: &str) {
         if self.warnings.allow(std::time::Instant::now()) {
-            log::warn!("{what}; further ones are closed (http.max_connections)");
+            log::warn!("{what}; further connections are closed (http.max_connections)");
         }
     }
 }
@@ -153,7 +155,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// How long a client may keep the server waiting.
+/// Time limits for a client that keeps the server waiting.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientTimeouts {
     /// While it sends a request or reads a response.
@@ -162,63 +164,60 @@ pub struct ClientTimeouts {
     pub keep_alive: Duration,
 }
 
-/// What the server does with a connection.
+/// The server's activity on a connection.
 pub struct Activity {
-    /// The number of requests and response streams that are being handled.
+    /// Number of requests and response streams being handled.
     handling: Cell<usize>,
-    /// Since when the server waits for the client, if nothing is being handled.
+    /// Time since which the server waits for the client, if nothing is being handled.
     waiting_since: Cell<Instant>,
-    /// Whether the last request has a body that was not read to its end.
+    /// Whether the last request's body was not read to its end.
     has_unread_body: Cell<bool>,
-    /// The bytes that were read since the last request was handled, if it has such a body.
+    /// Bytes read since the last request was handled, if its body was not read to its end.
     ignored: Cell<usize>,
-    /// Whether the last request was handled and the client has sent nothing since, as far as it is known.
+    /// Whether the last request was handled and the client has sent nothing since, as far as known.
     is_idle: Cell<bool>,
-    /// Which bytes belong to the request that is read.
+    /// Current request's boundary.
     boundary: Cell<RequestBoundary>,
-    /// The id of the last request.
+    /// Last request's id.
     request_id: Cell<Uuid>,
-    /// The number of exchanges whose response has not been taken to be sent.
+    /// Number of exchanges whose response was not taken yet.
     unanswered: Cell<usize>,
     /// Whether the response to the last request is being sent.
     is_responding: Cell<bool>,
-    /// Whether bytes of a response that was taken may not have been written yet.
+    /// Whether bytes of a taken response may be unwritten.
     is_unflushed: Cell<bool>,
-    /// Whether bytes of the next request, or of a body, were received and are to be read later.
-    is_held: Cell<bool>,
-    /// Gone once the connection is to be closed.
+    /// Whether bytes are buffered for a later read: of the next request, or of a body.
+    is_buffered: Cell<bool>,
+    /// `None` once the connection must close.
     permit: RefCell<Option<ConnectionPermit>>,
-    /// The task of the connection.
+    /// The connection's task.
     task: AtomicWaker,
 }
 
-/// Something of a connection that is being handled. Until this is dropped, the client does not keep the server waiting.
+/// Activity on a connection. Until this is dropped, the client does not keep the server waiting.
 pub struct Handling(Rc<Activity>);
 
-/// A request and its response. Until this is dropped and what was taken of the response is written, no further request is read.
+/// Request with its response. Until this is dropped and the taken part of the response is written, no further request is read.
 pub struct Exchange(Rc<Activity>);
 
-/// Begins the exchange of a request that was just parsed, whose body may be read then, and its handling. `None` for one without a
-/// connection.
-pub fn begin(request: &HttpRequest, id: Uuid) -> Option<(Exchange, Handling)> {
+/// Starts the exchange and the handling of a request that was just parsed; from now on, its body may be read. `None` for a request
+/// without a connection.
+pub fn start_exchange(request: &HttpRequest, id: Uuid) -> Option<(Exchange, Handling)> {
     let activity = request.conn_data::<Rc<Activity>>()?;
     activity.request_id.set(id);
-    let body = Body::of(request);
-    Some((
-        Exchange::begin(activity, body),
-        Handling::of(activity, body),
-    ))
+    let body = Body::from_request(request);
+    Some((Exchange::new(activity, body), Handling::new(activity, body)))
 }
 
 impl Handling {
-    /// Begins to handle a request further than its exchange, as one whose response is a stream. `None` for one without a connection.
-    pub fn begin(request: &HttpRequest) -> Option<Self> {
+    /// Extends a request's handling beyond its exchange, for a response that is a stream. `None` for a request without a connection.
+    pub fn start(request: &HttpRequest) -> Option<Self> {
         request
             .conn_data()
-            .map(|activity| Self::of(activity, Body::of(request)))
+            .map(|activity| Self::new(activity, Body::from_request(request)))
     }
 
-    fn of(activity: &Rc<Activity>, body: Body) -> Self {
+    fn new(activity: &Rc<Activity>, body: Body) -> Self {
         activity.handling.set(activity.handling.get() + 1);
         activity.has_unread_body.set(body != Body::Absent);
         activity.ignored.set(0);
@@ -228,26 +227,28 @@ impl Handling {
 
 impl Drop for Handling {
     fn drop(&mut self) {
+        // The client's time starts now, not when it sent the request.
         self.0.handling.set(self.0.handling.get() - 1);
-        self.0.note_progress();
+        self.0.record_progress();
         self.0.is_idle.set(!self.0.has_unread_body.get());
     }
 }
 
 impl Exchange {
-    fn begin(activity: &Rc<Activity>, body: Body) -> Self {
+    fn new(activity: &Rc<Activity>, body: Body) -> Self {
         let mut boundary = activity.boundary.get();
-        boundary.begin_body(body);
+        boundary.start_body(body);
         activity.boundary.set(boundary);
         activity.unanswered.set(activity.unanswered.get() + 1);
         activity.is_responding.set(false);
+        // The body may have arrived with the head, when the connection's task could not know that it belongs to this request.
         if boundary.is_open() {
-            activity.wake_if_held();
+            activity.wake_if_buffered();
         }
         Self(Rc::clone(activity))
     }
 
-    /// The response is about to be sent.
+    /// Marks the response as being sent.
     pub fn respond(&self) {
         self.0.is_responding.set(true);
     }
@@ -256,26 +257,26 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.0.unanswered.set(self.0.unanswered.get() - 1);
-        // actix-http has the end of the response in its buffer, or is about to put it there before it writes.
+        // The end of the response is in actix-http's buffer, or will be before the next write.
         self.0.is_unflushed.set(true);
     }
 }
 
-/// Returns the id of a request that is being handled; `None` for one without a connection. A connection handles one at a time.
+/// Returns the id of the request being handled; `None` for a request without a connection. A connection handles one at a time.
 pub fn request_id(request: &HttpRequest) -> Option<Uuid> {
     let activity = request.conn_data::<Rc<Activity>>()?;
     Some(activity.request_id.get())
 }
 
-/// Notes that the body of a request was read to its end, so that the connection is idle once the request was handled.
-pub fn note_body_read(request: &HttpRequest) {
+/// Records that a request's body was read completely, so that the connection is idle after the request.
+pub fn record_body_read(request: &HttpRequest) {
     if let Some(activity) = request.conn_data::<Rc<Activity>>() {
         activity.has_unread_body.set(false);
     }
 }
 
 impl Activity {
-    /// Nothing was read yet.
+    /// Creates a new connection's activity.
     pub(super) fn new(permit: ConnectionPermit) -> Rc<Self> {
         Rc::new(Self {
             handling: Cell::new(0),
@@ -288,84 +289,85 @@ impl Activity {
             unanswered: Cell::new(0),
             is_responding: Cell::new(false),
             is_unflushed: Cell::new(false),
-            is_held: Cell::new(false),
+            is_buffered: Cell::new(false),
             permit: RefCell::new(Some(permit)),
             task: AtomicWaker::new(),
         })
     }
 
-    /// Since when the server waits for the client: for a request, for its body, or until it reads the response. `None` while a
+    /// Returns since when the server waits for the client: for a request, for its body, or until it reads the response. `None` while a
     /// request is being handled.
     pub fn waiting_since(&self) -> Option<Instant> {
         let waits = self.handling.get() == 0 || self.has_unread_body.get();
         (waits && self.permit.borrow().is_some()).then(|| self.waiting_since.get())
     }
 
-    /// Closes the connection, which does not count any more.
+    /// Closes the connection, and stops counting it.
     pub fn close(&self) {
         self.release();
         self.task.wake();
     }
 
-    /// The connection does not count any more.
+    /// Stops counting the connection.
     pub(super) fn release(&self) {
         self.permit.take();
     }
 
-    /// Whether the connection is to be closed.
+    /// Whether the connection must close.
     pub(super) fn is_closed(&self) -> bool {
         self.permit.borrow().is_none()
     }
 
-    /// Lets the task of the connection run when something changes that it waits for.
+    /// Registers the connection's task, which is woken on a change that it waits for.
     pub(super) fn register(&self, waker: &Waker) {
         self.task.register(waker);
     }
 
-    /// Counts bytes that were read, if they follow a request that was handled before its body had ended.
-    pub(super) fn note_read(&self, bytes: usize) {
+    /// Counts bytes that were read after an early response, when the request's body has not ended.
+    pub(super) fn record_read(&self, bytes: usize) {
         if self.handling.get() == 0 && self.has_unread_body.get() {
             self.ignored.set(self.ignored.get() + bytes);
         }
     }
 
-    /// The bytes that were read since the last request was handled, if its body has not ended.
+    /// Returns the bytes read since the last request was handled, if its body has not ended.
     pub(super) fn ignored(&self) -> usize {
         self.ignored.get()
     }
 
-    /// The client has taken a part of a response.
-    pub(super) fn note_progress(&self) {
+    /// Records that the client took a part of a response.
+    pub(super) fn record_progress(&self) {
         self.waiting_since.set(Instant::now());
     }
 
-    /// The client sends its next request, or has not read all of its response.
+    /// Ends the idle time: the client sends its next request, or has not read its whole response.
     pub(super) fn end_idle_time(&self) {
         if self.is_idle.replace(false) {
-            self.note_progress();
+            self.record_progress();
         }
     }
 
-    /// When the connection is closed unless the client does something before.
+    /// Returns the time at which the connection closes unless the client does something before.
     pub(super) fn deadline(&self, timeouts: ClientTimeouts) -> Instant {
         match (self.handling.get(), self.is_idle.get()) {
             (0, false) => self.waiting_since.get() + timeouts.request,
             (0, true) => self.waiting_since.get() + timeouts.keep_alive,
+            // While a request is handled, the client is not late; this only bounds the timer's next check.
             _ => Instant::now() + timeouts.request,
         }
     }
 
-    /// Whether bytes may be read now: those of a request that has not ended, or of the next one if the response was sent.
+    /// Whether bytes may be read now: of an unfinished request, or of the next request if the response was sent.
     pub(super) fn may_read(&self) -> bool {
         let mut boundary = self.boundary.get();
         if boundary.is_end() && self.unanswered.get() == 0 && !self.is_unflushed.get() {
-            boundary.begin_next();
+            boundary.start_next();
             self.boundary.set(boundary);
         }
         boundary.is_open()
     }
 
-    /// Returns how many of these bytes may be read now, see [`may_read`](Self::may_read), and notes that they are.
+    /// Returns how many of these bytes may be read now, see [`may_read`](Self::may_read), and counts them as read.
     pub(super) fn take(&self, bytes: &[u8]) -> usize {
         let mut boundary = self.boundary.get();
         let taken = boundary.advance(bytes);
@@ -378,53 +380,54 @@ impl Activity {
         self.unanswered.get() > 0 && self.is_responding.get()
     }
 
-    /// Notes whether bytes were received that may not be read yet.
-    pub(super) fn hold(&self, is_held: bool) {
-        self.is_held.set(is_held);
+    /// Records whether bytes are buffered that may not be read yet.
+    pub(super) fn set_buffered(&self, is_buffered: bool) {
+        self.is_buffered.set(is_buffered);
     }
 
-    /// All that actix-http has taken of responses was written.
-    pub(super) fn note_flushed(&self) {
+    /// Records that all taken responses were written.
+    pub(super) fn record_flushed(&self) {
         if self.unanswered.get() == 0 && self.is_unflushed.replace(false) {
-            self.wake_if_held();
+            self.wake_if_buffered();
         }
     }
 
-    fn wake_if_held(&self) {
-        if self.is_held.get() {
+    fn wake_if_buffered(&self) {
+        if self.is_buffered.get() {
             self.task.wake();
         }
     }
 }
 
-/// Shared by the connections of a worker.
+/// Open connections of a worker. Clones share them.
 #[derive(Clone, Default)]
 pub struct OpenConnections(Rc<RefCell<HashMap<ClientAddress, Vec<Weak<Activity>>>>>);
 
 impl OpenConnections {
-    /// Adds a connection, until it is gone.
+    /// Adds a connection. It is removed when it ends.
     pub fn add(&self, client: ClientAddress, activity: &Rc<Activity>) {
         let mut open = self.0.borrow_mut();
-        open.retain(|_, of_client| {
-            of_client.retain(|activity| activity.strong_count() > 0);
-            !of_client.is_empty()
+        // Ended connections are removed here, so that `Drop` needs no access to the worker's map. A worker of such a listener has few.
+        open.retain(|_, client_connections| {
+            client_connections.retain(|activity| activity.strong_count() > 0);
+            !client_connections.is_empty()
         });
         open.entry(client)
             .or_default()
             .push(Rc::downgrade(activity));
     }
 
-    /// Closes a connection of which no request is being handled. Returns whether there is one.
+    /// Closes a connection on which no request is being handled. Returns whether there is one.
     pub fn close_one(&self) -> bool {
         let open = self.0.borrow();
-        let longest_waiting = |of_client: &Vec<Weak<Activity>>| {
-            let waiting = of_client
+        let longest_waiting = |client_connections: &Vec<Weak<Activity>>| {
+            let waiting = client_connections
                 .iter()
                 .filter_map(Weak::upgrade)
                 .filter_map(|one| Some((one.waiting_since()?, one)));
             waiting
                 .min_by_key(|(since, _)| *since)
-                .map(|(_, activity)| (of_client.len(), activity))
+                .map(|(_, activity)| (client_connections.len(), activity))
         };
         let found = open
             .values()

@@ -1,33 +1,33 @@
-//! Where the requests of a connection end, so that one request is read at a time.
+//! Finds where each request on a connection ends, so that one request is read at a time.
 //!
-//! actix-http decodes everything that it has read: 128 KiB of pipelined requests become thousands of parsed requests, several megabytes
-//! of memory, while the client reads no response. [`ClientStream`](super::client_stream::ClientStream) therefore hands it the bytes of one
-//! request only, and those of the next one once the response was sent.
+//! actix-http decodes everything that it has read: 128 KiB of pipelined requests become thousands of parsed requests, several
+//! megabytes, while the client reads no response. [`ClientStream`](super::client_stream::ClientStream) therefore passes it the bytes
+//! of one request only, and the next request's bytes after the response was sent.
 //!
-//! A head ends with its first empty line, which is found here. Which body follows is taken from the request that actix-http has parsed
-//! ([`Body::of`]): two parsers of the same headers could differ. Bytes that actix-http refuses close the connection, so they need no
-//! care here.
+//! A head ends with its first empty line, which is found here. The kind of body is taken from the request as parsed by actix-http
+//! ([`Body::from_request`]): two parsers of the same headers could differ, which is how request smuggling works. Bytes that actix-http refuses
+//! close the connection, so they need no care here.
 
 use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_LENGTH, UPGRADE};
 use actix_web::{HttpMessage, HttpRequest};
 
-/// The body that follows the head of a request.
+/// Request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// None.
+    /// No body.
     Absent,
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
-    /// Chunks, up to an empty one and the trailers.
+    /// Chunks, up to an empty chunk and the trailers.
     Chunked,
-    /// All that follows, as for a websocket.
+    /// Everything that follows, as for a WebSocket.
     Rest,
 }
 
 impl Body {
-    /// Returns the body that actix-http reads behind a request.
-    pub fn of(request: &HttpRequest) -> Self {
+    /// Returns the body that actix-http reads after a request's head.
+    pub fn from_request(request: &HttpRequest) -> Self {
         let length = || {
             request
                 .headers()
@@ -38,6 +38,7 @@ impl Body {
                 .parse()
                 .ok()
         };
+        // `Transfer-Encoding` overrides `Content-Length` (RFC 9112, section 6.3).
         if request.chunked().unwrap_or(false) {
             return Self::Chunked;
         }
@@ -52,7 +53,7 @@ impl Body {
     }
 }
 
-/// Whether a request asks for a websocket. All that follows is its body then.
+/// Whether a request opens a WebSocket. Then everything that follows is its body.
 pub fn opens_websocket(request: &HttpRequest) -> bool {
     let mut protocols = request
         .headers()
@@ -61,40 +62,40 @@ pub fn opens_websocket(request: &HttpRequest) -> bool {
     protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
 }
 
-/// The part of a request that is read next.
+/// Next part to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Empty lines before a head, which are ignored.
+    /// Empty lines before a head, which are ignored (RFC 9112, section 2.2).
     Start,
-    /// A head, in a line with content or not.
+    /// Head; whether its current line is empty so far.
     Head { is_empty_line: bool },
-    /// Nothing until the request was parsed, see [`RequestBoundary::begin_body`].
+    /// Unknown until the head was parsed, see [`RequestBoundary::start_body`].
     Unknown,
-    /// So many bytes of a body.
+    /// This many body bytes.
     Length(u64),
-    /// A chunked body.
+    /// Chunked body.
     Chunked(Chunked),
-    /// All that follows.
+    /// Everything that follows.
     Rest,
-    /// Nothing: the request has ended.
+    /// Nothing: the request is complete.
     End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunked {
-    /// The digits of a chunk's size.
+    /// Chunk size digits.
     Size(u64),
-    /// What follows the size in its line.
+    /// Chunk extensions, up to the end of the line with the size.
     Extension(u64),
-    /// Bytes of a chunk.
+    /// Chunk bytes.
     Data(u64),
-    /// The end of the line behind a chunk.
+    /// Line end after a chunk.
     DataEnd,
-    /// A line of the trailers, with content or not.
+    /// Trailers; whether the current line is empty so far.
     Trailer { is_empty_line: bool },
 }
 
-/// Finds the end of each request in what a client sends.
+/// Finds the end of each request in a client's bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestBoundary(Part);
 
@@ -105,18 +106,18 @@ impl Default for RequestBoundary {
 }
 
 impl RequestBoundary {
-    /// Whether bytes that follow belong to the request that is read.
+    /// Whether the next bytes belong to the current request.
     pub fn is_open(self) -> bool {
         !matches!(self.0, Part::Unknown | Part::End)
     }
 
-    /// Whether the request was read to its end.
+    /// Whether the request was read completely.
     pub fn is_end(self) -> bool {
         self.0 == Part::End
     }
 
-    /// The head that was read has been parsed: this body follows. Without effect at any other time.
-    pub fn begin_body(&mut self, body: Body) {
+    /// Sets the body after the head was parsed. Has no effect at any other time.
+    pub fn start_body(&mut self, body: Body) {
         if self.0 == Part::Unknown {
             self.0 = match body {
                 Body::Absent => Part::End,
@@ -127,12 +128,12 @@ impl RequestBoundary {
         }
     }
 
-    /// The next request may be read.
-    pub fn begin_next(&mut self) {
+    /// Starts the next request.
+    pub fn start_next(&mut self) {
         self.0 = Part::Start;
     }
 
-    /// Returns how many of these bytes belong to the request that is read, and remembers that they were read.
+    /// Returns how many of these bytes belong to the current request, and advances by them.
     pub fn advance(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() && self.is_open() {
@@ -158,6 +159,7 @@ impl RequestBoundary {
                     });
                     taken
                 }
+                // Lines of a head are scanned at once: most bytes of a request are in them.
                 Part::Head { is_empty_line } => self.advance_line(is_empty_line, &bytes[at..]),
                 part => {
                     self.0 = after(part, bytes[at]);
@@ -168,11 +170,11 @@ impl RequestBoundary {
         at
     }
 
-    /// Reads on in a line of a head, which most bytes of a request are in, and returns how many bytes of it there are.
+    /// Advances in a line of a head, and returns how many of the bytes belong to it.
     fn advance_line(&mut self, is_empty_line: bool, bytes: &[u8]) -> usize {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let content = &bytes[..end.unwrap_or(bytes.len())];
-        // A line feed alone ends a line, too, so a carriage return is no content.
+        // A line feed alone ends a line, too (RFC 9112, section 2.2), so a carriage return does not count as content.
         let is_empty_line = is_empty_line && content.iter().all(|byte| *byte == b'\r');
         self.0 = match end {
             Some(_) if is_empty_line => Part::Unknown,
@@ -189,7 +191,7 @@ fn at_most(available: usize, left: u64) -> usize {
     usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
-/// Returns the part that follows the first byte of a head, or a byte of what frames chunks.
+/// Returns the part after the first byte of a head, or after a framing byte of a chunked body.
 fn after(part: Part, byte: u8) -> Part {
     match (part, byte) {
         (Part::Start, b'\r' | b'\n') => Part::Start,
@@ -208,6 +210,7 @@ fn after_chunked(chunked: Chunked, byte: u8) -> Part {
         },
         (Chunked::Size(size) | Chunked::Extension(size), b'\n') => Chunked::Data(size),
         (Chunked::Size(size), byte) => match char::from(byte).to_digit(16) {
+            // Saturates: actix-http refuses a size that overflows, and the connection closes.
             Some(digit) => Chunked::Size(size.saturating_mul(16).saturating_add(digit.into())),
             None => Chunked::Extension(size),
         },
@@ -271,14 +274,14 @@ mod tests {
             ("CONNECT", &[("content-length", "3")], Body::Length(3)),
         ] {
             assert_eq!(
-                Body::of(&request(method, headers)),
+                Body::from_request(&request(method, headers)),
                 expected,
                 "{method} {headers:?}"
             );
         }
     }
 
-    /// Requests as they are sent, each with the body that follows its head.
+    /// Requests as sent, each with the body that follows its head.
     fn sent() -> impl Strategy<Value = (Vec<u8>, Body)> {
         let end = || prop_oneof![Just("\r\n"), Just("\n")];
         let head = (
@@ -340,11 +343,11 @@ mod tests {
                     prop_assert!(taken > 0 || !boundary.is_open(), "it waits for more than there is");
                     (at, read) = (at + taken, read + taken);
                     if !boundary.is_open() {
-                        boundary.begin_body(*body);
+                        boundary.start_body(*body);
                     }
                 }
                 prop_assert_eq!(read, bytes.len());
-                boundary.begin_next();
+                boundary.start_next();
             }
         }
     }

@@ -1,8 +1,8 @@
-//! The outermost middleware: an id for each request, in its response and in its log lines, a 500 for a panic, a delay for
-//! refusals of clients that ask for too much, `HEAD`, and responses in pieces.
+//! The outermost middleware: an id per request, in the response and in log lines; a 500 for a panic; a delay for 429s; `HEAD`; and
+//! bodies in pieces.
 //!
-//! `HEAD` is handled as the `GET` of the same path, with the same checks, and its response has the same headers and no body
-//! (RFC 9110, section 9.3.2). Operations therefore declare `GET` alone.
+//! `HEAD` is handled like `GET` of the same path, with the same checks; the response has the same headers and no body (RFC 9110,
+//! section 9.3.2). Operations therefore declare only `GET`.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -26,33 +26,34 @@ use super::request_boundary::opens_websocket;
 use crate::http::api::error::ApiError;
 use crate::http::measured::Measured;
 
-/// The response header that carries the id.
+/// Response header with the id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// How long a 429 is kept until it is sent. A client that asks again at once would take much of the processors with its refusals: over
-/// 16 connections it was sent 50,000 a second. Beside so many switches between threads, Linux lets the kernel's own threads that
-/// complete writes to a file wait for hundreds of milliseconds, and commits with them.
+/// Delay of a 429. A client that repeats at once would use much of the processors with its refusals: over 16 connections it got 50,000
+/// per second. With that many context switches, Linux schedules the kernel threads that complete file writes (ext4) up to 400 ms late,
+/// and commits wait for them. With the delay, a connection gets ten refusals per second.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 
-/// The path of a request that no route takes, in the log.
+/// Shown in the log for a path without a route.
 const NO_ROUTE: &str = "(no such route)";
 
-/// Marks the response of another node, in its extensions. That node has given it an id, and has delayed it if it refuses.
+/// Marks another node's response, in its extensions. That node has set the id, and delayed a refusal.
 #[derive(Debug, Clone, Copy)]
-pub struct PassedOn;
+pub struct ForwardedResponse;
 
-/// Wraps every request of a listener.
+/// Wraps every request on a listener.
 ///
 /// # Errors
-/// What went wrong below, as the response it is.
+/// A failure in an inner service, as its response.
 pub async fn trace(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
-    let (exchange, _handling) = connections::begin(request.request(), id).unzip();
+    // Held until this function returns, so that the connection's timeout does not run while the request is handled.
+    let (exchange, _handling) = connections::start_exchange(request.request(), id).unzip();
     let asks_for_head = handle_as_get(&mut request);
-    // The request itself cannot be kept for the case of a panic: the router wants it for its own.
+    // A panic consumes the request, and no clone can be kept: the router needs exclusive access to it.
     let Ok(result) = AssertUnwindSafe(Measured::new(next.call(request)))
         .catch_unwind()
         .await
@@ -63,36 +64,42 @@ pub async fn trace(
         return Err(InternalError::from_response("a handler panicked", response).into());
     };
     let mut response = result?;
-    let is_passed_on = response.response().extensions().get::<PassedOn>().is_some();
-    if must_wait(&response) && !is_passed_on {
+    let is_forwarded = response
+        .response()
+        .extensions()
+        .get::<ForwardedResponse>()
+        .is_some();
+    if must_wait(&response) && !is_forwarded {
+        // Boxed, since nearly all requests skip it and would carry the timer's space in their future.
         Box::pin(sleep(REFUSAL_DELAY)).await;
     }
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
         log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", sent_method(http), shown(http));
     }
-    if !(is_passed_on && response.headers().contains_key(REQUEST_ID)) {
+    // Over a cluster, the active node's id stays: its log has the details.
+    if !(is_forwarded && response.headers().contains_key(REQUEST_ID)) {
         stamp(id, response.headers_mut());
     }
     Ok(response.map_body(|_, body| ResponseBody::new(body, asks_for_head, exchange)))
 }
 
-/// Whether a response refuses what is too much. One that closes its connection is sent at once: to ask again costs a new connection.
+/// Whether a refusal must be delayed. A response that closes its connection is sent at once: a retry costs a new connection.
 fn must_wait<B>(response: &ServiceResponse<B>) -> bool {
     let is_closed = response.response().head().connection_type() == ConnectionType::Close;
     response.status() == StatusCode::TOO_MANY_REQUESTS && !is_closed
 }
 
-/// Marks a resource whose path holds a secret, as its `app_data`.
+/// Marks a resource whose path contains a secret, as its `app_data`.
 #[derive(Debug, Clone, Copy)]
 pub struct SecretPath;
 
-/// How the log shows the path of a request, as the `app_data` of a scope that has routes of its own. `None` if no route takes it.
+/// How the log shows a request's path, as the `app_data` of a scope with its own routing. `None` if no route matches.
 #[derive(Clone, Copy)]
 pub struct ShownPath(pub fn(&HttpRequest) -> Option<Cow<'_, str>>);
 
-/// A path as the log may show it. One that holds a secret is shown as its pattern, and one that no route takes, which may hold
-/// a secret all the same, not at all.
+/// Returns a path for the log. A path with a secret is shown as its pattern. A path without a route is not shown at all: a mistyped
+/// one may contain a secret, too.
 fn shown(request: &HttpRequest) -> Cow<'_, str> {
     if let Some(ShownPath(show)) = request.app_data() {
         return show(request).unwrap_or(NO_ROUTE.into());
@@ -112,11 +119,11 @@ fn stamp(id: Uuid, headers: &mut HeaderMap) {
     }
 }
 
-/// Marks a request in its extensions: it was a `HEAD`.
+/// Marks a request, in its extensions, as a `HEAD`.
 #[derive(Clone, Copy)]
 struct AsksForHead;
 
-/// Makes a `HEAD` a `GET`, and returns whether it was one. A websocket is opened by `GET` only.
+/// Turns a `HEAD` into a `GET`, and returns whether it was one. A WebSocket is opened only by `GET`.
 fn handle_as_get(request: &mut ServiceRequest) -> bool {
     let is_head = request.method() == Method::HEAD && !opens_websocket(request.request());
     if is_head {
@@ -140,7 +147,7 @@ pub fn sent_method(request: &HttpRequest) -> Method {
     }
 }
 
-/// Adds `HEAD` to the methods of a path that takes `GET`, which are separated by commas.
+/// Adds `HEAD` to a comma-separated list of methods with `GET`.
 pub fn with_head(methods: &str) -> String {
     let names = methods.split(", ").flat_map(|method| match method {
         "GET" => vec!["GET", "HEAD"],

@@ -1,7 +1,7 @@
-//! Whether the media plane may be sent to a host that a caller names: an RTMP server, an object storage.
+//! Checks hosts that a caller names as targets for the media plane: an RTMP server, an object storage.
 //!
-//! This is an early refusal of what is plainly inside the operator's network. The embedded media plane checks again what it dials;
-//! LiveKit has a resolver of its own. A name that does not resolve here is accepted: it may well resolve there, or later.
+//! The check refuses early an address inside the operator's network. The embedded media plane checks each address again when it
+//! connects; LiveKit has a resolver of its own. A name that does not resolve here is accepted: it may resolve there, or later.
 
 use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::{REDACTED, RtmpUrl};
@@ -10,25 +10,26 @@ use conclave_outbound::resolver::{parse_url, permits_host};
 
 use crate::http::api::error::ApiError;
 
-/// A host, and the field of the request that holds its url.
-pub type Named = (String, String);
+/// Request field and its URL's host.
+pub type NamedHost = (String, String);
 
-/// The hosts of urls that stand at `field`.
-pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
+/// Returns the hosts of the URLs in `field`.
+pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<NamedHost> {
     urls.iter()
         .enumerate()
         .map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned()))
         .collect()
 }
 
-/// The host of the http(s) url in `field`.
+/// Returns the host of the HTTP(S) URL in `field`.
 ///
 /// # Errors
 /// 400 `invalid_url`.
-pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
+pub fn http_host(field: &'static str, url: &str) -> Result<NamedHost, Problem> {
     let refuse = |reason: String| Problem::new(ErrorCode::InvalidUrl, reason).at(field);
+    // A client that sends back a URL as it was shown would replace its stream key by the placeholder.
     if url.contains(REDACTED) {
-        return Err(refuse(format!("must not hold the literal {REDACTED}")));
+        return Err(refuse(format!("must not contain the literal {REDACTED}")));
     }
     let parsed = parse_url(url).map_err(|refusal| refuse(refusal.to_string()))?;
     Ok((
@@ -37,11 +38,11 @@ pub fn http_host(field: &'static str, url: &str) -> Result<Named, Problem> {
     ))
 }
 
-/// Resolves all hosts side by side, each on a thread where blocking is allowed.
+/// Resolves all hosts in parallel, on threads of the blocking pool.
 ///
 /// # Errors
-/// 400 `blocked_url` at the first that is, or resolves to, an address that `filter` does not permit.
-pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<(), ApiError> {
+/// 400 `blocked_url` for the first host that is, or resolves to, an address that `filter` does not permit.
+pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<NamedHost>) -> Result<(), ApiError> {
     let lookups: Vec<_> = hosts
         .into_iter()
         .map(|(field, host)| {
@@ -54,7 +55,7 @@ pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<Named>) -> Result<()
         .collect();
     for (field, lookup) in lookups {
         if !lookup.await? {
-            let message = "the url resolves to an address that is not public";
+            let message = "the URL resolves to an address that is not public";
             return Err(Problem::new(ErrorCode::BlockedUrl, message)
                 .at(field)
                 .into());

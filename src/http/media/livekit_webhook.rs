@@ -1,5 +1,5 @@
-//! `/media/livekit/webhook`: LiveKit's reports. Outside the API's frame: signed with the media plane's API key, without a
-//! request rate, and answered once the report is durable.
+//! `/media/livekit/webhook`: LiveKit's reports. Outside the API's frame: signed with the media plane's API key, without a request
+//! rate, and acknowledged after the report is durable.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::http::frame::payload::BodyError;
 use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
-/// The largest report, in bytes.
+/// Maximum report size in bytes.
 pub const LIMIT: usize = 16 * 1024 * 1024;
-/// Its label in the metrics.
+/// Label in the metrics.
 const OPERATION: &str = "livekit_webhook";
 
 /// Routes the webhook.
@@ -48,7 +48,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
     ));
 }
 
-/// Verifies the signature, and only then reads the report.
+/// Verifies the signature before reading the report.
 async fn handle(
     state: &AppState,
     plane: LivekitPlane,
@@ -60,6 +60,7 @@ async fn handle(
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
+    // Checked first: only a signed request may occupy memory for a report.
     let signature = plane.verify_webhook(header).ok_or_else(unsigned)?;
     let report = state
         .checks
@@ -67,7 +68,8 @@ async fn handle(
         .within(LIMIT, request, payload)
         .await
         .map_err(unread)?;
-    // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
+    // In a task of its own, because actix drops a handler's future when the client disconnects: a report in progress is written to its
+    // end.
     let handled =
         actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
     match handled.await.unwrap_or(WebhookOutcome::Unavailable) {
@@ -75,7 +77,7 @@ async fn handle(
         WebhookOutcome::Unsigned => Err(unsigned()),
         WebhookOutcome::Malformed => Err(Problem::new(
             ErrorCode::InvalidRequest,
-            "signed, and no report",
+            "the request is signed, but its body is not a report",
         )),
         WebhookOutcome::Unavailable => Err(unavailable()),
     }
@@ -88,9 +90,12 @@ fn unsigned() -> Problem {
     )
 }
 
-/// LiveKit sends a report again that is answered with a 5xx.
+/// Returns a 503: LiveKit repeats a report after a 5xx.
 fn unavailable() -> Problem {
-    Problem::new(ErrorCode::DatabaseUnavailable, "not written; send it again")
+    Problem::new(
+        ErrorCode::DatabaseUnavailable,
+        "the report was not written; send it again",
+    )
 }
 
 fn unread(error: BodyError) -> Problem {

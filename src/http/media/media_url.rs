@@ -1,7 +1,7 @@
-//! The websocket URL by which clients reach the media plane.
+//! WebSocket URL at which clients reach the media plane.
 //!
-//! It is fixed by `media.public_url`, by LiveKit's URL, or by the address of the API listener. A server that listens on all addresses has
-//! none that clients could use: then the URL has the host by which each request came, which is what its client can reach.
+//! It is fixed by `media.public_url`, by LiveKit's URL, or by the API listener's address. A server that listens on all addresses has
+//! none that clients could use: then the URL has the host of each request, which that client can evidently reach.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use url::{Host, Position, Url};
 use crate::http::frame::origins;
 use crate::http::listener::client_address::TrustedProxies;
 
-/// The longest host with its port, in bytes: a name of 253 bytes, a colon and five digits.
-const LONGEST: usize = 259;
+/// Maximum length of a host with port, in bytes: a name with 253 bytes, a colon and five digits.
+const MAX_AUTHORITY_LENGTH: usize = 259;
 
-/// The URL that clients are given.
+/// Source of the URL for clients.
 #[derive(Debug, Clone)]
 pub struct MediaUrl {
     fixed: Arc<str>,
-    /// Absent if clients can use the fixed one.
+    /// Absent if clients can use the fixed URL.
     by_request: Option<ByRequest>,
 }
 
 #[derive(Debug, Clone)]
 struct ByRequest {
-    /// Whether the API listener speaks TLS itself.
+    /// Whether the API listener has TLS itself.
     has_tls: bool,
     proxies: TrustedProxies,
 }
 
 impl MediaUrl {
-    /// Returns the URL `fixed`, or the one of each request if `fixed` names all addresses. What proxies say about the client's request
-    /// is believed of `proxies` only.
+    /// Creates the source of the URL `fixed`, or of one per request if `fixed` stands for all addresses. Forwarding headers are
+    /// trusted only from `proxies`.
     #[must_use]
     pub fn new(fixed: String, has_tls: bool, proxies: TrustedProxies) -> Self {
         let by_request = names_all_addresses(&fixed).then_some(ByRequest { has_tls, proxies });
@@ -43,19 +43,19 @@ impl MediaUrl {
         }
     }
 
-    /// Returns the URL without regard to a request.
+    /// Returns the URL that depends on no request.
     #[must_use]
     pub fn fixed(&self) -> &Arc<str> {
         &self.fixed
     }
 
-    /// Returns the URL that was derived for a client, or else the fixed one.
+    /// Returns the URL derived for a client, otherwise the fixed one.
     #[must_use]
     pub fn or_fixed(&self, derived: Option<String>) -> Arc<str> {
         derived.map_or_else(|| Arc::clone(&self.fixed), Into::into)
     }
 
-    /// Returns the URL for the client of a request; `None` if the fixed one is right for all, or if the request names no host.
+    /// Returns the URL for a request's client; `None` if the fixed one is right for all clients, or if the request names no host.
     #[must_use]
     pub fn derived(&self, request: &HttpRequest) -> Option<String> {
         let ByRequest { has_tls, proxies } = self.by_request.as_ref()?;
@@ -70,7 +70,7 @@ impl MediaUrl {
             .or_else(|| websocket_url(scheme, &requested_authority(request)?, port))
     }
 
-    /// Returns the URL for an operator who came to the admin listener by this request. The API has the port `api`.
+    /// Returns the URL for an operator, from a request to the admin listener. The API's port is `api`.
     #[must_use]
     pub fn derived_on_port(&self, request: &HttpRequest, api: u16) -> Option<String> {
         let scheme = if self.by_request.as_ref()?.has_tls {
@@ -86,7 +86,7 @@ impl MediaUrl {
     }
 }
 
-/// Returns whether the host of a URL stands for all addresses of a machine.
+/// Returns whether a URL's host stands for all of a machine's addresses.
 #[must_use]
 pub fn names_all_addresses(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {
@@ -96,17 +96,18 @@ pub fn names_all_addresses(url: &str) -> bool {
     }
 }
 
-/// Returns the host and port that a request was sent to; `None` if it names none, or several.
+/// Returns host and port of a request; `None` if it has none, or several.
 fn requested_authority(request: &HttpRequest) -> Option<Authority> {
     let headers = request.headers();
     if headers.contains_key(HOST) {
         origins::requested_authority(headers)
+    // Without `Host`, as in HTTP/2, the authority is part of the request's URI.
     } else {
         request.uri().authority().cloned()
     }
 }
 
-/// Returns the first value of a header, which the proxy next to the client has set.
+/// Returns the first value of a header, set by the proxy next to the client.
 fn first_value<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
     let value = request.headers().get(name)?.to_str().ok()?;
     value
@@ -116,14 +117,14 @@ fn first_value<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// Returns a websocket URL; `None` for what is no host with a port or without. `port` is for a host without one.
+/// Returns a WebSocket URL; `None` if the authority is not a host with an optional port. `port` is used for a host without one.
 fn websocket_url(scheme: &str, authority: &Authority, port: Option<u16>) -> Option<String> {
     let text = authority.as_str();
-    // Nothing that has a meaning in a content security policy, where the URL is put.
+    // The URL becomes part of a content security policy, so it must not contain characters such as `;` or spaces.
     let is_plain = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
-    if text.len() > LONGEST || !is_plain {
+    if text.len() > MAX_AUTHORITY_LENGTH || !is_plain {
         return None;
     }
     let mut url = Url::parse(&format!("{scheme}://{text}")).ok()?;

@@ -1,9 +1,9 @@
-//! What reaches the media plane over HTTP, and the addresses by which it is reached. None of it passes the API's frame.
+//! HTTP endpoints of the media plane, and the addresses that it uses. None of them pass through the API's frame.
 //!
 //! - [`signalling`], [`whip`]: WebRTC clients and encoders of the embedded media plane.
-//! - [`livekit_webhook`]: the reports of LiveKit.
-//! - [`media_url`]: the websocket URL that tokens carry.
-//! - [`egress_address`]: the hosts that the media plane may be sent to.
+//! - [`livekit_webhook`]: LiveKit's reports.
+//! - [`media_url`]: the WebSocket URL in tokens.
+//! - [`egress_address`]: hosts that the media plane may send to.
 
 pub mod egress_address;
 pub mod livekit_webhook;

@@ -1,11 +1,12 @@
-//! `/rtc`: signalling of WebRTC clients in LiveKit's protocol, outside the API's frame.
+//! `/rtc`: signalling for WebRTC clients in LiveKit's protocol, outside the API's frame.
 //!
-//! A client is admitted before its websocket is opened, so a refusal is an HTTP status, in plain text; browsers do not see that of a
-//! failed upgrade and ask `validate`, which repeats it. Every response may be read by pages of any origin: a token is sent on
-//! purpose, and no cookie counts. The token is in the url, which is therefore in no log and no message.
+//! A client is admitted before its WebSocket is opened, so a refusal is an HTTP status with plain text. Browsers hide the status of a
+//! failed upgrade from scripts, so the client SDK then requests `validate`, which repeats it. Pages of any origin may read every
+//! response: the token is sent on purpose, and no cookie is used. The token is in the URL, which is therefore in no log and no
+//! message.
 //!
-//! The websocket of an admitted client carries frames to its session, and back. No frame that has arrived is lost, whatever ends the
-//! websocket: the last one may be the client's `leave`. Messages may come in [`Fragments`].
+//! The WebSocket of an admitted client carries frames to its session and back. No frame that has arrived is lost, whatever ends the
+//! WebSocket: the last one may be the client's `leave`. Messages may arrive in [`Fragments`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,20 +36,20 @@ use crate::http::listener::trace::asks_for_head;
 use crate::http::resource::{fixed_handler, no_such_route};
 use crate::http::state::AppState;
 
-/// Its label in the metrics.
+/// Label in the metrics.
 const OPERATION: &str = "signalling";
-/// The paths, with the number of peer connections that their clients use if they send no join request.
+/// Paths, with the number of peer connections for clients that send no join request.
 const PATHS: [(&str, &str, ConnectionMode); 2] = [
     ("/rtc", "/rtc/validate", ConnectionMode::Dual),
     ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single),
 ];
 
-/// Routes the websocket, its dry run, and the probe that clients send when a network comes back.
+/// Routes the WebSocket, its dry run, and the probe that clients send when a network returns.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
     for (connect_path, validate_path, mode) in PATHS {
-        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let (shared_state, shared_plane) = (Arc::clone(state), plane.clone());
         let connecting = web::get().to(move |request: HttpRequest, payload: Payload| {
-            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            let (state, plane) = (Arc::clone(&shared_state), shared_plane.clone());
             async move {
                 counted(
                     &state,
@@ -58,9 +59,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
                 .await
             }
         });
-        let (of_state, of_plane) = (Arc::clone(state), plane.clone());
+        let (shared_state, shared_plane) = (Arc::clone(state), plane.clone());
         let validating = web::get().to(move |request: HttpRequest| {
-            let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
+            let (state, plane) = (Arc::clone(&shared_state), shared_plane.clone());
             async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
         });
         let fixed = &state.checks.fixed;
@@ -92,7 +93,7 @@ fn resource(path: &str, route: actix_web::Route, limits: &Arc<FixedLimits>) -> a
         .default_service(web::to(other))
 }
 
-/// Counts a request by the client's address, and handles it if that is not over its rate.
+/// Counts a request by the client's address, and handles it if the address is within its rate.
 async fn counted(
     state: &AppState,
     request: &HttpRequest,
@@ -108,7 +109,7 @@ async fn counted(
     response
 }
 
-/// Admits a client and opens its websocket.
+/// Admits a client and opens its WebSocket.
 async fn connect(
     state: &AppState,
     plane: &EmbeddedPlane,
@@ -117,7 +118,10 @@ async fn connect(
     payload: Payload,
 ) -> HttpResponse {
     if !opens_websocket(request) {
-        return plain(StatusCode::NOT_FOUND, "this path takes websockets");
+        return plain(
+            StatusCode::NOT_FOUND,
+            "this path accepts only WebSocket connections",
+        );
     }
     let admitted = async { plane.connect(connect_request(state, mode, request)?).await };
     match admitted.await {
@@ -126,7 +130,7 @@ async fn connect(
     }
 }
 
-/// Repeats the verdict of [`connect`], without joining.
+/// Repeats the result of [`connect`] without joining.
 async fn validate(
     state: &AppState,
     plane: &EmbeddedPlane,
@@ -144,7 +148,7 @@ async fn validate(
     }
 }
 
-/// Reads the token of a request. What else it asks for is read once that is verified.
+/// Parses a request's token. The other parameters are parsed after the token is verified.
 fn connect_request(
     state: &AppState,
     mode: ConnectionMode,
@@ -162,7 +166,7 @@ fn connect_request(
     Ok(read.with_address(state.checks.limits.client_address(request)))
 }
 
-/// Lets pages of any origin read a response.
+/// Allows pages from any origin to read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response
         .headers_mut()
@@ -170,7 +174,7 @@ pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-/// Returns a response with a text.
+/// Returns a plain-text response.
 fn plain(status: StatusCode, text: impl Into<String>) -> HttpResponse {
     any_origin(
         HttpResponse::build(status)
@@ -211,34 +215,38 @@ fn preflight() -> HttpResponse {
     response
 }
 
-/// The largest frame and message of a client, in bytes.
+/// Maximum size for a client's frames and messages, in bytes.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
-/// How often a client is pinged, so that a dead connection is noticed. That it answers is all that some clients do to show that
-/// they are there: LiveKit's SDK for Go sends no pings of its own.
+/// Interval of pings, which detect a dead connection. A pong is the only sign of life from some clients: LiveKit's Go SDK sends no
+/// pings of its own.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Time that a client has to make room for a frame.
+/// Time limit for a client to accept a frame.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the websocket, whose frames are passed on in a task.
+/// Opens the WebSocket and forwards its frames in a task.
 fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -> HttpResponse {
     let (response, session, stream) = match actix_ws::handle(request, payload) {
         Ok(opened) => opened,
-        // The connection is dropped, by which the participant has lost its signalling.
+        // Dropping the connection reports to the session that its participant has lost its signalling.
         Err(error) => return error.error_response(),
     };
     let stream = stream.max_frame_size(MAX_MESSAGE);
-    // As long as the websocket is open, the client does not keep the server waiting.
-    let handling = Handling::begin(request);
+    // While the WebSocket is open, the connection has no idle timeout; pings detect a dead client.
+    let handling = Handling::start(request);
     actix_web::rt::spawn(async move {
         let _handling = handling;
-        pass_on(connection, session, stream).await;
+        forward_frames(connection, session, stream).await;
     });
     response
 }
 
-/// Passes frames on until one side ends, and closes the websocket. All frames for the client have been sent then, unless it has
-/// closed the websocket.
-async fn pass_on(connection: SignalConnection, mut session: Session, mut stream: MessageStream) {
+/// Forwards frames until one side ends, then closes the WebSocket. By then all frames for the client were sent, unless it closed the
+/// WebSocket.
+async fn forward_frames(
+    connection: SignalConnection,
+    mut session: Session,
+    mut stream: MessageStream,
+) {
     let SignalConnection {
         frames,
         mut replies,
@@ -247,16 +255,18 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
         frames,
         fragments: Fragments::new(MAX_MESSAGE),
     };
-    let end = pass_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
-    if end != End::Closed {
-        pass_buffered(&mut incoming, &mut stream).await;
+    let end = forward_until_end(&mut incoming, &mut replies, &mut session, &mut stream).await;
+    // A broken connection can still have frames that arrived before, such as a `leave`.
+    if end != ForwardingEnd::Closed {
+        forward_buffered(&mut incoming, &mut stream).await;
     }
-    // The session may have ended; what it sent last is still in the channel.
+    // The session may have ended; its last frames are still in the channel.
     while let Some(reply) = replies.try_recv() {
         if write(&mut session, reply).await.is_err() {
             break;
         }
     }
+    // The client may be gone, so neither a timeout nor an error matters.
     let _ = timeout(
         WRITE_TIMEOUT,
         session.close(Some(close_reason(end, &replies))),
@@ -264,18 +274,18 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
     .await;
 }
 
-/// What has ended.
+/// Why forwarding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The client has closed the websocket: nothing follows.
+enum ForwardingEnd {
+    /// The client closed the WebSocket: nothing follows.
     Closed,
-    /// A frame or message that is larger than a client may send.
+    /// A frame or message exceeds the maximum size.
     TooLarge,
-    /// The session, the connection, or a client that does not keep up.
+    /// The session or the connection ended, or the client is too slow.
     Other,
 }
 
-impl From<FragmentError> for End {
+impl From<FragmentError> for ForwardingEnd {
     fn from(error: FragmentError) -> Self {
         match error {
             FragmentError::TooLarge => Self::TooLarge,
@@ -284,44 +294,46 @@ impl From<FragmentError> for End {
     }
 }
 
-async fn pass_until_end(
+async fn forward_until_end(
     incoming: &mut Incoming,
     replies: &mut Replies,
     session: &mut Session,
     stream: &mut MessageStream,
-) -> End {
+) -> ForwardingEnd {
     let mut pings = interval(PING_INTERVAL);
+    // After a delay, one ping suffices; the default would send the missed ones in a burst.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let passed = tokio::select! {
+        let forwarded = tokio::select! {
             reply = replies.recv() => match reply {
                 Some(reply) => write(session, reply).await,
-                None => Err(End::Other),
+                None => Err(ForwardingEnd::Other),
             },
             message = stream.recv() => match message {
                 Some(Ok(message)) => {
+                    // actix-ws leaves the response to a ping to the application.
                     let pong = if let Message::Ping(data) = &message { in_time(session.pong(data)).await } else { Ok(()) };
-                    incoming.pass(message).await.and(pong)
+                    incoming.forward(message).await.and(pong)
                 }
-                Some(Err(ProtocolError::Overflow)) => Err(End::TooLarge),
-                Some(Err(_)) | None => Err(End::Other),
+                Some(Err(ProtocolError::Overflow)) => Err(ForwardingEnd::TooLarge),
+                Some(Err(_)) | None => Err(ForwardingEnd::Other),
             },
             _ = pings.tick() => in_time(session.ping(b"")).await,
         };
-        if let Err(end) = passed {
+        if let Err(end) = forwarded {
             return end;
         }
     }
 }
 
-/// Passes on the frames that have arrived, without waiting for more. After the error of a connection that is broken, its stream
-/// gives what had arrived before.
-async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
+/// Forwards the frames that have arrived, without waiting for more. After an I/O error, the stream still returns frames that arrived
+/// before.
+async fn forward_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
     let mut is_broken = false;
     loop {
         match stream.recv().now_or_never().flatten() {
             Some(Ok(message)) => {
-                if incoming.pass(message).await.is_err() {
+                if incoming.forward(message).await.is_err() {
                     return;
                 }
             }
@@ -331,56 +343,59 @@ async fn pass_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
     }
 }
 
-/// What comes from the client, on its way to the session.
+/// Client frames on their way to the session.
 struct Incoming {
     frames: FrameSender,
     fragments: Fragments,
 }
 
 impl Incoming {
-    /// Passes on a frame. The session learns of each one, also of those without a request: all count for what a client may send.
-    async fn pass(&mut self, message: Message) -> Result<(), End> {
+    /// Forwards a frame. The session gets every one, even without a request in it: all count towards the client's limits.
+    async fn forward(&mut self, message: Message) -> Result<(), ForwardingEnd> {
         let frame = match message {
             Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
             Message::Text(frame) => SignalFrame::Text(frame.to_string()),
             Message::Continuation(item) => self
                 .fragments
                 .add(item)
-                .map_err(End::from)?
+                .map_err(ForwardingEnd::from)?
                 .unwrap_or_else(SignalFrame::sign_of_life),
             Message::Pong(_) | Message::Ping(_) | Message::Nop => SignalFrame::sign_of_life(),
-            Message::Close(_) => return Err(End::Closed),
+            Message::Close(_) => return Err(ForwardingEnd::Closed),
         };
-        self.frames.send(frame).await.map_err(|_| End::Other)
+        self.frames
+            .send(frame)
+            .await
+            .map_err(|_| ForwardingEnd::Other)
     }
 }
 
-fn close_reason(end: End, replies: &Replies) -> CloseReason {
+fn close_reason(end: ForwardingEnd, replies: &Replies) -> CloseReason {
     match replies.excess() {
         Some(excess) => CloseReason {
             code: CloseCode::Policy,
             description: Some(excess.to_string()),
         },
-        None if end == End::TooLarge => CloseReason::from(CloseCode::Size),
+        None if end == ForwardingEnd::TooLarge => CloseReason::from(CloseCode::Size),
         None => CloseReason::from(CloseCode::Normal),
     }
 }
 
-async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), End> {
+async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), ForwardingEnd> {
     match frame {
         SignalFrame::Binary(bytes) => in_time(session.binary(bytes)).await,
         SignalFrame::Text(text) => in_time(session.text(text)).await,
     }
 }
 
-async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), End> {
+async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), ForwardingEnd> {
     timeout(WRITE_TIMEOUT, written)
         .await
-        .map_err(|_| End::Other)?
-        .map_err(|_| End::Other)
+        .map_err(|_| ForwardingEnd::Other)?
+        .map_err(|_| ForwardingEnd::Other)
 }
 
-/// The fragments of a message that is not complete, joined. Many small ones take no more memory than their bytes.
+/// Joined fragments of an incomplete message. Many small ones take no more memory than their bytes.
 #[derive(Debug)]
 struct Fragments {
     joined: Vec<u8>,
@@ -388,17 +403,17 @@ struct Fragments {
     max_bytes: usize,
 }
 
-/// Why fragments are no message.
+/// Error in fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FragmentError {
-    /// It is larger than it may be.
+    /// Larger than the maximum.
     TooLarge,
-    /// It is a text, and not UTF-8.
+    /// Text that is not UTF-8.
     NotUtf8,
 }
 
 impl Fragments {
-    /// Returns no fragments of a message that may have this size.
+    /// Creates an empty message with this maximum size.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             joined: Vec::new(),
@@ -410,8 +425,8 @@ impl Fragments {
     /// Adds a fragment, and returns the message if it was the last one.
     pub fn add(&mut self, item: Item) -> Result<Option<SignalFrame>, FragmentError> {
         let (bytes, is_last) = match item {
-            Item::FirstText(bytes) => (self.begin(true, bytes), false),
-            Item::FirstBinary(bytes) => (self.begin(false, bytes), false),
+            Item::FirstText(bytes) => (self.start(true, bytes), false),
+            Item::FirstBinary(bytes) => (self.start(false, bytes), false),
             Item::Continue(bytes) => (bytes, false),
             Item::Last(bytes) => (bytes, true),
         };
@@ -426,7 +441,7 @@ impl Fragments {
         }
     }
 
-    fn begin(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
+    fn start(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
         self.joined.clear();
         self.is_text = is_text;
         bytes

@@ -1,8 +1,8 @@
 //! `/whip`: encoders that publish by WHIP (RFC 9725), outside the API's frame.
 //!
-//! The stream key in the path is the credential: its hash is looked up before anything else of a request is read. The response
-//! names the session by an id of its own, so no response holds the key. Pages of any origin may publish: they have to know the
-//! key, and no cookie counts.
+//! The stream key in the path is the credential: its hash is looked up before anything else in a request is read. The response names
+//! the session by an id of its own, so no response contains the key. Pages of any origin may publish: they must know the key, and no
+//! cookie is used.
 
 use std::sync::Arc;
 
@@ -28,24 +28,24 @@ use crate::http::listener::trace::SecretPath;
 use crate::http::resource::method_not_allowed;
 use crate::http::state::AppState;
 
-/// Its label in the metrics.
+/// Label in the metrics.
 const OPERATION: &str = "whip";
-/// The media type of offers and answers.
+/// Media type for offers and answers.
 const SDP: &str = "application/sdp";
-/// The media type of ICE parameters.
+/// Media type for ICE parameters (RFC 8840).
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
-/// The url of an endpoint, and that of a session.
+/// Paths for an endpoint and a session.
 const ENDPOINT_PATH: &str = "/whip/{stream_key}";
 const SESSION_PATH: &str = "/whip/session/{session}";
 
-/// The requests of encoders.
+/// Handler for encoders' requests.
 #[derive(Clone)]
 struct Whip {
     state: Arc<AppState>,
     plane: EmbeddedPlane,
 }
 
-/// Routes the endpoints and the sessions of encoders.
+/// Routes encoders' endpoints and sessions.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &EmbeddedPlane) {
     let whip = Whip {
         state: Arc::clone(state),
@@ -62,6 +62,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         });
         config.service(
             web::resource(path)
+                // The path contains the stream key or the session's id, which logs must not show.
                 .app_data(SecretPath)
                 .default_service(handler),
         );
@@ -106,6 +107,7 @@ impl Whip {
         self.state.checks.limits.check_signalling(request)?;
         let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
         let address = self.state.checks.limits.client_address(request);
+        // Before the body is read, so that a client without a valid key cannot occupy memory. Failed keys count by address.
         self.plane
             .check_stream_key(&key, InputType::Whip, address)
             .await?;
@@ -113,7 +115,7 @@ impl Whip {
         Ok(connected(&self.plane.connect_whip(key, offer).await?))
     }
 
-    /// Takes further addresses of an encoder, or restarts ICE.
+    /// Adds an encoder's ICE candidates, or restarts ICE.
     async fn patch(
         &self,
         request: &HttpRequest,
@@ -121,6 +123,7 @@ impl Whip {
     ) -> Result<HttpResponse, ApiError> {
         self.state.checks.limits.check_signalling(request)?;
         let name = SessionName::new(request);
+        // Before the body is read, as in `connect`.
         if !self.plane.has_whip_session(name.borrowed()) {
             return Err(WhipPatchError::NoSession.into());
         }
@@ -157,7 +160,7 @@ impl Whip {
         }
     }
 
-    /// Reads a body of one media type.
+    /// Reads a body with the given media type.
     async fn read(
         &self,
         request: &HttpRequest,
@@ -191,7 +194,7 @@ impl Whip {
     }
 }
 
-/// How a request names its session.
+/// Session as named by a request.
 enum SessionName {
     Id(String),
     Key(StreamKeyHash),
@@ -213,7 +216,7 @@ impl SessionName {
     }
 }
 
-/// Responds with a problem. One of the server is logged, without the path.
+/// Responds with a problem. A server error is logged, without the path, which may contain the key.
 fn refused(request: &HttpRequest, error: &ApiError) -> HttpResponse {
     if error.status() >= 500 {
         log::warn!(operation = OPERATION, method = request.method().as_str(); "{error}");
@@ -221,16 +224,16 @@ fn refused(request: &HttpRequest, error: &ApiError) -> HttpResponse {
     error.to_http()
 }
 
-/// What pages of other origins may read of a response.
+/// Response headers that pages from other origins may read.
 const EXPOSED: &str = "Location, ETag, Link, Retry-After, X-Request-Id";
-/// What they may send.
+/// Request headers that they may send.
 const ALLOWED: &str = "Authorization, Content-Type, If-Match";
-/// The media type that an endpoint takes (RFC 9725, section 4.2).
+/// Header with the media type that an endpoint accepts (RFC 9725, section 4.2).
 const ACCEPT_POST: &str = "accept-post";
-/// The media type that a session takes.
+/// Header with the media type that a session accepts (RFC 5789, section 3.1).
 const ACCEPT_PATCH: &str = "accept-patch";
 
-/// Answers an encoder that was admitted.
+/// Responds to an encoder that was admitted.
 fn connected(answer: &WhipAnswer) -> HttpResponse {
     let mut response = builder(HttpResponse::Created());
     response
@@ -241,6 +244,7 @@ fn connected(answer: &WhipAnswer) -> HttpResponse {
         ))
         .insert_header((ETAG, answer.etag.as_str()))
         .insert_header((ACCEPT_PATCH, FRAGMENT))
+        // The links contain TURN credentials.
         .insert_header((CACHE_CONTROL, "no-store"));
     for link in answer.turn.iter().flat_map(ice_server_links) {
         response.append_header((LINK, link));
@@ -248,7 +252,7 @@ fn connected(answer: &WhipAnswer) -> HttpResponse {
     response.body(answer.sdp.clone())
 }
 
-/// Answers a PATCH request: with the server's new credentials if ICE restarts.
+/// Responds to a PATCH request, with the server's new credentials if ICE restarts.
 fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
     match restarted {
         Some(WhipRestart { etag, fragment }) => builder(HttpResponse::Ok())
@@ -259,12 +263,12 @@ fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
     }
 }
 
-/// Answers the end of a session.
+/// Responds to a session's end.
 fn deleted() -> HttpResponse {
     builder(HttpResponse::Ok()).finish()
 }
 
-/// Answers OPTIONS: what is taken here, also for the preflights of browsers.
+/// Responds to OPTIONS with methods and media types, for encoders and for browsers' preflights.
 fn options(methods: &'static str) -> HttpResponse {
     builder(HttpResponse::NoContent())
         .insert_header((ALLOW, methods))

@@ -1,6 +1,6 @@
 //! Headers with which a client pretends to be something else.
 
-use conclave::http::listener::passed_on::{NOT_ACTIVE, PASSED_ON};
+use conclave::http::listener::forwarded::{FORWARDED_TO, NOT_ACTIVE};
 
 use super::{CLIENT, Node, Standby, exchange_raw};
 
@@ -28,8 +28,8 @@ fn a_client_is_known_by_its_address_and_not_by_what_it_says() {
         .collect();
     names.sort();
     names.retain(|name| name != "date");
-    assert_eq!(names, [PASSED_ON, "host", "x-forwarded-for"]);
-    let values = ["host", "x-forwarded-for", PASSED_ON].map(|name| received.header(name));
+    assert_eq!(names, [FORWARDED_TO, "host", "x-forwarded-for"]);
+    let values = ["host", "x-forwarded-for", FORWARDED_TO].map(|name| received.header(name));
     assert_eq!(values, ["api.example.org", CLIENT, "7"]);
 }
 
@@ -95,7 +95,7 @@ fn a_request_goes_through_one_standby_only() {
     standby.active(1, node.address);
     let refused = standby
         .request("GET", "/v1/rooms")
-        .header(PASSED_ON, "1")
+        .header(FORWARDED_TO, "1")
         .send();
     assert_eq!(
         (refused.status, refused.headers[NOT_ACTIVE].as_str()),
@@ -120,5 +120,5 @@ fn a_client_that_pretends_to_be_a_node_is_a_client() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(3, node.address);
     assert!(forged(&standby, "Conclave-Passed-On: 9\r\n").ends_with("active"));
-    assert_eq!(node.next().header(PASSED_ON), "3");
+    assert_eq!(node.next().header(FORWARDED_TO), "3");
 }

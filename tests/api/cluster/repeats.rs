@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave::http::listener::passed_on::{NOT_ACTIVE, UNCONFIRMED};
+use conclave::http::listener::forwarded::{NOT_ACTIVE, UNCONFIRMED};
 use serde_json::json;
 use test_http_server::Response as Answer;
 

@@ -40,7 +40,7 @@ const pages = (server) => {
     [`${project}/rooms/standup`, 'Events as they happen', 'room'],
     [`${project}/rooms/retro`, 'The room has ended.'],
     [`${project}/sessions`, 'dora'],
-    [`${project}/sessions?room=standup`, 'Who was in standup when', 'timeline'],
+    [`${project}/sessions?room=standup`, 'Timeline of standup', 'timeline'],
     [`${project}/recordings`, 'monday.mp4'],
     [`${project}/recordings/${server.recording}`, 'Download'],
     [`${project}/broadcasts`, 'REDACTED'],

@@ -1,13 +1,13 @@
-//! The documentation of this version. [`FILES`] has its pages, with the pictures and the files that they link to.
+//! Documentation for this version. [`FILES`] has its pages, and the images and files that they link to.
 //!
-//! - `/docs/`: HTML pages, made from them by [`site`].
-//! - The same pages as Markdown, each file at its path in the repository, and `/llms.txt`, which lists the pages: for programs, and for
-//!   those who have only the server.
-//! - `/docs/api`: the OpenAPI description in Swagger UI, by [`viewer`].
+//! - `/docs/`: HTML pages, rendered by [`site`].
+//! - The same pages as Markdown, each file at its path in the repository, and `/llms.txt`, which lists the pages: for programs, and
+//!   for
+//!   readers who have only the server.
+//! - `/docs/api`: the OpenAPI description in Swagger UI ([`viewer`]).
 //!
-//! All of it works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
-//! a browser sends none when it opens a page, and there is nothing here that is not in the repository or that `/openapi.json` does not
-//! show to everybody on the API listener.
+//! Everything works without internet access; the content security policy blocks other sources. It needs no admin token: browsers send
+//! none when they open a page, and nothing here is secret: it is in the repository, or in `/openapi.json` on the API listener.
 
 pub mod site;
 mod viewer;
@@ -28,15 +28,15 @@ use crate::http::resource::{describe, no_such_route, page_response, single_metho
 use crate::http::state::AppState;
 use site::{Form, Site};
 
-/// What the browser may load for a page of the site.
+/// Content security policy for a site page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
-/// The same for a file of the repository: pictures of diagrams have styles of their own.
+/// Content security policy for a file of the repository: SVG diagrams contain styles.
 const FILE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-/// The folder of the site.
+/// The site's root folder.
 const ROOT: &str = "/docs/";
 
-/// The files of the site. Each is rendered when it is first asked for, once for all workers.
+/// The site's files, each rendered at its first request, once for all workers.
 static SITE: LazyLock<Rendered> = LazyLock::new(|| {
     let site = Site::new(Form::Served);
     let contents = site.paths().map(|path| (path, OnceLock::new())).collect();
@@ -64,6 +64,7 @@ impl Rendered {
 /// Routes the pages, their files and the viewer.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     describe(config);
+    // Relative links in the pages need the trailing slash.
     let moved = web::get().to(async || {
         let mut response = HttpResponse::TemporaryRedirect();
         response
@@ -85,27 +86,27 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         Method::Get,
         in_folder,
     ));
-    // What is not in these folders is not found, rather than guarded by the admin token.
+    // Declared, so that unknown paths in these folders are 404 rather than 401 by the token's scope, which comes last.
     for folder in ["/config", "/deploy"] {
         let missing = web::to(async || ApiError::from(no_such_route()).to_http());
         config.service(web::scope(folder).default_service(missing));
     }
 }
 
-/// The response with a file for readers, of the type that its ending tells.
+/// Responds with a file of the repository; the extension determines the media type.
 fn shown(path: &str, content: impl MessageBody + 'static) -> HttpResponse {
     let kind = match path.rsplit('.').next() {
         Some("md") => "text/markdown; charset=utf-8",
         Some("png") => "image/png",
         Some("svg") => "image/svg+xml",
         Some("json") => "application/json",
-        // Settings, which a browser shows instead of saving them.
+        // Settings files: a browser displays plain text, but would download unknown types.
         _ => "text/plain; charset=utf-8",
     };
     page_response(FILE_POLICY).content_type(kind).body(content)
 }
 
-/// The response with a file of the site, or of the viewer.
+/// Responds with a site or viewer file.
 fn file(path: &str) -> HttpResponse {
     let path = if path.is_empty() { "index.html" } else { path };
     let kind = match path.rsplit('.').next() {
@@ -127,6 +128,7 @@ fn file(path: &str) -> HttpResponse {
     if found.is_gzip {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
+    // The parts stay in the archive's static memory; joining them would copy them for each request.
     let length: usize = found.parts.iter().map(|part| part.len()).sum();
     let parts = found
         .parts
@@ -140,14 +142,14 @@ macro_rules! files {
     };
 }
 
-/// A file of the repository, which is part of the program.
+/// File of the repository, compiled into the program.
 pub(super) struct File {
-    /// Where it is served, such as `/docs/running.md`. Links between files are relative to it.
+    /// URL path, such as `/docs/running.md`. Links between files are relative to it.
     pub path: &'static str,
     pub content: &'static [u8],
 }
 
-/// The pages, and what they link to.
+/// The pages, and the files that they link to.
 pub(super) const FILES: &[File] = files![
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -228,10 +230,10 @@ pub(super) const FILES: &[File] = files![
     "sdk/react/README.md",
 ];
 
-/// Its table of the pages says what each is about.
+/// Its page table describes each one.
 pub(super) const README: &str = include_str!("../../../../README.md");
 
-/// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
+/// Returns `/llms.txt`: a description of Conclave, and the pages with their topics, in the format of <https://llmstxt.org>.
 pub(super) fn index() -> String {
     let about = README
         .split("\n\n")
@@ -250,7 +252,7 @@ pub(super) fn index() -> String {
     )
 }
 
-/// Returns the line of an SDK: the heading of its page, and the first sentence.
+/// Returns an SDK's line: its page's heading and first sentence.
 fn listed_sdk(path: &str, text: &str) -> String {
     let title = text
         .lines()
@@ -269,7 +271,7 @@ fn listed_sdk(path: &str, text: &str) -> String {
     format!("- [{title}]({path}): {sentence}\n")
 }
 
-/// The rows of the README's table of pages: title, name, and what the page is about.
+/// Iterates over the rows of the README's page table: title, name, topic.
 fn described() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     README.lines().filter_map(|line| {
         let (title, rest) = line.strip_prefix("| [")?.split_once("](docs/")?;

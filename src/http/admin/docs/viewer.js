@@ -1,4 +1,4 @@
-// Shows the API's description with links to the documentation. Calls go to the API listener, where that takes them from this page.
+// Shows the API's description with links to the documentation. Calls go to the API listener, if it accepts them from this page.
 'use strict';
 
 (async () => {
@@ -20,13 +20,13 @@
     throw error;
   });
 
-  // One list: the operations below /ext/v1 are in the groups of what they are about.
+  // One list: the operations below /ext/v1 are in the groups of the resources that they belong to.
   Object.assign(description.paths, extensions.paths);
   Object.assign(description.components.schemas, extensions.components.schemas);
   const isNew = (tag) => description.tags.every((known) => known.name !== tag.name);
   description.tags.push(...extensions.tags.filter(isNew));
 
-  // Swagger UI takes a relative link as one on the API's server.
+  // Swagger UI resolves a relative link against the API's server.
   const here = (path) => new URL(path, location.href).href;
   description.servers = settings.api ? [{ url: settings.api }] : [];
   for (const tag of description.tags) {
@@ -35,7 +35,7 @@
   }
   for (const operation of Object.values(description.paths).flatMap(Object.values).filter((value) => value.operationId)) {
     operation.externalDocs = { description: 'In the API reference', url: here(`/docs/api.html#${operation.operationId}`) };
-    // The operations that a response leads to are for programs, and would take half of the screen.
+    // Links between operations are for programs, and would fill half of the screen.
     for (const response of Object.values(operation.responses)) delete response.links;
   }
 
@@ -44,7 +44,7 @@
     note.append(' ', Object.assign(document.createElement('a'), { href: '/docs/operations.html#credentials', textContent: 'Origins' }));
   }
 
-  // The filter takes words of operations, too, where Swagger UI's own looks at the names of groups only.
+  // This filter also searches the operations; Swagger UI's own searches only the group names.
   const has = (operation, tag, words) => {
     const fields = [tag, operation.get('method'), operation.get('path'), ...['summary', 'operationId'].map((name) => operation.getIn(['operation', name]))];
     const text = fields.join(' ').toLowerCase();

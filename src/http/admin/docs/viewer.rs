@@ -1,10 +1,11 @@
-//! `/docs/api`: Swagger UI with the description of the API. It calls operations where the API listener takes calls with a key from the
-//! origin of this page: the origins of `http.console_origins`, and in `dev` its own admin listener.
+//! `/docs/api`: Swagger UI with the API's description. It can call operations if the API listener accepts calls with a key from this
+//! page's origin: the origins of `http.console_origins`, and in `dev` its own admin listener.
 //!
-//! The files of Swagger UI are in the archive of the crate `utoipa-swagger-ui-vendored`. They stay compressed: gzip wraps the same
-//! streams as a zip archive.
+//! Swagger UI's files are in the archive of the crate `utoipa-swagger-ui-vendored`. They stay compressed: gzip wraps the same deflate
+//! stream as a zip archive.
 //!
-//! In `dev`, the viewer gets the key of the development project, as everyone who reaches that console may create one. It is data that only
+//! In `dev`, the viewer gets the development project's key, since everyone who reaches that console may create one. The key is served
+//! as JSON, which only scripts of the same origin can read; a script file could be loaded by pages of other origins, too.
 //! a script of the same origin can read: as a script, pages of other origins could load it, too.
 
 use std::collections::BTreeMap;
@@ -21,27 +22,28 @@ use crate::http::frame::origins::requested_host;
 use crate::http::resource::{page_response, single_method_resource};
 use crate::http::state::AppState;
 
-/// How a file's entry in the directory of the archive begins, and the end of that directory.
+/// Signatures of an entry in the archive's central directory, and of the record at its end.
 const ENTRY: &[u8] = b"PK\x01\x02";
 const END: &[u8] = b"PK\x05\x06";
-/// Bytes of an entry, and of the header before a file, without what has no fixed length.
+/// Lengths in bytes of the fixed part of a directory entry, and of the header before a file.
 const ENTRY_LEN: usize = 46;
 const HEADER_LEN: usize = 30;
-/// The method of compression that gzip has too.
+/// Compression method that gzip uses, too.
 const DEFLATE: usize = 8;
-/// The header of gzip, with no time and no name.
+/// Gzip header without time and name (RFC 1952, section 2.3).
 static GZIP: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// A file of the viewer.
+/// Viewer file.
 pub struct File {
-    /// Its content, or that in gzip, in parts of the archive.
+    /// Content, or its gzip form, as slices of the archive.
     pub parts: [&'static [u8]; 4],
-    /// Whether they are compressed by gzip.
+    /// Whether the content is compressed with gzip.
     pub is_gzip: bool,
 }
 
-/// Returns the file of this name.
+/// Returns a file by its name.
 pub fn file(name: &str) -> Option<File> {
+    // A zip archive is read from its end, where the directory's offset is (field at byte 16 of the end record).
     let end = ARCHIVE.windows(END.len()).rposition(|bytes| bytes == END)?;
     let mut entry = ARCHIVE.get(number::<4>(ARCHIVE, end + 16)?..end)?;
     while entry.starts_with(ENTRY) {
@@ -51,7 +53,7 @@ pub fn file(name: &str) -> Option<File> {
             number::<2>(entry, 32)?,
         ];
         let found = std::str::from_utf8(entry.get(ENTRY_LEN..ENTRY_LEN + path)?).ok()?;
-        // All files are in one folder, whose name has the version.
+        // All files are in one folder with the version in its name.
         if found
             .split_once('/')
             .and_then(|(_, path)| path.strip_prefix("dist/"))
@@ -69,7 +71,7 @@ fn read(entry: &'static [u8]) -> Option<File> {
     let begin = HEADER_LEN + number::<2>(header, 26)? + number::<2>(header, 28)?;
     let content = header.get(begin..begin + number::<4>(entry, 20)?)?;
     let is_gzip = number::<2>(entry, 10)? == DEFLATE;
-    // Both formats end with the checksum and the length of what was compressed.
+    // Both formats end with checksum and length before compression.
     let (checksum, length) = (entry.get(16..20)?, entry.get(24..28)?);
     let parts = if is_gzip {
         [&GZIP, content, checksum, length]
@@ -79,7 +81,7 @@ fn read(entry: &'static [u8]) -> Option<File> {
     Some(File { parts, is_gzip })
 }
 
-/// Reads a number of this many bytes.
+/// Reads a little-endian number with `LEN` bytes.
 fn number<const LEN: usize>(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..at + LEN)?.iter().rev();
     Some(bytes.fold(0, |number, byte| (number << 8) | usize::from(*byte)))
@@ -88,10 +90,10 @@ fn number<const LEN: usize>(bytes: &[u8], at: usize) -> Option<usize> {
 const PAGE: &str = include_str!("viewer.html");
 const SCRIPT: &str = include_str!("viewer.js");
 const STYLE: &str = include_str!("viewer.css");
-/// The header by which browsers tell from where they send a request.
+/// Header with the relation between a request's initiator and its target (Fetch Metadata).
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// For each group of operations the page that explains it: group, title, URL.
+/// Documentation page for each operation group: group, title, URL.
 const PAGES: [(&str, &str, &str); 13] = [
     ("rooms", "Rooms", "/docs/operations.html#rooms"),
     ("participants", "Roles", "/docs/operations.html#roles"),
@@ -124,20 +126,20 @@ const PAGES: [(&str, &str, &str); 13] = [
     ("webhooks", "Webhooks", "/docs/webhooks.html"),
 ];
 
-/// A page that explains a group of operations.
+/// Documentation page for an operation group.
 #[derive(Serialize)]
 struct Explained {
     title: &'static str,
     url: &'static str,
 }
 
-/// What the viewer shows besides the description.
+/// Data for the viewer besides the description.
 #[derive(Serialize)]
 struct Settings<'a> {
-    /// URL of the API, if it takes calls from the viewer.
+    /// The API's URL, if it accepts calls from the viewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     api: Option<&'a str>,
-    /// The API key of `dev`.
+    /// The development project's API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     note: String,
@@ -146,9 +148,9 @@ struct Settings<'a> {
 
 /// Routes the viewer with its files.
 pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let (of_page, of_settings) = (Arc::clone(state), Arc::clone(state));
+    let (page_state, settings_state) = (Arc::clone(state), Arc::clone(state));
     let page = web::get().to(move |request: HttpRequest| {
-        let policy = policy(callable(&of_page, &request));
+        let policy = policy(callable(&page_state, &request));
         let response = page_response(&policy)
             .content_type(ContentType::html())
             .body(PAGE);
@@ -156,7 +158,7 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
     });
     config.service(single_method_resource("/docs/api", Method::Get, page));
     let settings = web::get().to(move |request: HttpRequest| {
-        let response = settings(&of_settings, &request);
+        let response = settings(&settings_state, &request);
         async { response }
     });
     config.service(single_method_resource(
@@ -182,7 +184,7 @@ pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) 
     }
 }
 
-/// What the browser may load, and from where. Swagger UI sets styles on its elements and draws icons from `data:` urls.
+/// Returns the content security policy. Swagger UI sets styles on its elements and draws icons from `data:` URLs.
 fn policy(api: Option<&str>) -> String {
     let api = api.map(|api| format!(" {api}")).unwrap_or_default();
     format!(
@@ -191,7 +193,7 @@ fn policy(api: Option<&str>) -> String {
     )
 }
 
-/// Returns the URL of the API, if it takes calls with a key from the origin of the page that was requested.
+/// Returns the API's URL, if it accepts calls with a key from the requested page's origin.
 fn callable<'a>(state: &'a AppState, request: &HttpRequest) -> Option<&'a str> {
     state
         .checks
@@ -200,9 +202,10 @@ fn callable<'a>(state: &'a AppState, request: &HttpRequest) -> Option<&'a str> {
         .then_some(&*state.api.url)
 }
 
-/// Returns the key of `dev`, for the viewer on this machine.
+/// Returns the development project's key, for the viewer on this machine.
 fn key<'a>(state: &'a AppState, request: &HttpRequest) -> Option<&'a ApiKey> {
     let site = request.headers().get(FETCH_SITE);
+    // Older browsers and curl do not send the header; a cross-origin page could not read the response anyway.
     let is_own = site.is_none_or(|site| site == "same-origin");
     let is_here = requested_host(request.headers()).is_some_and(|host| host.is_loopback());
     state.admin.dev_key.as_ref().filter(|_| is_own && is_here)

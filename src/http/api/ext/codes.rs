@@ -1,4 +1,4 @@
-//! Room codes by id. The list of a room's codes shows the ids, and only the one who created a code has it whole.
+//! Room codes by id. A room's list contains the ids; the code itself is known only to the client that created it.
 
 use conclave_model::{CodeId, ErrorCode, RoomName};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::NoContent;
 use crate::http::api::spec::Method;
 
-/// The path of a room code by its id.
+/// Room code path, by the code's id.
 #[derive(Deserialize, IntoParams)]
 pub struct CodeIdPath {
     /// The room's name.
@@ -22,7 +22,7 @@ pub struct CodeIdPath {
     id: CodeId,
 }
 
-/// The operations on room codes.
+/// Returns the operations on room codes.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(
@@ -33,7 +33,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "codes",
-            "Disable a room code by its id; tokens it has given stay valid",
+            "Disable a room code by its id; tokens from earlier exchanges stay valid",
         )
         .errors(&[ErrorCode::RoomNotFound, ErrorCode::CodeNotFound])
         .build(),

@@ -1,5 +1,5 @@
-//! The operations beyond the contract, below `/ext/v1`: their table ([`operations`]), and a file for each resource. They are declared as
-//! those of [`v1`](super::v1) are, and show the same types.
+//! Operations beyond the contract, below `/ext/v1`: their table ([`operations`]), and a file per resource. They are declared like the
+//! operations of [`v1`](super::v1), and use the same wire types.
 
 pub(in crate::http) mod codes;
 
@@ -9,7 +9,7 @@ use super::operation::Operation;
 
 static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(codes::operations);
 
-/// Every operation, in the order of the OpenAPI description.
+/// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
     &OPERATIONS
 }

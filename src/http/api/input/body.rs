@@ -1,7 +1,7 @@
-//! JSON bodies into wire types, with refusals that say where.
+//! JSON bodies: parsing into wire types, with errors that name the field.
 //!
-//! JSON that is stored as it was sent may not nest deeply ([`shallow`]): it is read again by programs whose parsers have limits, those of
-//! many near a hundred. Bytes are sent as standard base64 ([`Base64Bytes`]).
+//! JSON that is stored as it was sent may not nest deeply ([`shallow`]): it is parsed again by other programs, many with a limit near
+//! 100 levels. Bytes are sent as standard base64 ([`Base64Bytes`]).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,15 +18,15 @@ use utoipa::{PartialSchema, ToSchema};
 use super::error;
 use crate::http::api::spec::BodyDoc;
 
-/// A type that is read from a request's body.
+/// Type that is parsed from a request body.
 pub trait FromBody: Sized {
     /// Parses and checks the body.
     ///
     /// # Errors
-    /// 400, `field` a dotted path to what is wrong.
+    /// 400, `field` a dotted path to the error.
     fn from_body(bytes: &[u8]) -> Result<Self, Problem>;
 
-    /// Describes it; `None` for an operation without a body.
+    /// Describes the body; `None` for an operation without one.
     fn describe() -> Option<BodyDoc>;
 }
 
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned + ToSchema> FromBody for T {
     }
 }
 
-/// No body: one with anything in it is refused.
+/// No body: a request with a body is refused.
 #[derive(Debug, Clone, Copy)]
 pub struct NoBody;
 
@@ -49,6 +49,7 @@ impl FromBody for NoBody {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Empty {}
+        // `{}` has no fields either, so it is accepted like an empty body.
         if is_blank(bytes) {
             Ok(Self)
         } else {
@@ -61,7 +62,7 @@ impl FromBody for NoBody {
     }
 }
 
-/// The body of an operation that lists no 400: whatever it holds is ignored.
+/// Ignored body, for an operation that lists no 400.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyBody;
 
@@ -75,7 +76,7 @@ impl FromBody for AnyBody {
     }
 }
 
-/// A body that may be left out, which then reads as its default.
+/// Optional body, which defaults to `T::default()`.
 #[derive(Debug, Clone)]
 pub struct OptionalBody<T>(pub T);
 
@@ -93,19 +94,19 @@ impl<T: DeserializeOwned + ToSchema + Default> FromBody for OptionalBody<T> {
     }
 }
 
-/// A wire type whose fields have rules between them.
+/// Wire type with rules between its fields.
 pub trait Validate {
-    /// What a body that follows the rules says.
+    /// Validated type.
     type Valid;
 
-    /// Applies the rules.
+    /// Checks the rules.
     ///
     /// # Errors
-    /// 400 at the field that breaks one.
+    /// 400, `field` the field that violates one.
     fn validate(self) -> Result<Self::Valid, Problem>;
 }
 
-/// A body that is read as `T` and then validated.
+/// Body that is parsed as `T`, then validated.
 #[derive(Debug, Clone)]
 pub struct Checked<T: Validate>(pub T::Valid);
 
@@ -123,10 +124,10 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_whitespace)
 }
 
-/// Reads a JSON object.
+/// Parses a JSON object.
 ///
 /// # Errors
-/// 400, `field` a dotted path to what is wrong.
+/// 400, `field` a dotted path to the error.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if is_blank(bytes) {
         return Err(Problem::new(
@@ -134,26 +135,27 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             "a JSON object is required as the body",
         ));
     }
-    // Where a mistake is costs several allocations for each field, so only what is refused is read again for that.
+    // Tracking the path costs several allocations per field, so only a refused body is parsed again with it.
     match serde_json::from_slice(bytes) {
         Ok(Object(body)) => Ok(body),
         Err(_) => read_with_path(bytes),
     }
 }
 
-/// Reads a JSON object, and keeps the path to what is read.
+/// Parses a JSON object with the path to the current value.
 fn read_with_path<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(body) =
         serde_path_to_error::deserialize(&mut json).map_err(|error| refusal(bytes, &error))?;
+    // The first pass may have failed on bytes behind the object, which this pass sees only at the end.
     json.end().map_err(|error| malformed(&error))?;
     Ok(body)
 }
 
-/// Reads the part of a body in `field`, whose type depends on another field.
+/// Parses the part of a body in `field` whose type depends on another field.
 ///
 /// # Errors
-/// 400, `field` a dotted path from the whole body.
+/// 400, `field` a dotted path from the root of the body.
 pub fn read_at<T: DeserializeOwned>(field: &'static str, part: &RawValue) -> Result<T, Problem> {
     read(part.get().as_bytes()).map_err(|problem| match &problem.field {
         Some(inner) => {
@@ -175,21 +177,23 @@ fn malformed(error: &serde_json::Error) -> Problem {
 
 fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let inner = error.inner();
+    // serde_json classifies some errors in valid JSON, such as too deep nesting, as syntax errors. Their text is kept.
     let text = match without_position(&inner.to_string()) {
         text if inner.is_data() => without_value(text),
         _ if !is_json(bytes) => return malformed(inner),
         text => text,
     };
     let path = error.path().to_string();
+    // `serde_path_to_error` displays the root as ".".
     let path = if path == "." { String::new() } else { path };
-    match field_of(&path, &text) {
+    match error_field(&path, &text) {
         Some(field) => error::refusal(text).at(field),
         None => Problem::new(ErrorCode::InvalidRequest, text),
     }
 }
 
-/// Where the mistake is. For a missing or unknown field serde points at the object around it or at the field itself.
-fn field_of(path: &str, text: &str) -> Option<String> {
+/// Returns the path to the error. For a missing or unknown field, serde points at the object around it or at the field itself.
+fn error_field(path: &str, text: &str) -> Option<String> {
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
         .find_map(|start| text.strip_prefix(start))
@@ -204,20 +208,20 @@ fn field_of(path: &str, text: &str) -> Option<String> {
     }
 }
 
-/// serde repeats the value it did not expect, which may be a secret in the wrong place.
+/// Replaces serde's message, which repeats the unexpected value: it may be a secret in the wrong field.
 fn without_value(text: String) -> String {
     match text.rsplit_once(", expected ") {
         Some((head, expected))
             if head.starts_with("invalid ") || head.starts_with("unknown variant") =>
         {
-            format!("must be {}", in_words(expected))
+            format!("must be {}", number_range(expected))
         }
         _ => text,
     }
 }
 
-/// serde calls a number by the type it is read into, which is nothing to the caller.
-fn in_words(expected: &str) -> String {
+/// Replaces serde's name for a number, which is the Rust type and means nothing to the caller.
+fn number_range(expected: &str) -> String {
     let range = match expected {
         "u8" => 0..=i128::from(u8::MAX),
         "u16" => 0..=i128::from(u16::MAX),
@@ -230,35 +234,37 @@ fn in_words(expected: &str) -> String {
     format!("a whole number from {} to {}", range.start(), range.end())
 }
 
-/// serde_json ends its messages with a position, which is of no use beside the path.
+/// Removes the position that serde_json appends, which adds nothing to the path.
 fn without_position(text: &str) -> String {
     text.rsplit_once(" at line ")
         .map_or(text, |(message, _)| message)
         .to_owned()
 }
 
-/// The most levels of arrays and objects.
-pub const MOST_LEVELS: usize = 64;
+/// Maximum levels of arrays and objects.
+pub const MAX_LEVELS: usize = 64;
 
-/// For `deserialize_with`: any JSON of at most [`MOST_LEVELS`] levels.
+/// For `deserialize_with`: accepts any JSON of at most [`MAX_LEVELS`] levels.
 ///
 /// # Errors
-/// It is null, or nests deeper.
+/// If the JSON is null or nests deeper.
 pub fn shallow<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<RawValue>>, D::Error> {
     let json: Option<Box<RawValue>> = non_null(deserializer)?;
     match json {
-        Some(json) if levels(json.get()) > MOST_LEVELS => Err(D::Error::custom(format_args!(
-            "must nest at most {MOST_LEVELS} levels of arrays and objects"
+        Some(json) if levels(json.get()) > MAX_LEVELS => Err(D::Error::custom(format_args!(
+            "must nest at most {MAX_LEVELS} levels of arrays and objects"
         ))),
         json => Ok(json),
     }
 }
 
-/// Counts the levels of valid JSON.
+/// Returns valid JSON's nesting depth.
 fn levels(json: &str) -> usize {
     let (mut level, mut most, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    // Scanning bytes is safe in UTF-8: no byte of a multi-byte character is below 0x80. A recursive parser would need a stack per
+    // level.
     for byte in json.bytes() {
         match (is_text, byte) {
             (true, _) if is_escaped => is_escaped = false,
@@ -268,6 +274,7 @@ fn levels(json: &str) -> usize {
                 level += 1;
                 most = most.max(level);
             }
+            // `raw_value` was validated, so brackets balance; saturating keeps an error here from panicking.
             (false, b']' | b'}') => level = level.saturating_sub(1),
             _ => {}
         }

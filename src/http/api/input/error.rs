@@ -1,4 +1,4 @@
-//! The refusal of a parameter or a field, as an error response.
+//! Refusals of parameters and fields, as error responses.
 
 use std::fmt::{self, Display};
 
@@ -6,7 +6,7 @@ use conclave_model::ids::ParseIdError;
 use conclave_model::{ErrorCode, Identity, Problem, RoomName};
 use serde::de;
 
-/// The code with which a text outside a pattern is refused, wherever it is sent, and what is allowed.
+/// Returns the error code for text outside a pattern, and the message with the allowed characters.
 fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     match pattern {
         RoomName::PATTERN => Some((
@@ -21,18 +21,18 @@ fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     }
 }
 
-/// The error code of texts outside a pattern, if they have one of their own.
+/// Returns the error code for text outside a pattern, if it has one of its own.
 pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
     pattern_refusal(pattern).map(|(code, _)| code)
 }
 
-/// A refusal of a value, by the message of the error that its type gave: serde passes on an error's text alone, so the text says
-/// which pattern it was.
+/// Creates a refusal from a type's error message. serde forwards only the text of an error, so the text is compared to find out
+/// whether the pattern has a code of its own.
 pub(super) fn refusal(message: String) -> Problem {
-    let is_of = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
+    let has_pattern = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
     match [RoomName::PATTERN, Identity::PATTERN]
         .into_iter()
-        .find(is_of)
+        .find(has_pattern)
         .and_then(pattern_refusal)
     {
         Some((code, allowed)) => Problem::new(code, allowed),
@@ -40,26 +40,26 @@ pub(super) fn refusal(message: String) -> Problem {
     }
 }
 
-/// The refusal of a value that a handler parses itself, at `field`.
+/// Refuses a value that a handler parses itself, at `field`.
 pub fn refusal_at(field: &'static str, error: &impl Display) -> Problem {
     refusal(error.to_string()).at(field)
 }
 
-/// A path or query parameter that does not parse.
+/// A path or query parameter's refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParameterError {
-    /// The parameter; unknown until the map that holds the value adds it.
+    /// Parameter name; added by the map that contains the value.
     pub(super) name: Option<String>,
-    /// What is wrong with it.
-    pub(super) cause: Cause,
+    /// Reason.
+    pub(super) cause: ParameterErrorCause,
 }
 
-/// What is wrong with a parameter.
+/// Reason to refuse a parameter.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// Its value, as the message says.
+pub(super) enum ParameterErrorCause {
+    /// Invalid value, with the message.
     Value(String),
-    /// Its name; the known ones follow.
+    /// Unknown name, with the known names.
     Unknown(&'static [&'static str]),
 }
 
@@ -67,26 +67,27 @@ impl ParameterError {
     fn new(message: String) -> Self {
         Self {
             name: None,
-            cause: Cause::Value(message),
+            cause: ParameterErrorCause::Value(message),
         }
     }
 
-    /// The error as one of the parameter `name`.
+    /// Sets the parameter's name, unless it is set.
     pub(super) fn at(mut self, name: &str) -> Self {
+        // The error for a missing field has its name already.
         self.name.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// The error of a query parameter that is none of `first` and of those that the type knows.
+    /// Converts a query parameter's error; the known parameters are `first` and the type's own.
     pub(super) fn into_problem(self, first: &[&str]) -> Problem {
         let message = match self.cause {
-            Cause::Value(message) => message,
-            Cause::Unknown(known) if first.is_empty() && known.is_empty() => {
-                "this call takes no query parameters".to_owned()
+            ParameterErrorCause::Value(message) => message,
+            ParameterErrorCause::Unknown(known) if first.is_empty() && known.is_empty() => {
+                "this operation takes no query parameters".to_owned()
             }
-            Cause::Unknown(known) => {
+            ParameterErrorCause::Unknown(known) => {
                 let known: Vec<&str> = first.iter().chain(known).copied().collect();
-                format!("unknown query parameter; known are {}", known.join(", "))
+                format!("unknown query parameter; allowed: {}", known.join(", "))
             }
         };
         let problem = refusal(message);
@@ -100,8 +101,8 @@ impl ParameterError {
 impl Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Value(message) => f.write_str(message),
-            Cause::Unknown(_) => f.write_str("unknown parameter"),
+            ParameterErrorCause::Value(message) => f.write_str(message),
+            ParameterErrorCause::Unknown(_) => f.write_str("unknown parameter"),
         }
     }
 }
@@ -120,7 +121,7 @@ impl de::Error for ParameterError {
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         Self {
             name: Some(field.to_owned()),
-            cause: Cause::Unknown(expected),
+            cause: ParameterErrorCause::Unknown(expected),
         }
     }
 

@@ -1,12 +1,12 @@
-//! What an operation reads from a request: path, query and body, each a type that `serde` reads and `utoipa` describes.
+//! An operation's input: path, query and body, each a type that `serde` parses and `utoipa` describes.
 //!
-//! The frame parses all three before it checks a permission, so a handler never sees an unchecked request. An operation that
-//! takes no parameters says so with [`NoParams`], one without a body with [`NoBody`]; both refuse what is sent all the same.
+//! All three are parsed before the permission check, so a handler never sees an unchecked request. An operation without parameters
+//! declares [`NoParams`], an operation without a body [`NoBody`]; both refuse unexpected input.
 //!
-//! - [`parameters`]: where path and query come from, how serde reads them, and the paths that several resources share.
+//! - [`parameters`]: the source for path and query, their parsing by serde, and path types that several resources share.
 //! - [`query`]: query parameters, with pages.
 //! - [`body`]: JSON bodies.
-//! - [`error`]: their refusals, which say where.
+//! - [`error`]: their refusals, which name the parameter or field.
 
 pub mod body;
 mod error;
@@ -28,30 +28,30 @@ use utoipa::IntoParams;
 use super::spec::{BodyDoc, ParameterDocs};
 use parameters::RequestSource;
 
-/// The parsed parts of one request.
+/// A request's parsed parts.
 #[derive(Debug, Clone)]
 pub struct Input<P, Q, B> {
-    /// The path parameters.
+    /// Path parameters.
     pub path: P,
-    /// The query parameters.
+    /// Query parameters.
     pub query: Q,
-    /// The parsed and checked body.
+    /// Parsed and checked body.
     pub body: B,
 }
 
-/// What a handler reads from a request.
+/// Type that a handler reads from a request.
 pub trait FromRequest: Sized + 'static {
-    /// Parses the parts of a request. A path that does not parse is refused with `malformed_path`, if that is given.
+    /// Parses a request's parts. An unparsable path is refused with `malformed_path`, if given.
     ///
     /// # Errors
-    /// 400 at the first part that does not parse.
+    /// 400 for the first part that does not parse.
     fn from_request(
         source: &RequestSource,
         body: &[u8],
         malformed_path: Option<fn() -> Problem>,
     ) -> Result<Self, Problem>;
 
-    /// Describes the parameters of the path and the query, and the body.
+    /// Describes path and query parameters, and the body.
     fn describe() -> (ParameterDocs, Option<BodyDoc>);
 }
 
@@ -66,6 +66,7 @@ where
         body: &[u8],
         malformed_path: Option<fn() -> Problem>,
     ) -> Result<Self, Problem> {
+        // The order decides which error the client gets: path, query, body.
         let path = parameters::read_path(source)
             .map_err(|problem| malformed_path.map_or(problem, |malformed| malformed()))?;
         Ok(Self {
@@ -82,15 +83,15 @@ where
     }
 }
 
-/// No path parameters, or no query parameters: any that is sent is refused.
+/// No path parameters, or no query parameters: any parameter is refused.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
-/// For `deserialize_with`: a value that parses from a text, of a type that is not read otherwise.
+/// For `deserialize_with`: parses a value by its `FromStr`, for a type without `Deserialize`.
 ///
 /// # Errors
-/// The message of the type's own parser.
+/// The parser's message.
 pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -1,5 +1,5 @@
-//! Path and query parameters: where those of a request come from ([`RequestSource`]), and how serde reads them, as a map from names to
-//! texts, whose values parse as the fields' types. Also the path types that several resources share.
+//! Path and query parameters: their source ([`RequestSource`]), and their parsing by serde, as a map from names to texts that parse as
+//! the fields' types. Also path types that several resources share.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,10 +17,10 @@ use utoipa::IntoParams;
 
 use super::error::ParameterError;
 
-/// A parameter's name and its decoded text.
+/// A parameter's name and decoded text.
 pub(super) type Parameter<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// Reads a type from parameters; each name occurs once.
+/// Parses a type from parameters. Each name may occur once.
 pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, ParameterError> {
     T::deserialize(Parameters {
         given: given.iter(),
@@ -28,7 +28,7 @@ pub(super) fn read<T: DeserializeOwned>(given: &[Parameter<'_>]) -> Result<T, Pa
     })
 }
 
-/// The parameters that are still to be read, and the one whose name was read last.
+/// Parameters to read, and the parameter whose value follows.
 struct Parameters<'a> {
     given: std::slice::Iter<'a, Parameter<'a>>,
     value: Option<&'a Parameter<'a>>,
@@ -52,7 +52,7 @@ impl<'de> MapAccess<'de> for Parameters<'_> {
         &mut self,
         seed: V,
     ) -> Result<V::Value, ParameterError> {
-        // serde asks for a value after its key only.
+        // serde requests a value only after its key.
         let Some((name, text)) = self.value.take() else {
             return Err(serde::de::Error::custom("no value"));
         };
@@ -74,7 +74,7 @@ impl<'de> Deserializer<'de> for Parameters<'_> {
     }
 }
 
-/// The text of one parameter.
+/// A parameter's decoded text.
 struct Value<'a>(&'a str);
 
 impl Value<'_> {
@@ -128,7 +128,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 }
 
-/// The path of a room.
+/// Room path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct RoomPath {
     /// The room's name.
@@ -136,7 +136,7 @@ pub struct RoomPath {
     pub name: RoomName,
 }
 
-/// The path of a participant in a room.
+/// Participant path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct ParticipantPath {
     /// The room's name.
@@ -147,7 +147,7 @@ pub struct ParticipantPath {
     pub identity: Identity,
 }
 
-/// The path of a template.
+/// Template path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct TemplatePath {
     /// The template's id.
@@ -155,35 +155,35 @@ pub struct TemplatePath {
     pub id: TemplateId,
 }
 
-/// Reads the path parameters of a request.
+/// Parses a request's path parameters.
 ///
 /// # Errors
-/// 400 at the first parameter that does not parse.
+/// 400 for the first parameter that does not parse.
 pub fn read_path<P: DeserializeOwned>(source: &RequestSource) -> Result<P, Problem> {
     read(&source.path_parameters()).map_err(|error| error.into_problem(&[]))
 }
 
-/// A path parameter as text.
+/// Returns a path parameter, decoded.
 pub fn segment(request: &HttpRequest, name: &str) -> String {
     decode_segment(request.match_info().query(name)).into_owned()
 }
 
-/// The request for an operation, apart from its body.
+/// Source for an operation's path and query parameters.
 pub enum RequestSource {
-    /// A request of the API listener.
+    /// Request at the API listener.
     Http {
-        /// The request.
+        /// HTTP request.
         request: HttpRequest,
-        /// The path of its operation, with parameters in braces.
+        /// Its operation's path pattern, with parameters in braces.
         pattern: &'static str,
     },
-    /// A call of the console, which names the parameters.
+    /// Call by the console, which names the parameters.
     Console {
-        /// The path parameters by name.
+        /// Path parameters by name.
         path: Vec<(&'static str, String)>,
-        /// The query string.
+        /// Query string.
         query: String,
-        /// The websocket url by which the operator's browser reaches the media plane, if that depends on it.
+        /// WebSocket URL at which the operator's browser reaches the media plane, if it depends on the request.
         media_url: Option<String>,
     },
 }
@@ -210,7 +210,7 @@ impl RequestSource {
         }
     }
 
-    /// Returns the HTTP request; `None` for a call of the console.
+    /// Returns the HTTP request; `None` for a call by the console.
     pub const fn http(&self) -> Option<&HttpRequest> {
         match self {
             Self::Http { request, .. } => Some(request),
@@ -219,11 +219,12 @@ impl RequestSource {
     }
 }
 
-/// Returns the parameters in the path of a request for an operation with this path, by name, as they were sent.
+/// Returns the parameters in a request's path, by name, not decoded.
 fn parameters<'a>(
     pattern: &'static str,
     request: &'a HttpRequest,
 ) -> impl Iterator<Item = (&'static str, &'a str)> {
+    // Splitting before decoding keeps `%2F` inside its parameter.
     let segments = request.match_info().as_str().split('/');
     let names = pattern.split('/').map(|part| {
         part.strip_prefix('{')
@@ -234,7 +235,7 @@ fn parameters<'a>(
         .filter_map(|(name, segment)| Some((name?, segment)))
 }
 
-/// Returns a parameter in the path of a request for an operation with this path, as it was sent.
+/// Returns a parameter in a request's path, not decoded.
 pub fn parameter<'a>(
     pattern: &'static str,
     request: &'a HttpRequest,
@@ -245,5 +246,6 @@ pub fn parameter<'a>(
 
 /// Decodes a raw path parameter.
 pub fn decode_segment(raw: &str) -> Cow<'_, str> {
+    // Invalid UTF-8 becomes U+FFFD, which no id's pattern accepts, so such a path is refused or finds nothing.
     percent_decode_str(raw).decode_utf8_lossy()
 }

@@ -1,4 +1,4 @@
-//! Query parameters, strictly: each once, none unknown.
+//! Query parameters. Parsing is strict: unknown and repeated parameters are refused.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ use utoipa::IntoParams;
 use super::parameters;
 use crate::http::api::spec::ParameterDocs;
 
-/// The parameters that choose a page, as an error lists them.
+/// Paging parameters, as error messages list them.
 const PAGE_PARAMETERS: [&str; 2] = ["limit", "offset"];
 
-/// A type that is read from a query string.
+/// Type that is parsed from a query string.
 pub trait FromQuery: Sized {
     /// Parses and checks the query string.
     ///
     /// # Errors
-    /// 400 at the first parameter that is repeated, unknown or malformed.
+    /// 400 for the first parameter that is repeated, unknown or malformed.
     fn from_query(query: &str) -> Result<Self, Problem>;
 
-    /// Describes its parameters.
+    /// Describes the parameters.
     fn describe() -> ParameterDocs;
 }
 
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned + IntoParams> FromQuery for T {
     }
 }
 
-/// The query of an operation that lists no 400: whatever it holds is ignored.
+/// Ignored query, for an operation that lists no 400.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyQuery;
 
@@ -54,10 +54,10 @@ impl FromQuery for AnyQuery {
     }
 }
 
-/// The query of a list: `limit`, `offset`, and the filters `F`.
+/// A list's query: `limit`, `offset`, and the filters `F`.
 #[derive(Debug, Clone)]
 pub struct Paged<F> {
-    /// `limit` and `offset`, defaults applied.
+    /// `limit` and `offset`, with defaults applied.
     pub page: PageRequest,
     /// The list's filters.
     pub filter: F,
@@ -78,17 +78,18 @@ impl<F: DeserializeOwned + IntoParams> FromQuery for Paged<F> {
     }
 }
 
-/// The values of the parameters by their names.
-type Given<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
+/// Parameter values by name.
+type QueryParameters<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 
-/// The parameters by name.
-fn split(query: &str) -> Result<Given<'_>, Problem> {
+/// Splits a query string into parameters.
+fn split(query: &str) -> Result<QueryParameters<'_>, Problem> {
     let mut given = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        // Refused, because parsers differ in which value counts.
         if given.contains_key(&name) {
             return Err(Problem::invalid(
                 name.into_owned(),
-                "the parameter is given twice",
+                "the parameter must not be repeated",
             ));
         }
         given.insert(name, value);
@@ -96,8 +97,8 @@ fn split(query: &str) -> Result<Given<'_>, Problem> {
     Ok(given)
 }
 
-/// Takes `limit` and `offset` out of the parameters.
-fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
+/// Removes `limit` and `offset` from the parameters and parses them.
+fn page(given: &mut QueryParameters<'_>) -> Result<PageRequest, Problem> {
     let limit = whole_number(
         given,
         "limit",
@@ -107,12 +108,17 @@ fn page(given: &mut Given<'_>) -> Result<PageRequest, Problem> {
     )?;
     let offset = whole_number(given, "offset", 0, None, 0)?;
     let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
-    let offset = offset.ok_or_else(|| Problem::invalid("offset", "is larger than any list"))?;
+    let offset = offset.ok_or_else(|| {
+        Problem::invalid(
+            "offset",
+            format!("must be at most {}", PageRequest::MAX_OFFSET),
+        )
+    })?;
     Ok(PageRequest { limit, offset })
 }
 
 fn whole_number<N>(
-    given: &mut Given<'_>,
+    given: &mut QueryParameters<'_>,
     name: &'static str,
     from: N,
     to: Option<N>,
@@ -124,13 +130,14 @@ where
     let Some(text) = given.remove(name) else {
         return Ok(default);
     };
+    // `parse` alone would also accept a leading plus sign.
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let number = text
         .parse()
         .ok()
         .filter(|n| digits && *n >= from && to.is_none_or(|to| *n <= to));
     let message = match to {
-        None => format!("must be an integer from {from} on"),
+        None => format!("must be an integer of at least {from}"),
         Some(to) => format!("must be an integer from {from} to {to}"),
     };
     number.ok_or_else(|| Problem::invalid(name, message))
@@ -195,7 +202,7 @@ mod tests {
         assert_eq!(unknown.field.as_deref(), Some("colour"));
         assert_eq!(
             unknown.message,
-            "unknown query parameter; known are limit, offset"
+            "unknown query parameter; allowed: limit, offset"
         );
         assert_eq!(
             refused::<Paged<NoParams>>("limit=1&limit=2")
@@ -205,12 +212,12 @@ mod tests {
         );
         assert_eq!(
             refused::<NoParams>("a=1").message,
-            "this call takes no query parameters"
+            "this operation takes no query parameters"
         );
         let unknown = refused::<Paged<Filter>>("colour=red");
         assert_eq!(
             unknown.message,
-            "unknown query parameter; known are limit, offset, room, active"
+            "unknown query parameter; allowed: limit, offset, room, active"
         );
     }
 

@@ -28,15 +28,15 @@ use crate::http::media::egress_address::{check_hosts, rtmp_hosts};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartBroadcast {
-    /// 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not beside it.
+    /// 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive with it.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Vec<RtmpUrl>>, nullable = false, min_items = 1, max_items = 8)]
     urls: Option<Vec<String>>,
-    /// An rtmp destination of the room's template. Not beside `urls`.
+    /// An RTMP destination of the room's template. Mutually exclusive with `urls`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     destination: Option<DestinationName>,
-    /// The arrangement of the participants; default grid.
+    /// Arrangement of the participants; default grid.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     layout: Option<Layout>,
@@ -51,7 +51,7 @@ pub struct StartBroadcast {
 pub struct Broadcast {
     #[serde(flatten)]
     pub head: EgressHead,
-    /// The receivers, each stream key replaced by `REDACTED`.
+    /// The receiving URLs, each stream key replaced by `REDACTED`.
     pub urls: Vec<String>,
     pub status: EgressStatus,
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub struct Broadcast {
 impl TryFrom<Egress> for Broadcast {
     type Error = ApiError;
 
-    /// Fails for a recording, which no query of this resource gives.
+    /// Fails for a recording, which no query of this resource returns.
     fn try_from(egress: Egress) -> Result<Self> {
         let (head, detail, status, tail) = EgressHead::split(egress);
         let EgressDetail::Broadcast { urls } = detail else {
@@ -93,8 +93,9 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// The operations on broadcasts.
+/// Returns the operations on broadcasts.
 pub fn operations() -> Vec<Box<dyn Operation>> {
+    // Stopping is asynchronous: the media plane finishes the streams after the response.
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![
@@ -150,7 +151,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "broadcasts",
-            "Read a broadcast; while it runs, the media plane is asked for its status",
+            "Read a broadcast; while it runs, with its current status from the media plane",
         )
         .responds(example())
         .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
@@ -171,7 +172,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// What is to be broadcast, and where to, as far as the body alone says: to urls, or to a destination.
+/// Validated source and target of a broadcast, as far as the body alone determines them.
 pub struct ValidBroadcast {
     source: EgressSource,
     urls: Vec<RtmpUrl>,
@@ -195,7 +196,7 @@ impl Validate for StartBroadcast {
             (Some(_), Some(_)) => {
                 return Err(Problem::invalid(
                     "destination",
-                    "urls and destination exclude each other",
+                    "urls and destination are mutually exclusive",
                 ));
             }
             (None, None) => {
@@ -215,7 +216,7 @@ impl Validate for StartBroadcast {
     }
 }
 
-/// Refuses urls inside the operator's network.
+/// Refuses URLs inside the operator's network.
 fn check_urls<'a>(
     context: &'a RequestContext,
     input: &'a Input<RoomPath, NoParams, Checked<StartBroadcast>>,
@@ -244,7 +245,7 @@ pub async fn start(
     let (destination, urls) = match named_destination(&context, &room, destination, read).await? {
         None => (None, urls),
         Some(BroadcastDestination { used, urls }) => {
-            // They were checked when they were stored, and may have other addresses by now.
+            // The hosts were checked when the destination was stored, but may resolve to other addresses now.
             let hosts = urls
                 .iter()
                 .map(|url| ("destination".to_owned(), url.host().to_owned()));

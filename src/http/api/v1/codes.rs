@@ -1,4 +1,4 @@
-//! Room codes: short texts that a client exchanges for a room token, without a credential.
+//! Room codes: short texts that a client without a credential exchanges for a room token.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::http::api::quota;
 use crate::http::api::response::{Created, Listed, NoContent};
 use crate::http::api::spec::{Method, OpenRates, extension};
 
-/// The path of a room code.
+/// Room code path.
 #[derive(Deserialize, IntoParams)]
 pub struct CodePath {
     /// The room code
@@ -42,17 +42,17 @@ pub struct CodePath {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCode {
-    /// A role of the room's template; tokens carry it.
+    /// A role of the room's template, which the tokens get.
     role: RoleName,
-    /// From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+    /// 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     expires_at: Option<Timestamp>,
-    /// Default 86400. Not beside `expires_at`.
+    /// Default 86400. Mutually exclusive with `expires_at`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(minimum = 60, maximum = 2_592_000, nullable = false)]
     ttl_seconds: Option<u64>,
-    /// How often it can be exchanged; null or left out, there is no cap.
+    /// Maximum number of exchanges; null or omitted: unlimited.
     #[schema(minimum = 1)]
     max_uses: Option<u32>,
     /// Locks the code to one identity.
@@ -61,13 +61,13 @@ pub struct CreateCode {
     identity: Option<Identity>,
 }
 
-/// The participant that a token is asked for in exchange for a room code.
+/// The participant that joins with the token.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeCode {
-    /// Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
+    /// Must not be connected to the room, nor have a role there. Ignored if the code is locked to an identity. Default: `guest-` and
     /// eight random characters.
-    // A text: a locked code ignores it also where it is no identity.
+    // Text, because a locked code also ignores a value that is no identity.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Identity>, nullable = false)]
     identity: Option<String>,
@@ -82,17 +82,17 @@ pub struct ExchangeCode {
 pub struct RoomCodeJson {
     pub id: CodeId,
     pub project_id: ProjectId,
-    /// The room it admits to.
+    /// The room that its tokens are for.
     pub room: RoomName,
-    /// The role its tokens carry.
+    /// The role of its tokens.
     pub role: RoleName,
-    /// Whole in the answer that creates it, and in no other: `abcd-****-****`.
+    /// Complete only in the response that creates it, otherwise masked: `abcd-****-****`.
     pub code: String,
-    /// When set, the code always mints for this identity.
+    /// If set, tokens are always for this identity.
     #[schema(required = true)]
     pub identity: Option<Identity>,
     pub expires_at: Timestamp,
-    /// Null means no cap.
+    /// Null: unlimited.
     pub max_uses: Option<u32>,
     /// Number of exchanges so far.
     pub uses: u32,
@@ -146,18 +146,18 @@ fn example(code: &str) -> serde_json::Value {
     })
 }
 
-/// A body with both ways to say how long the code lives, as JSON Schema.
+/// Returns a schema that matches bodies with both ways to set the expiry.
 fn both_lives() -> serde_json::Value {
     json!({"required": ["expires_at", "ttl_seconds"], "properties": {"expires_at": {}, "ttl_seconds": {}}})
 }
 
-/// The operations on room codes.
+/// Returns the operations on room codes.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
             .about(
                 "codes",
-                "List a room's codes, newest first, those that cannot be used any more too",
+                "List a room's codes, newest first, including unusable ones",
             )
             .responds(example("abcd-****-****"))
             .errors(&[ErrorCode::RoomNotFound])
@@ -170,7 +170,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "codes",
-            "Create a room code; the answer shows it whole, this once",
+            "Create a room code; the complete code is shown only in this response",
         )
         .example(json!({"role": "guest", "ttl_seconds": 86_400, "max_uses": 10}))
         .body_rule("not", both_lives())
@@ -190,7 +190,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         operation(Method::Delete, "/v1/codes/{code}", "disable_code", disable)
             .about(
                 "codes",
-                "Disable a room code; tokens it has given stay valid",
+                "Disable a room code; tokens from earlier exchanges stay valid",
             )
             .secret_path("code")
             .malformed_path(Problem::code_not_found)
@@ -223,7 +223,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// When a code created now expires. A life outside the range is refused whichever way it was given.
+/// Returns the expiry of a code created now. Unlike a token's, a lifetime outside the range is refused, in either field.
 fn expiry(
     now: Timestamp,
     expires_at: Option<Timestamp>,
@@ -233,7 +233,7 @@ fn expiry(
     match (expires_at, ttl_seconds) {
         (Some(_), Some(_)) => Err(Problem::invalid(
             "expires_at",
-            "must not be sent beside ttl_seconds",
+            "must not be combined with ttl_seconds",
         )),
         (None, None) => Ok(now.after(DEFAULT_LIFE)),
         (None, Some(seconds)) if (shortest..=longest).contains(&seconds) => {
@@ -274,7 +274,9 @@ pub async fn create(
 ) -> Result<Created<RoomCodeJson>> {
     let body = input.body;
     if body.max_uses == Some(0) {
-        return Err(Problem::invalid("max_uses", "must be at least 1, or null for no cap").into());
+        return Err(
+            Problem::invalid("max_uses", "must be at least 1, or null for unlimited use").into(),
+        );
     }
     let new = NewCode {
         project_id: context.project(),
@@ -307,6 +309,7 @@ async fn exchange(
     input: Input<CodePath, NoParams, OptionalBody<ExchangeCode>>,
 ) -> Result<Created<Token>> {
     let (code, OptionalBody(body)) = (input.path.code, input.body);
+    // Parsed, but refused later: a code that is locked to an identity ignores it.
     let requested = body
         .identity
         .map(|text| text.parse().map_err(|error| refusal_at("identity", &error)))
@@ -315,6 +318,7 @@ async fn exchange(
         take_use(&context, &code, requested.clone()).await,
         &requested,
     ) {
+        // The store cannot see a malformed identity. An unknown code with one is a 400, as parsing goes before lookups.
         (Err(error), Err(malformed)) if error.problem.code == ErrorCode::CodeNotFound => {
             return Err(malformed.clone().into());
         }
@@ -332,34 +336,37 @@ async fn exchange(
         metadata: String::new(),
         ttl: ttl(None),
         grants: Grants::default(),
+        // Marks the token, so that it cannot take over a participant that joined with another token.
         exchange: exchange.identity.is_none().then(ExchangeId::new),
         url: context.media_url(),
     };
     mint(&context.state, exchange.context, plan, holder)
 }
 
-/// Takes one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: one
-/// that is locked to an identity ignores what is sent.
+/// Counts one use of the code, if it can be exchanged. A malformed identity is refused only by a code that would use it: a code locked to
+/// an identity ignores the request's.
 async fn take_use(
     context: &RequestContext,
     code: &RoomCode,
     requested: Result<Option<Identity>, Problem>,
 ) -> Result<CodeExchange> {
-    // The plans are cloned and not the state: a write that outlives its request must not hold the store open.
+    // Only the plans are cloned, not the state: a write can outlive its request and must not keep the store open.
     let plans = context.state.plans.clone();
     let project = context.state.store.codes().project_of(code.hash()).await?;
-    // Asked before the write: the writer waits for no other service.
-    let billing = quota::ask_billing(&context.state, &project, context.spec).await;
+    // Requested before the write: the store's writer must not wait for another service.
+    let billing = quota::billing_verdict(&context.state, &project, context.spec).await;
     let (requested, malformed) = match requested {
         Ok(requested) => (requested, None),
         Err(malformed) => (None, Some(malformed)),
     };
+    // Runs in the transaction that counts the use: of two concurrent exchanges, only one gets the last use or the last seat.
     let check = move |exchange: &CodeExchange| match malformed
         .filter(|_| exchange.identity.is_none())
     {
         Some(malformed) => Err(malformed),
         None if exchange.identity.as_ref().is_some_and(is_refused_now) => {
-            let message = "the code is locked to an identity that is not allowed any more; create another code";
+            let message =
+                "the code is locked to an identity that is no longer valid; create another code";
             Err(Problem::new(ErrorCode::InvalidIdentity, message).at("identity"))
         }
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
@@ -372,12 +379,12 @@ async fn take_use(
         .await?)
 }
 
-/// Returns whether an identity of a record would be refused in a request.
+/// Returns whether a recorded identity would be refused in a request. The rules may have become stricter since it was recorded.
 fn is_refused_now(identity: &Identity) -> bool {
     identity.as_str().parse::<Identity>().is_err()
 }
 
-/// Refuses a token to the holder of a usable code whose project, room or role does not allow it.
+/// Refuses a token to the holder of a usable code if its project, room or role does not allow it.
 fn ensure_can_exchange(
     plans: &Plans,
     exchange: &CodeExchange,
@@ -388,7 +395,7 @@ fn ensure_can_exchange(
     quota::with_billing(ledger, billing)?.ensure_can_start_work()?;
     refuse_if_full(&exchange.context, plan)?;
     if exchange.context.role.is_none() {
-        let message = "the room's template does not have the code's role any more";
+        let message = "the room's template no longer has the code's role";
         return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
     }
     if exchange.is_identity_taken {

@@ -1,4 +1,4 @@
-//! What recordings and broadcasts share: wire types, filters, and the handlers, which are generic over the two.
+//! Common parts of recordings and broadcasts: wire types, filters, and handlers, which are generic over the two.
 
 use conclave_db::{EgressFilter, StoreError};
 use conclave_model::egress::{
@@ -21,7 +21,7 @@ use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::CheckResult;
 use crate::http::api::response::{Created, Json, Listed};
 
-/// The path of a recording or a broadcast.
+/// Recording or broadcast path.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 pub struct EgressPath {
     /// The egress id
@@ -29,14 +29,14 @@ pub struct EgressPath {
     pub egress_id: EgressId,
 }
 
-/// The filters of a project's recordings or broadcasts.
+/// Filters for a project's recordings or broadcasts.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct EgressQuery {
-    /// Of this room
+    /// Only for this room
     #[param(inline)]
     room: Option<RoomName>,
-    /// In this status
+    /// Only with this status
     #[param(inline)]
     status: Option<EgressStatus>,
     /// Started at or after this instant
@@ -64,21 +64,21 @@ impl From<EgressQuery> for EgressFilter {
     }
 }
 
-/// The first fields of a recording or a broadcast: what it is of.
+/// The first fields of a recording or a broadcast, which identify it.
 #[derive(Serialize, ToSchema)]
 pub struct EgressHead {
     pub id: EgressRowId,
     pub project_id: ProjectId,
     pub room: RoomName,
     pub namespaced_room: NamespacedRoom,
-    /// The handle for every later call.
+    /// Id for later calls.
     pub egress_id: EgressId,
 }
 
-/// The last fields of a recording or a broadcast: where it went, and when.
+/// The last fields of a recording or a broadcast: destination and times.
 #[derive(Serialize, ToSchema)]
 pub struct EgressTail {
-    /// The destination used, if one was named.
+    /// Destination that was used, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub destination: Option<DestinationName>,
@@ -86,7 +86,7 @@ pub struct EgressTail {
     #[schema(nullable = false)]
     pub destination_id: Option<DestinationId>,
     pub started_at: Timestamp,
-    /// Absent until it is final.
+    /// Absent until the status is final.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ended_at: Option<Timestamp>,
@@ -97,14 +97,14 @@ pub struct EgressTail {
     pub created_at: Timestamp,
 }
 
-/// A recording or a broadcast.
+/// Wire type of a recording or a broadcast.
 pub trait EgressJson: TryFrom<Egress, Error = ApiError> + Listed {
-    /// Which of the two.
+    /// Egress kind.
     const KIND: EgressKind;
 }
 
 impl EgressHead {
-    /// Splits an egress into its first fields, what depends on its kind, its status, and its last fields.
+    /// Splits an egress into its first fields, the fields of its kind, its status, and its last fields.
     pub fn split(egress: Egress) -> (Self, EgressDetail, EgressStatus, EgressTail) {
         let head = Self {
             id: egress.id,
@@ -127,8 +127,8 @@ impl EgressHead {
     }
 }
 
-/// The destination by that name on the room's template, as `read` reads it, once the room is known to be open and the plan to include
-/// the feature. A destination that does not exist is refused first, one that cannot be decrypted last.
+/// Reads the destination `name` of the room's template with `read`. The checks run in the order of the contract: a missing destination
+/// (404), an ended room, a feature that the plan lacks, and last a destination that cannot be decrypted.
 ///
 /// # Errors
 /// 404 `template_not_found`, `destination_not_found`, 409 `room_ended`, 402 `feature_not_in_plan`, 503 `destination_unusable`.
@@ -147,12 +147,13 @@ where
             read(template, name).await.map(Some).map_err(ApiError::from)
         }
         (Some(_), None) => {
-            let message = "the room resolves to no template, so it has no destinations";
+            let message = "the room has no template, so it has no destinations";
             Err(Problem::new(ErrorCode::TemplateNotFound, message)
                 .at("destination")
                 .into())
         }
     };
+    // Only a 404 goes before the room's state; any other error of the read, such as 503, waits for the checks below.
     if found.as_ref().is_err_and(|error| error.status() == 404) {
         return found;
     }
@@ -163,10 +164,10 @@ where
     found
 }
 
-/// Starts an egress of a room.
+/// Starts a room's egress.
 ///
 /// # Errors
-/// 409 when the room has ended meanwhile, 503 `media_unavailable`.
+/// 409 if the room has ended meanwhile, 503 `media_unavailable`.
 pub async fn start<J: EgressJson>(
     context: &RequestContext,
     room: &Room,
@@ -189,7 +190,7 @@ pub async fn start<J: EgressJson>(
         .await
 }
 
-/// The record of an egress. A participant finds those of its own room.
+/// Reads an egress. For a participant, another room's egress is a 404, not a 403.
 async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
     let egress = context
         .state
@@ -205,13 +206,14 @@ async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<E
     }
 }
 
-/// An egress with its status on the media plane.
+/// Returns an egress with its status on the media plane.
 pub async fn get<J: EgressJson>(
     context: RequestContext,
     input: Input<EgressPath, NoParams, NoBody>,
 ) -> Result<Json<J>> {
     let egress = find::<J>(&context, input.path.egress_id).await?;
     let egress = match egress.status.is_final() {
+        // A final status never changes, so the media plane is not queried.
         true => egress,
         false => {
             context
@@ -224,7 +226,7 @@ pub async fn get<J: EgressJson>(
     egress.try_into().map(Json)
 }
 
-/// Refuses a participant the stored response to stopping an egress of another room.
+/// Refuses a participant the stored response to stopping another room's egress.
 pub fn check_stop_replay<'a, J: EgressJson>(
     context: &'a RequestContext,
     input: &'a Input<EgressPath, NoParams, NoBody>,
@@ -236,7 +238,7 @@ pub fn check_stop_replay<'a, J: EgressJson>(
     })
 }
 
-/// Asks an egress to finish. One that is final is shown as it is.
+/// Stops an egress. A final one is returned as it is.
 pub async fn stop<J: EgressJson>(
     context: RequestContext,
     input: Input<EgressPath, NoParams, NoBody>,
@@ -245,6 +247,7 @@ pub async fn stop<J: EgressJson>(
     if egress.status.is_final() {
         return egress.try_into().map(Json);
     }
+    // The response to a repeated key is stored with the change, so a retry does not stop a second time.
     let stop = |recorder| {
         context
             .state
@@ -254,7 +257,7 @@ pub async fn stop<J: EgressJson>(
     context.recorded(stop).await
 }
 
-/// A page of the project's recordings or broadcasts.
+/// Returns a page of the project's recordings or broadcasts.
 pub async fn list<J: EgressJson>(
     context: RequestContext,
     input: Input<NoParams, Paged<EgressQuery>, NoBody>,
@@ -263,8 +266,8 @@ pub async fn list<J: EgressJson>(
     read(&context, filter.into(), page).await
 }
 
-/// A page of the recordings or broadcasts of a room.
-pub async fn list_of_room<J: EgressJson>(
+/// Returns a page of a room's recordings or broadcasts.
+pub async fn list_in_room<J: EgressJson>(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<J>> {

@@ -1,4 +1,4 @@
-//! Ingress endpoints: an encoder publishes to one, into a room, as an ordinary participant.
+//! Ingress endpoints: an encoder publishes to one, and joins a room as an ordinary participant.
 
 use conclave_actors::project::CreateIngressRequest;
 use conclave_db::IngressFilter;
@@ -25,7 +25,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent, revealed};
 use crate::http::api::spec::Method;
 
-/// The path of an ingress endpoint.
+/// Ingress endpoint path.
 #[derive(Deserialize, IntoParams)]
 pub struct IngressPath {
     /// The endpoint's id
@@ -33,17 +33,17 @@ pub struct IngressPath {
     ingress_id: IngressId,
 }
 
-/// The filters of a project's ingress endpoints.
+/// Filters for a project's ingress endpoints.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct IngressQuery {
-    /// Of this room
+    /// Only for this room
     #[param(inline)]
     room: Option<RoomName>,
-    /// In this status
+    /// Only with this status
     #[param(inline)]
     status: Option<IngressStatus>,
-    /// Of this type
+    /// Only with this type
     #[param(inline)]
     input_type: Option<InputType>,
 }
@@ -67,15 +67,15 @@ impl From<IngressQuery> for IngressFilter {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateIngress {
-    /// How an encoder speaks to it.
+    /// Protocol that the encoder publishes with.
     input_type: InputType,
-    /// The identity that the stream joins as.
+    /// Identity with which the encoder joins.
     participant_identity: Identity,
-    /// The display name that it joins with.
+    /// Display name with which the encoder joins.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     participant_name: Option<Text>,
-    /// Null or left out, it is the media plane's default for the input type.
+    /// Null or omitted: the media plane's default for the input type.
     enable_transcoding: Option<bool>,
 }
 
@@ -88,19 +88,19 @@ pub struct IngressJson {
     /// The room it publishes into.
     pub room: RoomName,
     pub namespaced_room: NamespacedRoom,
-    /// The handle for every later call.
+    /// Id for later calls.
     pub ingress_id: IngressId,
     pub input_type: InputType,
-    /// The identity that the stream joins as.
+    /// Identity with which the encoder joins.
     pub participant_identity: Identity,
     /// Absent when none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub participant_name: Option<String>,
-    /// Where an encoder publishes, with `REDACTED` for the stream key.
+    /// URL that the encoder publishes to, its stream key replaced by `REDACTED`.
     pub url: String,
     pub status: IngressStatus,
-    /// What went wrong; present while `status` is `error`.
+    /// Description of the failure; present while `status` is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub error: Option<String>,
@@ -117,7 +117,7 @@ pub struct IngressJson {
 pub struct IngressCreated {
     #[serde(flatten)]
     pub ingress: IngressJson,
-    /// Shown this once.
+    /// Shown only in this response.
     #[serde(serialize_with = "revealed")]
     #[schema(value_type = String)]
     pub stream_key: Secret,
@@ -164,11 +164,11 @@ fn created_example() -> serde_json::Value {
     example
 }
 
-/// The operations on ingress endpoints.
+/// Returns the operations on ingress endpoints.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms/{name}/ingress", "create_ingress", create)
-            .about("ingress", "Create an endpoint for an encoder; the answer shows its stream key, this once")
+            .about("ingress", "Create an endpoint for an encoder; its stream key is shown only in this response")
             .example(json!({
                 "input_type": "rtmp", "participant_identity": "encoder", "participant_name": "Stage camera"
             }))
@@ -185,11 +185,11 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             ])
             .build(),
         operation(Method::Get, "/v1/ingress", "list_ingresses", list)
-            .about("ingress", "List endpoints, newest first, deleted ones too")
+            .about("ingress", "List endpoints, newest first, including deleted ones")
             .responds(example())
             .build(),
         operation(Method::Get, "/v1/ingress/{ingress_id}", "get_ingress", get)
-            .about("ingress", "Read an endpoint; the media plane is asked for its status")
+            .about("ingress", "Read an endpoint, with its current status from the media plane")
             .responds(example())
             .errors(&[ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
             .build(),
@@ -214,6 +214,7 @@ pub async fn create(
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended().into());
     }
+    // After the room's 404 and 409, in the contract's order of checks.
     context.require_feature().await?;
     let ingress = IngressRequest {
         room: room.namespaced_name(),
@@ -222,6 +223,7 @@ pub async fn create(
         identity: body.participant_identity,
         name: body.participant_name.map(String::from),
         enable_transcoding: body.enable_transcoding,
+        // Encoders connect to the host of this URL.
         public_url: context.derived_media_url(),
     };
     let request = CreateIngressRequest {
@@ -263,6 +265,7 @@ async fn get(
         .ingresses()
         .get(context.project(), input.path.ingress_id)
         .await?;
+    // A deleted endpoint no longer exists at the media plane.
     let ingress = match ingress.status.is_final() {
         true => ingress,
         false => {
@@ -286,6 +289,7 @@ pub async fn delete(
         .ingresses()
         .get(context.project(), input.path.ingress_id)
         .await?;
+    // A repeated request succeeds without a call to the media plane.
     if ingress.status != IngressStatus::Deleted {
         context
             .state

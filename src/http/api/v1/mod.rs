@@ -1,5 +1,4 @@
-//! The operations of the contract: their table ([`operations`]), and a file for each resource with its wire types, its operations and its
-//! handlers.
+//! Operations in the contract: their table ([`operations`]), and a file per resource with its wire types, operations and handlers.
 
 pub(in crate::http) mod broadcasts;
 pub(in crate::http) mod codes;
@@ -41,7 +40,7 @@ static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Every operation, in the order of the OpenAPI description.
+/// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
     &OPERATIONS
 }

@@ -1,7 +1,7 @@
-//! Live participants, as the media plane reports them, and what is done to them.
+//! Live participants, as reported by the media plane, and moderation.
 //!
-//! Moderation (removing, muting, sending data) leaves no record. The room's actor orders it with joins and leaves; the media plane
-//! reports its effects like every other event of the room. A role change gives a participant another role, and is logged.
+//! Moderation (removing, muting, sending data) leaves no record. The room's actor serialises it with joins and leaves; the media plane
+//! reports its effects like every other event of the room. A role change is logged.
 
 use conclave_actors::room::{ChangeRoleRequest, MuteTrackRequest};
 use conclave_media::{MuteOutcome, ServerData};
@@ -29,7 +29,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Json, Listed, NoContent};
 use crate::http::api::spec::Method;
 
-/// An example of a participant, for the description.
+/// Returns an example participant for the description.
 pub(super) fn example() -> serde_json::Value {
     json!({
         "sid": "PA_8fK2mQ0aLx7c", "identity": "alice", "name": "Alice", "state": "active", "kind": "standard",
@@ -43,7 +43,7 @@ impl Listed for Participant {
     const COLLECTION: &'static str = "participants";
 }
 
-/// The operations of participants: reading, moderation, role changes.
+/// Returns the operations on participants: reading, moderation, role changes.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut operations = reading_operations();
     operations.extend(moderation_operations());
@@ -59,7 +59,7 @@ fn reading_operations() -> Vec<Box<dyn Operation>> {
             "list_participants",
             list,
         )
-        .about("participants", "List who is in a room")
+        .about("participants", "List a room's participants")
         .responds(example())
         .links(
             &[
@@ -112,7 +112,7 @@ pub async fn list(
         }
         RoomStatus::Ended => Vec::new(),
     };
-    // The media plane promises no order, and pages need a total one.
+    // The media plane guarantees no order, and pages need a total one.
     participants.sort_by(|a, b| (a.joined_at, &a.sid).cmp(&(b.joined_at, &b.sid)));
     Ok(Page::from_all(participants, input.query.page))
 }
@@ -135,6 +135,7 @@ async fn get(
                 .participant(&room.namespaced_name(), &input.path.identity)
                 .await?
         }
+        // The media plane is not queried: it may still be disconnecting the last participants.
         RoomStatus::Ended => None,
     };
     Ok(Json(found.ok_or_else(Problem::participant_not_found)?))
@@ -161,23 +162,23 @@ pub struct MutedTrack {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendData {
-    /// The bytes, in standard base64.
+    /// Message bytes in standard base64.
     data: Base64Bytes,
-    /// The delivery of the message; default reliable.
+    /// Delivery mode; default reliable.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     kind: Option<DataKind>,
-    /// The receivers; absent or empty is everyone.
+    /// Receivers; absent or empty means all participants.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     destination_identities: Option<Vec<Identity>>,
-    /// A topic that the receivers' clients can filter by.
+    /// Topic that clients can filter by.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     topic: Option<Text>,
 }
 
-/// The result of sending a message.
+/// Response to a sent message.
 #[derive(Serialize, ToSchema)]
 pub struct DataSent {
     /// Whether the media plane accepted the message; always true.
@@ -186,7 +187,7 @@ pub struct DataSent {
     pub bytes: usize,
 }
 
-/// The operations that moderate a room.
+/// Returns the operations that moderate a room.
 fn moderation_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Delete, "/v1/rooms/{name}/participants/{identity}", "remove_participant", remove)
@@ -198,6 +199,7 @@ fn moderation_operations() -> Vec<Box<dyn Operation>> {
             .about("participants", "Mute or unmute a participant's track")
             .example(json!({"track_sid": "TR_3cD9xY1kQmZb", "muted": true}))
             .responds(muted_example())
+            // Muting and unmuting are separate permissions.
             .room_token_by(&[Permission::MuteOthers, Permission::UnmuteOthers], |input| {
                 if input.body.muted { Permission::MuteOthers } else { Permission::UnmuteOthers }
             })
@@ -210,7 +212,7 @@ fn moderation_operations() -> Vec<Box<dyn Operation>> {
             ])
             .build(),
         operation(Method::Post, "/v1/rooms/{name}/send-data", "send_data", send_data)
-            .about("participants", "Send data to everyone in a room, or to some")
+            .about("participants", "Send data to all or some of a room's participants")
             .example(json!({
                 "data": "aGVsbG8=", "kind": "reliable", "destination_identities": ["alice"], "topic": "chat"
             }))
@@ -226,7 +228,7 @@ fn muted_example() -> serde_json::Value {
     json!({"track": {"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true}})
 }
 
-/// The room of a participant: no participant is in one that has ended.
+/// Returns an open room. In an ended one, every participant is `participant_not_found`.
 async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
     let room = context
         .state
@@ -305,6 +307,7 @@ pub async fn send_data(
     context
         .state
         .tree
+        // Through the room's actor, which orders the message after earlier joins.
         .send_data(room.project_id, room.name, message)
         .await?;
     Ok(Json(DataSent { sent: true, bytes }))
@@ -314,7 +317,7 @@ const NOTE: &str = "The new role's grants and attributes apply at once, and trac
                     unpublished. Tracks that it does allow keep the codec, resolution and bitrate they were published \
                     with until the participant republishes them.";
 
-/// The role that a participant is to hold.
+/// A participant's new role.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {
@@ -322,11 +325,11 @@ pub struct ChangeRole {
     role: RoleName,
 }
 
-/// The filters of a room's role changes.
+/// Filters for a room's role changes.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RoleChangeFilter {
-    /// Of this identity
+    /// Only with this identity
     #[param(inline)]
     identity: Option<Identity>,
 }
@@ -340,22 +343,22 @@ pub struct RoleChangeJson {
     pub participant_identity: Identity,
     pub participant_sid: ParticipantSid,
     pub role: RoleName,
-    /// Absent when none was held.
+    /// Absent if the participant had no role.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub previous_role: Option<RoleName>,
-    /// Set when a room token made the change.
+    /// Set if a room token made the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub changed_by_identity: Option<Identity>,
-    /// Set when a project API key made the change; `operator` for one made in the console.
+    /// Set if a project API key made the change; `operator` for a change in the console.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub changed_by_api_key_prefix: Option<String>,
     pub created_at: Timestamp,
 }
 
-/// The result of a role change.
+/// Response to a role change.
 #[derive(Serialize, ToSchema)]
 pub struct RoleChangeResult {
     pub role_change: RoleChangeJson,
@@ -363,7 +366,7 @@ pub struct RoleChangeResult {
     pub participant: Participant,
     /// Whether the change applies without a new join; always true.
     pub applies_live: bool,
-    /// What does not change until the participant republishes.
+    /// Explains what does not change until the participant republishes.
     pub note: &'static str,
 }
 
@@ -416,11 +419,11 @@ fn role_change_example() -> serde_json::Value {
     })
 }
 
-/// The operations that change roles and list the changes.
+/// Returns the operations that change roles and list the changes.
 fn role_change_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/role", "change_role", change)
-            .about("participants", "Give a participant another role, in place")
+            .about("participants", "Change a connected participant's role")
             .example(json!({"role": "host"}))
             .responds(json!({
                 "role_change": role_change_example(), "participant": example(), "applies_live": true, "note": NOTE
@@ -458,6 +461,7 @@ pub async fn change(
         role: input.body.role,
         by: context.changed_by()?,
     };
+    // The actor decides on the role, because the participant may leave or rejoin meanwhile.
     let change = |recorder| {
         context
             .state

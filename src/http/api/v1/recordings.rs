@@ -30,32 +30,32 @@ use crate::http::api::spec::Method;
 pub struct StartRecording {
     #[serde(rename = "type")]
     recording_type: RecordingType,
-    /// The track; with type `track`, and with no other.
+    /// The track. Only for `track`, where it is required.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     track_id: Option<TrackSid>,
-    /// The participant; with type `participant`, and with no other.
+    /// The participant. Only for `participant`, where it is required.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     identity: Option<Identity>,
-    /// Default speaker. With type `room_composite` only.
+    /// Default speaker. Only for `room_composite`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     layout: Option<Layout>,
-    /// Sound alone. With type `room_composite` only, and not beside `video_only`.
+    /// Record audio only. Only for `room_composite`; mutually exclusive with `video_only`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     audio_only: Option<bool>,
-    /// Picture alone. With type `room_composite` only, and not beside `audio_only`.
+    /// Record video only. Only for `room_composite`; mutually exclusive with `audio_only`.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     video_only: Option<bool>,
-    /// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-    /// `.ogg` for sound alone, also of a track.
+    /// A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg` for
+    /// audio only, including an audio track.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<FilePath>, nullable = false)]
     filepath: Option<String>,
-    /// A recording destination of the room's template. Without one the file is written to the project's local directory.
+    /// A recording destination of the room's template. Without one, the file is written to the project's local directory.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     destination: Option<DestinationName>,
@@ -69,7 +69,7 @@ pub struct Recording {
     #[serde(rename = "type")]
     pub recording_type: RecordingType,
     pub status: EgressStatus,
-    /// Inside the project's recording directory, or the destination.
+    /// Path inside the project's recording directory, or the destination.
     #[schema(value_type = String)]
     pub filepath: FilePath,
     #[serde(flatten)]
@@ -79,7 +79,7 @@ pub struct Recording {
 impl TryFrom<Egress> for Recording {
     type Error = ApiError;
 
-    /// Fails for a broadcast, which no query of this resource gives.
+    /// Fails for a broadcast, which no query of this resource returns.
     fn try_from(egress: Egress) -> Result<Self> {
         let (head, detail, status, tail) = EgressHead::split(egress);
         let EgressDetail::Recording {
@@ -116,7 +116,7 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// Which fields go with which type, as JSON Schema.
+/// Returns the fields allowed per type, as JSON Schema.
 fn options_by_type() -> serde_json::Value {
     let both = json!({
         "required": ["audio_only", "video_only"],
@@ -133,8 +133,9 @@ fn options_by_type() -> serde_json::Value {
     ])
 }
 
-/// The operations on recordings.
+/// Returns the operations on recordings.
 pub fn operations() -> Vec<Box<dyn Operation>> {
+    // Stopping is asynchronous: the media plane completes the file after the response.
     let mut stopped = example();
     stopped["status"] = json!("ending");
     vec![
@@ -142,7 +143,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             Method::Get,
             "/v1/rooms/{name}/recordings",
             "list_room_recordings",
-            egress::list_of_room::<Recording>,
+            egress::list_in_room::<Recording>,
         )
         .about("recordings", "List a room's recordings, newest first")
         .responds(example())
@@ -196,7 +197,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "recordings",
-            "Read a recording; while it runs, the media plane is asked for its status",
+            "Read a recording; while it runs, with its current status from the media plane",
         )
         .responds(example())
         .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
@@ -209,7 +210,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "recordings",
-            "Stop a recording; the file is final shortly after",
+            "Stop a recording; its file is complete shortly after",
         )
         .responds(stopped)
         .room_token(&[Permission::Record])
@@ -220,7 +221,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// What is to be recorded, and where to, as far as the body alone says.
+/// Validated source and target of a recording, as far as the body alone determines them.
 pub struct ValidRecording {
     source: EgressSource,
     filepath: Option<FilePath>,
@@ -252,7 +253,7 @@ impl Validate for StartRecording {
 impl StartRecording {
     fn source(&self) -> Result<EgressSource, Problem> {
         let missing = |field: &'static str, kind: &str| {
-            Problem::invalid(field, format!("is required with type {kind}"))
+            Problem::invalid(field, format!("is required for type {kind}"))
         };
         match self.recording_type {
             RecordingType::RoomComposite => {
@@ -277,7 +278,7 @@ impl StartRecording {
         }
     }
 
-    /// Fields of another type are refused, so that no caller believes they had an effect.
+    /// Refuses fields of other types, which would have no effect.
     fn refuse_fields_of_other_types(&self) -> Result<(), Problem> {
         let sent = [
             ("track_id", self.track_id.is_some(), RecordingType::Track),
@@ -308,7 +309,7 @@ impl StartRecording {
         {
             Some((field, _, of)) => Err(Problem::invalid(
                 field,
-                format!("goes with type {} only", of.as_str()),
+                format!("is allowed only for type {}", of.as_str()),
             )),
             None => Ok(()),
         }
@@ -324,7 +325,7 @@ impl StartRecording {
             (false, true) => Ok(CompositeMedia::VideoOnly),
             (true, true) => Err(Problem::invalid(
                 "video_only",
-                "audio_only and video_only exclude each other",
+                "audio_only and video_only are mutually exclusive",
             )),
         }
     }
@@ -347,12 +348,13 @@ pub async fn start(
         Some(filepath) => filepath,
         None => default_path(&context, &room, &source).await?,
     };
+    // An upload would replace an earlier file with the same name at the destination.
     let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
     let output = EgressOutput::File { filepath, taken };
     egress::start(&context, &room, source, output, destination).await
 }
 
-/// The paths of earlier recordings at a destination that a file could overwrite.
+/// Returns the paths of earlier recordings at a destination that this file could overwrite.
 async fn taken_paths(
     context: &RequestContext,
     used: Option<&UsedDestination>,
@@ -387,7 +389,7 @@ async fn default_path(
     ))
 }
 
-/// Returns whether a track is one of audio. The media plane knows tracks whose report has not been recorded yet.
+/// Returns whether a track is audio. The media plane also knows tracks whose report has not been recorded yet.
 async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Result<bool> {
     let recorded = context
         .state
@@ -398,7 +400,7 @@ async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Re
     if let Some(kind) = recorded {
         return Ok(kind == TrackKind::Audio);
     }
-    // If it does not answer, the start fails, too.
+    // If the media plane is unreachable, the start fails next, so the default here does not matter.
     let participants = context
         .state
         .media

@@ -1,4 +1,4 @@
-//! Roles of a template.
+//! A template's roles.
 
 use conclave_db::PutRole;
 use conclave_model::role::{Role, RoleInput};
@@ -16,7 +16,7 @@ use crate::http::api::spec::Method;
 
 const PATH: &str = "/v1/templates/{id}/roles/{name}";
 
-/// The path of a role.
+/// Role path.
 #[derive(Deserialize, IntoParams)]
 pub struct RolePath {
     /// The template's id.
@@ -46,7 +46,7 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// The operations on roles.
+/// Returns the operations on roles.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Put, PATH, "put_role", put)

@@ -28,11 +28,11 @@ use crate::http::api::spec::Method;
 pub struct CreateRoom {
     /// Never used before in the project.
     name: RoomName,
-    /// Cap on participants; 0, the default, means that the plan's limit applies.
+    /// Maximum number of participants; default 0, the plan's limit.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     max_participants: Option<u32>,
-    /// How long the room stays open with no participant in it; default 300.
+    /// Time in seconds that the room stays open without participants; default 300.
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
     #[serde(default, deserialize_with = "shallow")]
@@ -81,7 +81,7 @@ impl From<Room> for RoomJson {
             name: room.name,
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
-            // It was JSON when it was stored.
+            // It was validated as JSON before it was stored.
             metadata: room
                 .metadata
                 .and_then(|text| RawValue::from_string(text.into()).ok()),
@@ -107,7 +107,7 @@ fn example() -> serde_json::Value {
     })
 }
 
-/// The operations on rooms.
+/// Returns the operations on rooms.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/rooms", "create_room", create)
@@ -140,7 +140,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             ])
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
-            .about("rooms", "List rooms, newest first, ended ones too")
+            .about("rooms", "List rooms, newest first, including ended ones")
             .responds(example())
             .build(),
         operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
@@ -150,7 +150,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .errors(&[ErrorCode::RoomNotFound])
             .build(),
         operation(Method::Delete, "/v1/rooms/{name}", "end_room", end)
-            .about("rooms", "End a room and disconnect everyone")
+            .about("rooms", "End a room and disconnect its participants")
             .room_token(&[Permission::EndRoom])
             .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
             .build(),
@@ -172,12 +172,13 @@ pub async fn create(
         metadata: body.metadata.map(|json| json.get().into()),
         template_id: body.template_id,
     };
+    // The number of open rooms is checked where the room is written; a check here would race with other requests.
     let limits = context.plan().await?.limits;
     if let Some(cap) = limits
         .participants_per_room
         .filter(|cap| new.max_participants > *cap)
     {
-        let message = format!("the plan lets {cap} people be in a room");
+        let message = format!("the plan allows at most {cap} participants per room");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message)
             .at("max_participants")
             .into());
@@ -207,6 +208,7 @@ pub async fn list(
 
 pub async fn get(
     context: RequestContext,
+    // This operation lists no 400, so query and body are not parsed, and an invalid name is a 404 (`malformed_path`).
     input: Input<RoomPath, AnyQuery, AnyBody>,
 ) -> Result<Json<RoomJson>> {
     let room = context
@@ -231,6 +233,7 @@ pub async fn end(
     context
         .state
         .tree
+        // Succeeds for a room that has ended, so a client can repeat the request.
         .end_room(room.project_id, room.name)
         .await?;
     Ok(NoContent)

@@ -1,4 +1,4 @@
-//! Sessions: one row per participant per join.
+//! Sessions: one row per participant and join.
 
 use conclave_db::SessionFilter;
 use conclave_model::page::{Page, PageRequest};
@@ -19,7 +19,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Json, Listed};
 use crate::http::api::spec::Method;
 
-/// The path of a session.
+/// Session path.
 #[derive(Deserialize, IntoParams)]
 pub struct SessionPath {
     /// The session's id.
@@ -27,17 +27,17 @@ pub struct SessionPath {
     id: SessionId,
 }
 
-/// The filters of a room's sessions.
+/// Filters for a room's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RoomSessionQuery {
-    /// Of this identity
+    /// Only with this identity
     #[param(inline)]
     identity: Option<Identity>,
-    /// Holding this role
+    /// Only with this role
     #[param(inline)]
     role: Option<RoleName>,
-    /// true: still connected; false: gone
+    /// true: only connected; false: only ended
     active: Option<bool>,
     /// Joined at or after this instant
     #[param(inline)]
@@ -47,20 +47,20 @@ pub struct RoomSessionQuery {
     before: Option<Timestamp>,
 }
 
-/// The filters of a project's sessions.
+/// Filters for a project's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {
-    /// In this room
+    /// Only in this room
     #[param(inline)]
     room: Option<RoomName>,
-    /// Of this identity
+    /// Only with this identity
     #[param(inline)]
     identity: Option<Identity>,
-    /// Holding this role
+    /// Only with this role
     #[param(inline)]
     role: Option<RoleName>,
-    /// true: still connected; false: gone
+    /// true: only connected; false: only ended
     active: Option<bool>,
     /// Joined at or after this instant
     #[param(inline)]
@@ -120,7 +120,7 @@ pub struct SessionJson {
     pub namespaced_room: NamespacedRoom,
     pub participant_identity: Identity,
     pub participant_sid: ParticipantSid,
-    /// Null when the token carried no role.
+    /// Null if the token had no role.
     #[schema(required = true)]
     pub role: Option<RoleName>,
     pub joined_at: Timestamp,
@@ -128,7 +128,7 @@ pub struct SessionJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub left_at: Option<Timestamp>,
-    /// Measured to `left_at`, or to now while open.
+    /// Measured until `left_at`, or until now for an open session.
     pub duration_seconds: u64,
     /// Tracks published during the session.
     pub track_count: u32,
@@ -205,7 +205,7 @@ fn detail_example() -> serde_json::Value {
     example
 }
 
-/// The operations that read sessions.
+/// Returns the operations that read sessions.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Get, "/v1/sessions", "list_sessions", list)
@@ -222,7 +222,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             Method::Get,
             "/v1/rooms/{name}/sessions",
             "list_room_sessions",
-            list_of_room,
+            list_in_room,
         )
         .about("sessions", "List a room's sessions, newest first")
         .responds(example())
@@ -239,7 +239,7 @@ pub async fn list(
     read(&context, filter.into(), page).await
 }
 
-async fn list_of_room(
+async fn list_in_room(
     context: RequestContext,
     input: Input<RoomPath, Paged<RoomSessionQuery>, NoBody>,
 ) -> Result<Page<SessionJson>> {

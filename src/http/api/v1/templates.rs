@@ -39,7 +39,7 @@ pub struct CreateTemplate {
     roles: Option<RoleInputs>,
 }
 
-/// The changed parts of a template. Roles that are sent are written whole, roles left out are untouched.
+/// The changes of a template. A sent role is replaced as a whole; an omitted role stays unchanged.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplate {
@@ -65,7 +65,7 @@ pub struct TemplateSettings {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateSettingsInput {
-    /// Default `auto`; a change without it leaves the region as it is.
+    /// Default `auto`; an update without it leaves the region unchanged.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
@@ -151,7 +151,7 @@ fn settings_example() -> serde_json::Value {
     })
 }
 
-/// The operations on templates and their settings.
+/// Returns the operations on templates and their settings.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut operations = template_operations();
     operations.extend(settings_operations());
@@ -197,7 +197,10 @@ fn template_operations() -> Vec<Box<dyn Operation>> {
             "update_template",
             update,
         )
-        .about("templates", "Change what is sent of a template")
+        .about(
+            "templates",
+            "Change a template; omitted fields stay unchanged",
+        )
         .example(json!({"name": "all-hands"}))
         .responds(example())
         .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateExists])
@@ -244,7 +247,7 @@ fn settings_operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// The roles of a body, with defaults for what they leave out.
+/// Completes the roles of a body with defaults.
 fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem> {
     let complete = |(key, Object(input)): (String, Object<RoleInput>)| {
         let name: RoleName = key.parse().map_err(|error| {

@@ -1,5 +1,5 @@
-//! Room tokens, minted for a server with its API key, and for the holder of a room code. Minting reads the records of one moment and
-//! writes nothing.
+//! Room tokens, minted for a server with its API key, and for the holder of a room code. Minting reads a consistent snapshot of the
+//! records and writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,17 +31,17 @@ use crate::http::state::AppState;
 pub struct CreateToken {
     /// An existing room.
     room: RoomName,
-    /// The participant that the token admits.
+    /// The participant's identity.
     identity: Identity,
-    /// The display name of the participant.
+    /// The participant's display name.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     name: Option<Text>,
-    /// Passed on to the media plane unread.
+    /// Forwarded to the media plane unchanged.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     metadata: Option<Text>,
-    /// Default 3600, clamped to 60..86400; 0 takes the default.
+    /// Default 3600, clamped to 60..86400; 0 means the default.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(
         nullable = false,
@@ -80,7 +80,7 @@ impl From<Permissions> for Grants {
     }
 }
 
-/// The operation that mints tokens.
+/// Returns the operation that mints tokens.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, "/v1/tokens", "create_token", create)
@@ -120,6 +120,7 @@ async fn create(
     };
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());
+    // A single read, so that room, role and counts are of the same moment.
     let token = store
         .rooms()
         .token_context(context.project(), body.room, body.role, identity)
@@ -139,7 +140,7 @@ pub struct Token {
     #[serde(serialize_with = "revealed")]
     #[schema(value_type = String)]
     pub token: Secret,
-    /// Websocket url the client connects to.
+    /// WebSocket URL that the client connects to.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub url: Arc<str>,
@@ -154,7 +155,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// An example of a token, for the description.
+    /// Returns an example for the description.
     pub(super) fn example() -> serde_json::Value {
         json!({
             "token": "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", "url": "ws://127.0.0.1:8080",
@@ -163,21 +164,21 @@ impl Token {
     }
 }
 
-/// The participant that a token is for.
+/// Participant that a token is for.
 pub(super) struct TokenHolder {
     pub(super) identity: Identity,
     pub(super) name: String,
     pub(super) metadata: String,
     pub(super) ttl: Duration,
-    /// The grants of a token without a role; a role brings its own.
+    /// Grants of a token without a role; a role has its own.
     pub(super) grants: Grants,
-    /// The exchange of a room code that is not locked to an identity, which the token names.
+    /// Exchange that a token from a room code names, if the code is not locked to an identity.
     pub(super) exchange: Option<ExchangeId>,
-    /// The websocket url for the client.
+    /// WebSocket URL for the client.
     pub(super) url: Arc<str>,
 }
 
-/// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
+/// Returns a token's time to live. 0 means the default; a value outside the range is clamped, not refused.
 pub(super) fn ttl(seconds: Option<u64>) -> Duration {
     let seconds = seconds
         .filter(|seconds| *seconds > 0)
@@ -185,31 +186,33 @@ pub(super) fn ttl(seconds: Option<u64>) -> Duration {
     Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
 }
 
-/// Refuses a token for a room that has ended or is full, or for a role that is.
+/// Refuses a token if the room has ended, or the room or the role is full.
 ///
 /// # Errors
 /// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
 pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
+    // In the contract's order of checks, the plan's 402 goes before the room's 409.
     if let Some(cap) = plan
         .limits
         .participants_per_room
         .filter(|cap| context.participant_count >= *cap)
     {
-        let message = format!("the plan lets {cap} people be in a room, and they are");
+        let message =
+            format!("the room is full: the plan allows at most {cap} participants per room");
         return Err(Problem::new(ErrorCode::QuotaExceeded, message).at("max_participants"));
     }
     if context.room.status == RoomStatus::Ended {
         return Err(Problem::room_ended());
     }
-    let full =
-        context
-            .role
-            .as_ref()
-            .is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
-                Err(_) => true,
-                Ok(0) => false,
-                Ok(cap) => context.holders >= cap,
-            });
+    let full = context
+        .role
+        .as_ref()
+        // A negative maximum admits nobody, 0 means unlimited (contract).
+        .is_some_and(|role| match u32::try_from(role.max_peer_count.get()) {
+            Err(_) => true,
+            Ok(0) => false,
+            Ok(cap) => context.holders >= cap,
+        });
     if full {
         Err(Problem::role_capacity_reached())
     } else {
@@ -224,7 +227,7 @@ fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 /// Mints a token.
 ///
 /// # Errors
-/// 500 when it cannot be signed.
+/// 500 if it cannot be signed.
 pub(super) fn mint(
     state: &AppState,
     context: TokenContext,
@@ -235,6 +238,7 @@ pub(super) fn mint(
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
     };
+    // On some media planes, a client that may change its own attributes could also change its role's attribute.
     grants.can_update_own_metadata &= state.media.permits_own_metadata();
     let request = TokenRequest {
         room: context.room.namespaced_name(),

@@ -1,4 +1,4 @@
-//! Usage and the plan.
+//! Usage and plan.
 
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::usage::{Day, MonthUse, QuotaDecision, QuotaState, UsageDay, minutes};
@@ -11,13 +11,13 @@ use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::{AnyBody, AnyQuery, Input, NoBody, NoParams};
 use crate::http::api::operation::{Operation, operation};
-use crate::http::api::quota::{self, Owner};
+use crate::http::api::quota::{self, QuotaOwner};
 use crate::http::api::response::Json;
 use crate::http::api::spec::Method;
 
-/// Days shown before `to` when `from` is left out.
+/// Days before `to` that are shown if `from` is omitted.
 const DEFAULT_WINDOW_DAYS: i64 = 29;
-/// The widest range in days: the response has a row for each.
+/// Maximum range in days, since the response has a row per day.
 const WIDEST_WINDOW_DAYS: i64 = 3_660;
 
 /// The days that are shown.
@@ -32,7 +32,7 @@ pub struct UsageQuery {
     to: Option<Day>,
 }
 
-/// The usage of a project.
+/// A project's usage.
 #[derive(Serialize, ToSchema)]
 pub struct Usage {
     /// One for each day in range.
@@ -41,18 +41,18 @@ pub struct Usage {
     pub plan: PlanStatus,
 }
 
-/// The usage of one day.
+/// Usage on one day.
 #[derive(Serialize, ToSchema)]
 #[schema(as = UsageDay)]
 pub struct UsageDayJson {
     pub date: Day,
-    /// A session over midnight counts on each day; one that is still open counts to now.
+    /// A session over midnight counts on each day; an open session counts until now.
     pub participant_minutes: f64,
-    /// Sessions that began that day.
+    /// Sessions that started on that day.
     pub sessions: u32,
 }
 
-/// The status of a project under its plan.
+/// A project's status under its plan.
 #[derive(Serialize, ToSchema)]
 pub struct PlanStatus {
     pub plan_id: String,
@@ -61,8 +61,8 @@ pub struct PlanStatus {
     pub price_ugx: i64,
     pub limits: PlanLimits,
     pub features: PlanFeatures,
-    /// `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows
-    /// what the records alone say while the service is away.
+    /// `active`, `suspended` or `exceeded`. If a billing service keeps the wallet, its decision counts; while it is unreachable,
+    /// `/v1/plan` shows the state by the records alone.
     pub quota_state: QuotaState,
     /// First day of the billing period.
     pub period_start: Day,
@@ -93,7 +93,7 @@ fn plan_example() -> serde_json::Value {
     })
 }
 
-/// The operations that read usage and the plan.
+/// Returns the operations that read usage and plan.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     let usage_example = json!({
         "days": [{"date": "2026-01-31", "participant_minutes": 12.5, "sessions": 2}],
@@ -115,8 +115,12 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// The status of a project under its plan today.
-async fn plan_status(context: &RequestContext, owner: Owner, today: Day) -> Result<PlanStatus> {
+/// Returns the project's current status under its plan.
+async fn plan_status(
+    context: &RequestContext,
+    owner: QuotaOwner,
+    today: Day,
+) -> Result<PlanStatus> {
     let plan = quota::plan(&context.state.plans, &owner.plan)?;
     let month = quota::month(&context.state, &owner.project, plan).await?;
     let ledger = QuotaDecision::from_ledger(plan, owner.status, &month);
@@ -127,6 +131,7 @@ async fn plan_status(context: &RequestContext, owner: Owner, today: Day) -> Resu
 impl PlanStatus {
     fn new(id: String, plan: &Plan, decision: QuotaDecision, month: &MonthUse, today: Day) -> Self {
         let used = minutes(month.participant_time);
+        // With overage, usage can exceed the block.
         let remaining = |block: u32| (f64::from(block) - used).max(0.0);
         Self {
             plan_id: id,
@@ -144,7 +149,7 @@ impl PlanStatus {
 }
 
 impl UsageQuery {
-    /// The first and the last day, defaults applied.
+    /// Returns the first and the last day, with defaults applied.
     fn range(&self, today: Day) -> Result<(Day, Day), Problem> {
         let to = self.to.unwrap_or(today);
         let from = self.from.unwrap_or_else(|| to.plus(-DEFAULT_WINDOW_DAYS));
@@ -169,6 +174,7 @@ pub async fn usage(
     let (from, to) = input.query.range(today)?;
     let owner = context.owner().await?;
     let project = owner.project.clone();
+    // Before the days, because settling earlier months is part of it.
     let plan = plan_status(&context, owner, today).await?;
     let days = context.state.store.usage().days(project, from, to).await?;
     Ok(Json(Usage {

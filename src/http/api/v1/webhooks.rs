@@ -1,4 +1,4 @@
-//! Webhook endpoints, and the deliveries to them.
+//! Webhook endpoints and their deliveries.
 
 use conclave_db::DeliveryFilter;
 use conclave_model::event::EventType;
@@ -20,7 +20,7 @@ use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent, revealed};
 use crate::http::api::spec::Method;
 
-/// The path of a webhook endpoint.
+/// Webhook endpoint path.
 #[derive(Deserialize, IntoParams)]
 pub struct EndpointPath {
     /// The endpoint's id.
@@ -47,12 +47,12 @@ pub struct WebhookEndpointJson {
     pub created_at: Timestamp,
 }
 
-/// A webhook endpoint as its creation shows it.
+/// A webhook endpoint, as returned when it is created.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookEndpointCreated {
     pub id: EndpointId,
     pub url: String,
-    /// The signing secret, shown this once.
+    /// The signing secret, shown only in this response.
     #[serde(serialize_with = "revealed")]
     #[schema(value_type = String)]
     pub secret: Secret,
@@ -100,7 +100,7 @@ fn created_example() -> serde_json::Value {
     example
 }
 
-/// The operations of webhooks: endpoints, deliveries.
+/// Returns the operations on webhook endpoints and deliveries.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     let mut operations = endpoint_operations();
     operations.extend(delivery_operations());
@@ -147,7 +147,7 @@ fn endpoint_operations() -> Vec<Box<dyn Operation>> {
         )
         .about(
             "webhooks",
-            "Stop delivery to an endpoint; what is queued for it is dropped",
+            "Stop delivery to an endpoint and drop its queued deliveries",
         )
         .errors(&[ErrorCode::EndpointNotFound])
         .build(),
@@ -172,6 +172,7 @@ pub async fn create(
     input: Input<NoParams, NoParams, CreateWebhookEndpoint>,
 ) -> Result<Created<WebhookEndpointCreated>> {
     let (project, url) = (context.project(), input.body.url);
+    // Checked now for a helpful error, and again at each delivery: the name may resolve to another address by then.
     check(&context, url.clone()).await?;
     let create = |recorder| {
         context.state.store.webhook_endpoints().create(
@@ -186,7 +187,7 @@ pub async fn create(
     Ok(created)
 }
 
-/// Refuses a url that webhooks may not be sent to. Resolving blocks, so it runs on the blocking pool.
+/// Refuses a URL that webhooks may not be sent to. Resolving a name blocks, so it runs on the blocking pool.
 async fn check(context: &RequestContext, url: String) -> Result<()> {
     let filter = context.state.webhook_addresses.clone();
     match tokio::task::spawn_blocking(move || check_url(&url, &filter)).await? {
@@ -195,7 +196,7 @@ async fn check(context: &RequestContext, url: String) -> Result<()> {
             Err(Problem::new(ErrorCode::InvalidUrl, reason).at("url").into())
         }
         Err(UrlError::Blocked) => {
-            let message = "the url resolves to an address that is not public";
+            let message = "the URL resolves to an address that is not public";
             Err(Problem::new(ErrorCode::BlockedUrl, message)
                 .at("url")
                 .into())
@@ -214,11 +215,12 @@ pub async fn delete(
         .webhook_endpoints()
         .delete(context.project(), id)
         .await?;
+    // The record is gone, so queued deliveries are dropped even if the process dies here; this only stops the actor early.
     context.state.tree.endpoint_deleted(context.project(), id);
     Ok(NoContent)
 }
 
-/// The path of a delivery.
+/// Delivery path.
 #[derive(Deserialize, IntoParams)]
 pub struct DeliveryPath {
     /// The delivery's id.
@@ -226,33 +228,33 @@ pub struct DeliveryPath {
     id: DeliveryId,
 }
 
-/// The filters of a project's deliveries.
+/// Filters for a project's deliveries.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryQuery {
-    /// In this status
+    /// Only with this status
     #[param(inline)]
     status: Option<DeliveryStatus>,
-    /// Of this event
+    /// Only with this event type
     #[param(inline)]
     event_type: Option<EventType>,
-    /// To this endpoint
+    /// Only to this endpoint
     #[param(inline)]
     endpoint_id: Option<EndpointId>,
 }
 
-/// One event on its way to one webhook endpoint.
+/// One event's delivery to one webhook endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookDelivery {
     pub id: DeliveryId,
     pub endpoint_id: EndpointId,
     pub endpoint_url: String,
     pub event_type: String,
-    /// The exact body posted, byte for byte what the signature covers.
+    /// The exact request body, byte for byte as signed.
     #[schema(value_type = Object)]
     pub payload: Option<Box<RawValue>>,
     pub status: DeliveryStatus,
-    /// Attempts to post it.
+    /// Number of delivery attempts.
     pub attempts: u32,
     /// Present only while pending.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,7 +278,7 @@ impl From<Delivery> for WebhookDelivery {
             endpoint_id: delivery.endpoint_id,
             endpoint_url: delivery.endpoint_url,
             event_type: delivery.event_type,
-            // It was JSON when it was written.
+            // It was JSON when it was written to the outbox.
             payload: RawValue::from_string(delivery.payload.into()).ok(),
             status: delivery.status,
             attempts: delivery.attempts,
@@ -304,7 +306,7 @@ fn delivery_example() -> serde_json::Value {
     })
 }
 
-/// The operations on webhook deliveries.
+/// Returns the operations on webhook deliveries.
 fn delivery_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(

@@ -9,17 +9,16 @@ use crate::http::api::error::ApiError;
 use crate::http::api::ext;
 use crate::http::api::response::Json;
 use crate::http::api::v1::codes::{self, RoomCodeJson};
-use crate::http::console::layout::{self, Place};
+use crate::http::console::layout::{self, PagePosition};
 use crate::http::console::parts::{
     ROWS, badge, danger, empty, field, form, nothing, or_nothing, secret, select, table, time,
 };
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, Visit};
+use crate::http::console::visit::{PageResult, Visit};
 
-/// The quiet zone around a QR code, in modules.
-const QUIET: i32 = 4;
+/// Quiet zone around a QR code, in modules (ISO/IEC 18004 requires four).
+const QUIET_ZONE: i32 = 4;
 
-/// The routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/codes", create),
@@ -107,7 +106,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn create(visit: Visit) -> Answer {
+async fn create(visit: Visit) -> PageResult {
     let (project, name) = (visit.project().await?, visit.param("name"));
     let mut body = json!({"role": visit.field("role")});
     if let Some(identity) = visit.optional("identity") {
@@ -124,6 +123,7 @@ async fn create(visit: Visit) -> Answer {
     let link = join_link(&visit, &code);
     let content = html! {
         h1 { "Room code for " (name) }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The room code", &code))
         @if let Some(link) = &link {
             h2 { "Join link" }
@@ -137,13 +137,13 @@ async fn create(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         "Room code",
         &content,
     )))
 }
 
-async fn disable(visit: Visit) -> Answer {
+async fn disable(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
         .call(ext::codes::disable, &project)
@@ -154,7 +154,7 @@ async fn disable(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &visit.param("name")), "code-disabled"))
 }
 
-/// The address of the call page with a code; `None` if there is no call page. Clients reach it where they reach signalling.
+/// Returns the call page's URL with a code; `None` without a call page. Clients reach it at the same address as signalling.
 fn join_link(visit: &Visit, code: &str) -> Option<String> {
     let state = &visit.state;
     state.api.call_page.as_ref()?;
@@ -163,6 +163,7 @@ fn join_link(visit: &Visit, code: &str) -> Option<String> {
         .signalling
         .as_ref()
         .or(state.planes.sandbox.as_ref())?;
+    // Replaces `ws` by `http`, which also turns `wss` into `https`. The code is in the fragment, which browsers do not send.
     let address = visit.media_url().replacen("ws", "http", 1);
     Some(format!(
         "{}/call#code={code}",
@@ -170,7 +171,7 @@ fn join_link(visit: &Visit, code: &str) -> Option<String> {
     ))
 }
 
-/// A QR code as SVG, dark on light whatever the page is.
+/// Renders a QR code as SVG: dark on light in every colour scheme, since many scanners read no inverted codes.
 fn qr_code(text: &str) -> Option<Markup> {
     use std::fmt::Write as _;
     let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
@@ -178,10 +179,10 @@ fn qr_code(text: &str) -> Option<Markup> {
     for (x, y) in (0..code.size()).flat_map(|y| (0..code.size()).map(move |x| (x, y))) {
         if code.get_module(x, y) {
             // Writing into a String cannot fail.
-            let _ = write!(path, "M{},{}h1v1h-1z", x + QUIET, y + QUIET);
+            let _ = write!(path, "M{},{}h1v1h-1z", x + QUIET_ZONE, y + QUIET_ZONE);
         }
     }
-    let size = code.size() + 2 * QUIET;
+    let size = code.size() + 2 * QUIET_ZONE;
     Some(html! {
         svg viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code of the join link" { path d=(path) {} }
     })

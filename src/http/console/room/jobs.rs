@@ -1,4 +1,4 @@
-//! The recordings, broadcasts and ingress endpoints of a room, and starting them.
+//! A room's recordings, broadcasts and ingress endpoints, and starting them.
 
 use conclave_model::destination::DestinationKind;
 use conclave_model::egress::EgressStatus;
@@ -16,13 +16,13 @@ use crate::http::api::v1::broadcasts::{self, Broadcast};
 use crate::http::api::v1::egress::{self, EgressHead, EgressJson, EgressTail};
 use crate::http::api::v1::ingress::{self, IngressJson};
 use crate::http::api::v1::recordings::{self, Recording};
-use crate::http::console::layout::{self, Place};
+use crate::http::console::layout::{self, PagePosition};
 use crate::http::console::parts::{badge, danger, facts, field, form, secret, select, table, time};
 use crate::http::console::recordings::{is_stoppable, stop_path};
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, Visit};
+use crate::http::console::visit::{PageResult, Visit};
 
-/// Rows of each kind that are shown.
+/// Maximum rows per kind.
 const SHOWN: u32 = 10;
 const LAYOUTS: [(&str, &str); 3] = [
     ("speaker", "speaker"),
@@ -30,7 +30,6 @@ const LAYOUTS: [(&str, &str); 3] = [
     ("single-speaker", "single speaker"),
 ];
 
-/// The routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action("/projects/{project}/rooms/{name}/recordings", record),
@@ -40,7 +39,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 impl RoomPage<'_> {
-    /// What runs, and what has run last.
+    /// Renders the running and the latest jobs.
     pub(super) async fn jobs(&self) -> Result<Markup, ApiError> {
         let mut rows = Vec::new();
         for Recording {
@@ -82,7 +81,7 @@ impl RoomPage<'_> {
         })
     }
 
-    /// The newest of what a list of the project has of the room.
+    /// Returns the room's newest entries in a project's list.
     async fn listed<H, I, T>(&self, list: H) -> Result<Vec<T>, ApiError>
     where
         H: Handler<I, Success = Page<T>>,
@@ -133,15 +132,15 @@ impl RoomPage<'_> {
         ]
     }
 
-    fn destinations_of(&self, kind: DestinationKind, none: &'static str) -> Vec<(&str, &str)> {
+    fn destinations_for(&self, kind: DestinationKind, none: &'static str) -> Vec<(&str, &str)> {
         let mut choices = vec![("", none)];
-        let of_kind = self.destinations.iter().filter(|one| one.kind == kind);
-        choices.extend(of_kind.map(|one| (one.name.as_str(), one.name.as_str())));
+        let matching = self.destinations.iter().filter(|one| one.kind == kind);
+        choices.extend(matching.map(|one| (one.name.as_str(), one.name.as_str())));
         choices
     }
 
     pub(super) fn recording_form(&self) -> Markup {
-        let destinations = self.destinations_of(DestinationKind::Recording, "this machine");
+        let destinations = self.destinations_for(DestinationKind::Recording, "this machine");
         html! {
             section.card {
                 h2 { "Record" }
@@ -155,12 +154,12 @@ impl RoomPage<'_> {
     }
 
     pub(super) fn broadcast_form(&self) -> Markup {
-        let destinations = self.destinations_of(DestinationKind::Rtmp, "the url above");
+        let destinations = self.destinations_for(DestinationKind::Rtmp, "the URL above");
         html! {
             section.card {
                 h2 { "Broadcast" }
                 (form(self.visit, &self.path("/broadcasts"), &html! {
-                    (field("broadcast-url", "RTMP url with stream key", &html! {
+                    (field("broadcast-url", "RTMP URL with stream key", &html! {
                         input #broadcast-url name="url" placeholder="rtmp://…" autocomplete="off";
                     }, ""))
                     (field("broadcast-to", "Or a destination", &select("broadcast-to", "destination", &destinations, ""), ""))
@@ -176,7 +175,7 @@ impl RoomPage<'_> {
             section.card {
                 h2 { "Ingress" }
                 (form(self.visit, &self.path("/ingress"), &html! {
-                    (field("input-type", "The encoder speaks", &select("input-type", "input_type",
+                    (field("input-type", "Protocol", &select("input-type", "input_type",
                         &[("rtmp", "RTMP"), ("whip", "WHIP")], "rtmp"), ""))
                     (field("ingress-identity", "Joins as", &html! {
                         input #ingress-identity name="participant_identity" required maxlength="128" placeholder="encoder";
@@ -188,7 +187,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn record(visit: Visit) -> Answer {
+async fn record(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     let mut body = json!({"type": "room_composite", "layout": visit.field("layout")});
     if let Some(destination) = visit.optional("destination") {
@@ -203,7 +202,7 @@ async fn record(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "recording-started"))
 }
 
-async fn broadcast(visit: Visit) -> Answer {
+async fn broadcast(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     let mut body = json!({"layout": visit.field("layout")});
     if let Some(destination) = visit.optional("destination") {
@@ -221,7 +220,7 @@ async fn broadcast(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "broadcast-started"))
 }
 
-async fn create_ingress(visit: Visit) -> Answer {
+async fn create_ingress(visit: Visit) -> PageResult {
     let (project, name) = (visit.project().await?, visit.param("name"));
     let body = json!({
         "input_type": visit.field("input_type"), "participant_identity": visit.field("participant_identity")
@@ -234,9 +233,10 @@ async fn create_ingress(visit: Visit) -> Answer {
         .await?;
     let content = html! {
         h1 { "Ingress endpoint" }
+        // Shown in this response instead of a redirect, since it cannot be read again.
         (secret("The stream key", created.stream_key.reveal()))
         (facts(&[
-            ("Url", html! { code { (created.ingress.url) } }),
+            ("URL", html! { code { (created.ingress.url) } }),
             ("Room", html! { (name) }),
             ("Joins as", html! { (created.ingress.participant_identity) }),
         ]))
@@ -244,7 +244,7 @@ async fn create_ingress(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, "/ingress"),
+        PagePosition::Project(&project, "/ingress"),
         "Ingress endpoint",
         &content,
     )))

@@ -1,10 +1,10 @@
-//! A room: who is in it now with which tracks, what can be done, and its events as they happen.
+//! A room: its participants with their tracks, actions, and its events as they happen.
 //!
-//! - [`participants`]: those in the room, and actions on them.
-//! - [`jobs`]: recordings, broadcasts and ingress endpoints of the room.
+//! - [`participants`]: the participants, and actions on them.
+//! - [`jobs`]: the room's recordings, broadcasts and ingress endpoints.
 //! - [`codes`]: its room codes.
 //!
-//! Events are server-sent events that htmx puts into the page. Nothing is sent while nothing happens.
+//! Events are server-sent events that htmx adds to the page. Nothing is sent while nothing happens.
 
 mod codes;
 mod jobs;
@@ -23,10 +23,10 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::layout::{self, Place};
+use super::layout::{self, PagePosition};
 use super::parts::{badge, danger, empty, facts, live, nothing, pretty, time};
 use super::route::{self, Route};
-use super::visit::{Answer, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded};
 use crate::http::admin::events;
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
@@ -35,10 +35,9 @@ use crate::http::api::v1::rooms::{self, RoomJson};
 use crate::http::api::v1::templates;
 use crate::http::state::AppState;
 
-/// Seconds between two readings of what is live.
-const EVERY: u32 = 5;
+/// Refresh interval for live parts, in seconds.
+const REFRESH_INTERVAL: u32 = 5;
 
-/// The routes of the page and its actions.
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         route::page("/projects/{project}/rooms/{name}", show),
@@ -51,12 +50,12 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The room that a page is about.
+/// Data for a room page.
 struct RoomPage<'a> {
     visit: &'a Visit,
     project: &'a ProjectId,
     room: RoomJson,
-    /// The names of its template's roles.
+    /// Its template's role names.
     roles: Vec<RoleName>,
     /// Its template's destinations.
     destinations: Vec<DestinationJson>,
@@ -77,7 +76,7 @@ impl RoomPage<'_> {
             destinations: Vec::new(),
         };
         if let Some(id) = &page.room.template_id {
-            // A template that was deleted has neither.
+            // A deleted template has neither; the room's page must work all the same.
             if let Ok(Json(template)) = visit
                 .call(templates::get, project)
                 .path("id", id.as_str())
@@ -106,7 +105,7 @@ impl RoomPage<'_> {
         self.room.status == RoomStatus::Open
     }
 
-    /// A path below the room's.
+    /// Returns a path below the room's.
     fn path(&self, rest: &str) -> String {
         format!(
             "/projects/{}/rooms/{}{rest}",
@@ -115,7 +114,7 @@ impl RoomPage<'_> {
         )
     }
 
-    /// The room's actor, if it has one.
+    /// Returns the room's actor, if it has one.
     async fn actor(&self) -> Option<ActorView> {
         self.visit
             .state
@@ -168,7 +167,7 @@ impl RoomPage<'_> {
     }
 }
 
-async fn show(visit: Visit) -> Answer {
+async fn show(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let page = RoomPage::read(&visit, &project.id).await?;
     let actor = if page.is_open() {
@@ -181,7 +180,7 @@ async fn show(visit: Visit) -> Answer {
     let codes = page.codes().await?;
     let content = html! {
         (page.head())
-        (live(&visit, "live", EVERY, &html! { (participants) (jobs) }))
+        (live(&visit, "live", REFRESH_INTERVAL, &html! { (participants) (jobs) }))
         @if page.is_open() {
             (page.events())
             (page.message_form())
@@ -194,13 +193,13 @@ async fn show(visit: Visit) -> Answer {
     };
     Ok(visit.show(layout::page(
         &visit,
-        Place::Project(&project, ""),
+        PagePosition::Project(&project, ""),
         page.name(),
         &content,
     )))
 }
 
-async fn end(visit: Visit) -> Answer {
+async fn end(visit: Visit) -> PageResult {
     let (project, name) = (visit.project_id()?, visit.param("name"));
     visit
         .call(rooms::end, &project)
@@ -210,15 +209,15 @@ async fn end(visit: Visit) -> Answer {
     Ok(visit.done(&room_path(&project, &name), "room-ended"))
 }
 
-/// The path of a room's page.
+/// Returns the path to a room's page.
 fn room_path(project: &ProjectId, name: &str) -> String {
     format!("/projects/{project}/rooms/{}", encoded(name))
 }
 
-/// Events that the page keeps.
-const KEPT: u32 = 50;
-/// The fields of a payload that the first words of its line tell already.
-const SAID: [&str; 5] = [
+/// Maximum events on the page.
+const MAX_EVENTS: u32 = 50;
+/// Payload fields that the start of a line shows already.
+const FIELDS_IN_HEAD: [&str; 5] = [
     "type",
     "project_id",
     "room",
@@ -231,27 +230,27 @@ impl RoomPage<'_> {
         html! {
             section.card {
                 h2 { "Events as they happen" }
-                ul.events aria-live="polite" data-most=(KEPT) hx-ext="sse" sse-connect=(self.path("/events"))
+                ul.events aria-live="polite" data-most=(MAX_EVENTS) hx-ext="sse" sse-connect=(self.path("/events"))
                     sse-swap="event" hx-swap="afterbegin" {
-                    li.help { "Those from now on are shown here. Earlier ones are in the deliveries of webhooks." }
+                    li.help { "New events appear here. Earlier ones are among the webhook deliveries." }
                 }
             }
         }
     }
 }
 
-/// An open stream.
+/// Event stream's state.
 struct Watch {
     events: Receiver<CommittedEvent>,
     project: ProjectId,
-    /// The room as payloads name it.
+    /// The room's name as JSON, as in payloads.
     room: String,
     state: Arc<AppState>,
     request: HttpRequest,
 }
 
-/// The stream of a room's events, from now on. It ends with the session.
-pub async fn stream(visit: Visit) -> Answer {
+/// Streams a room's events, from now on. The stream ends with the session.
+pub async fn stream(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
     let watch = Watch {
@@ -272,15 +271,17 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let event = match watch.events.recv().await {
             Ok(event) if event.project_id == watch.project => event,
+            // Missed events still show in the page's other parts, which refresh.
             Ok(_) | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return None,
         };
-        // The payload is parsed for the events of this room only.
+        // A text search first, so that only this room's payloads are parsed.
         if !event.payload.contains(&format!("\"room\":{}", watch.room)) {
             continue;
         }
+        // Checked per event, because the operator may have signed out meanwhile.
         watch.state.admin.console.operator(&watch.request)?;
-        // A line of server-sent events ends at a line break.
+        // A line break would end the `data` field of a server-sent event.
         let line = line(&event).into_string().replace(['\r', '\n'], " ");
         return Some((format!("event: event\ndata: {line}\n\n"), watch));
     }
@@ -295,7 +296,7 @@ fn line(event: &CommittedEvent) -> Markup {
         .as_object()
         .into_iter()
         .flatten()
-        .filter(|(name, _)| !SAID.contains(&name.as_str()));
+        .filter(|(name, _)| !FIELDS_IN_HEAD.contains(&name.as_str()));
     html! {
         li {
             (time(occurred_at)) " " strong { (event.event_type) }

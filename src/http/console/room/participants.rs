@@ -1,4 +1,4 @@
-//! The participants of a room, live: tracks, mute state, bitrate, connection quality. Actions on them: mute, remove, change role, message.
+//! A room's participants, live: tracks, mute state, bitrate, connection quality. Actions: mute, remove, change role, send a message.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,14 +17,14 @@ use crate::http::api::v1::participants;
 use crate::http::console::layout;
 use crate::http::console::parts::{badge, danger, empty, field, form, nothing, table, time};
 use crate::http::console::route::{self, Route};
-use crate::http::console::visit::{Answer, OperatorCall, Visit, encoded};
+use crate::http::console::visit::{OperatorCall, PageResult, Visit, encoded};
 
-/// Participants that are shown.
+/// Maximum participants shown.
 const SHOWN: u32 = 200;
 
-/// What the media plane tells of a participant.
+/// The media plane's measurements for a participant.
 #[derive(Deserialize)]
-struct Measured {
+struct ParticipantMeasurements {
     sid: String,
     transports: Vec<Transport>,
     published: Vec<Published>,
@@ -51,7 +51,7 @@ struct Layer {
 }
 
 impl RoomPage<'_> {
-    /// The table of the participants. While the media plane does not answer, it says so.
+    /// Renders the participants' table, or the problem while the media plane is unreachable.
     pub(super) async fn participants(&self, actor: Option<&ActorView>) -> Markup {
         if !self.is_open() {
             return Markup::default();
@@ -65,8 +65,9 @@ impl RoomPage<'_> {
             Err(error) => return layout::problem(&error.problem),
         };
         let media = actor.and_then(|actor| actor.media.as_ref());
+        // Without measurements, the table shows the rest.
         let media = media
-            .and_then(|media| Vec::<Measured>::deserialize(media).ok())
+            .and_then(|media| Vec::<ParticipantMeasurements>::deserialize(media).ok())
             .unwrap_or_default();
         let row = |participant: &Participant| {
             self.row(
@@ -87,7 +88,11 @@ impl RoomPage<'_> {
         }
     }
 
-    fn row(&self, participant: &Participant, media: Option<&Measured>) -> Vec<Markup> {
+    fn row(
+        &self,
+        participant: &Participant,
+        media: Option<&ParticipantMeasurements>,
+    ) -> Vec<Markup> {
         let Participant {
             identity,
             name,
@@ -151,7 +156,12 @@ impl RoomPage<'_> {
         )
     }
 
-    fn tracks(&self, participant: &Participant, media: Option<&Measured>, path: &str) -> Markup {
+    fn tracks(
+        &self,
+        participant: &Participant,
+        media: Option<&ParticipantMeasurements>,
+        path: &str,
+    ) -> Markup {
         let Participant {
             identity, tracks, ..
         } = participant;
@@ -176,8 +186,8 @@ impl RoomPage<'_> {
     }
 }
 
-/// The bitrate of a track, all its layers together; `None` if it is not measured.
-fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
+/// Returns a track's bitrate over all its layers; `None` if it is not measured.
+fn bitrate(media: Option<&ParticipantMeasurements>, sid: &TrackSid) -> Option<u32> {
     let track = media?
         .published
         .iter()
@@ -192,8 +202,8 @@ fn bitrate(media: Option<&Measured>, sid: &TrackSid) -> Option<u32> {
     )
 }
 
-/// The quality of a connection, by its losses and its round trip.
-fn connection(media: Option<&Measured>) -> Markup {
+/// Renders a connection's quality, by losses and round-trip time.
+fn connection(media: Option<&ParticipantMeasurements>) -> Markup {
     let transports = media.map_or(&[][..], |media| &media.transports);
     if transports.is_empty() {
         return nothing();
@@ -215,7 +225,6 @@ fn connection(media: Option<&Measured>) -> Markup {
     }
 }
 
-/// The routes of the actions.
 pub fn routes() -> Vec<Route> {
     vec![
         route::action(
@@ -253,8 +262,8 @@ impl RoomPage<'_> {
     }
 }
 
-/// A call of the handler of an operation on a participant.
-fn on_participant<H: Handler<I>, I: FromRequest>(
+/// Starts an operation call for a participant.
+fn call_for_participant<H: Handler<I>, I: FromRequest>(
     visit: &Visit,
     handler: H,
 ) -> Result<OperatorCall<H, I>, ApiError> {
@@ -264,34 +273,36 @@ fn on_participant<H: Handler<I>, I: FromRequest>(
         .path("identity", &visit.param("identity")))
 }
 
-fn done(visit: &Visit, note: &'static str) -> Answer {
+fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(&room_path(&visit.project_id()?, &visit.param("name")), note))
 }
 
-async fn mute(visit: Visit) -> Answer {
+async fn mute(visit: Visit) -> PageResult {
     let body =
         json!({"track_sid": visit.field("track_sid"), "muted": visit.field("muted") == "true"});
-    on_participant(&visit, participants::mute)?
+    call_for_participant(&visit, participants::mute)?
         .body(body)
         .send()
         .await?;
     done(&visit, "track-muted")
 }
 
-async fn change_role(visit: Visit) -> Answer {
-    on_participant(&visit, participants::change)?
+async fn change_role(visit: Visit) -> PageResult {
+    call_for_participant(&visit, participants::change)?
         .body(json!({"role": visit.field("role")}))
         .send()
         .await?;
     done(&visit, "role-changed")
 }
 
-async fn remove(visit: Visit) -> Answer {
-    on_participant(&visit, participants::remove)?.send().await?;
+async fn remove(visit: Visit) -> PageResult {
+    call_for_participant(&visit, participants::remove)?
+        .send()
+        .await?;
     done(&visit, "participant-removed")
 }
 
-async fn send_message(visit: Visit) -> Answer {
+async fn send_message(visit: Visit) -> PageResult {
     let mut body = json!({"data": STANDARD.encode(visit.field("text"))});
     if let Some(topic) = visit.optional("topic") {
         body["topic"] = json!(topic);

@@ -1,8 +1,8 @@
-//! What is around the text of a page: navigation, search, contents, previous and next.
+//! Frame of a page: navigation, search, table of contents, links to the previous and the next page.
 //!
-//! The order of the pages is that of the table "Documentation" of `README.md`, whose bold rows are the names of groups ([`groups`]). The
-//! browser searches the words of all pages in a script that sets them as one JSON value ([`index`]), since a page that is opened as a
-//! file may load scripts but no data.
+//! The pages are in the order of the table "Documentation" in `README.md`, whose bold rows name the groups ([`groups`]). The browser
+//! searches a script that sets the words of all pages as one JSON value ([`index`]): a page opened as a file may load scripts, but no
+//! data.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::HeadingLevel;
@@ -12,12 +12,12 @@ use super::markdown::{Document, title};
 use super::{Form, HOME, INDEX, Page, Site, relative};
 use crate::http::admin::docs::{FILES, README};
 
-/// A whole page.
+/// Renders a whole page.
 pub(super) fn page(
     site: &Site,
     page: &Page,
     document: &Document,
-    neighbours: [Option<&Page>; 2],
+    adjacent: [Option<&Page>; 2],
 ) -> Markup {
     let at = |path: &str| relative(&page.path, path);
     html! {
@@ -40,7 +40,7 @@ pub(super) fn page(
                     (pages(site, page))
                     main #content tabindex="-1" {
                         (PreEscaped(&document.html))
-                        (around(page, neighbours))
+                        (around(page, adjacent))
                         (about(site, page))
                     }
                     (contents(document))
@@ -55,7 +55,7 @@ fn top(site: &Site, page: &Page) -> Markup {
     html! {
         header.top {
             a.brand href=(at(HOME)) { "Conclave" }
-            // A script shows what needs it.
+            // Shown by the script that implements it.
             button.plain.menu type="button" aria-expanded="false" aria-controls="pages" hidden { "Pages" }
             form.find role="search" hidden {
                 input #search type="search" placeholder="Search  /" aria-label="Search the documentation" autocomplete="off"
@@ -73,7 +73,7 @@ fn top(site: &Site, page: &Page) -> Markup {
     }
 }
 
-/// The sidebar.
+/// Renders the sidebar.
 fn pages(site: &Site, page: &Page) -> Markup {
     let link = |path: &str, label: &str| {
         let is_current = path == page.path;
@@ -92,7 +92,7 @@ fn pages(site: &Site, page: &Page) -> Markup {
     }
 }
 
-/// The headings of the page.
+/// Renders the table of contents.
 fn contents(document: &Document) -> Markup {
     let shown = |level| matches!(level, HeadingLevel::H2 | HeadingLevel::H3);
     let sections = || {
@@ -117,7 +117,7 @@ fn contents(document: &Document) -> Markup {
     }
 }
 
-/// The links to the pages before and after.
+/// Renders the links to the previous and the next page.
 fn around(page: &Page, [before, after]: [Option<&Page>; 2]) -> Markup {
     let link = |to: &Page, rel: &str, word: &str| {
         html! {
@@ -136,10 +136,10 @@ fn around(page: &Page, [before, after]: [Option<&Page>; 2]) -> Markup {
     }
 }
 
-/// The version, and where the text of the page is.
+/// Renders the version, and the link to the page's source.
 fn about(site: &Site, page: &Page) -> Markup {
     let file = page.file.path;
-    // From the root of the site, which is the folder `/docs/`.
+    // Relative to the site's root, which is the folder `/docs/`.
     let source = file
         .strip_prefix("/docs/")
         .map_or_else(|| format!("..{file}"), str::to_owned);
@@ -157,13 +157,13 @@ fn about(site: &Site, page: &Page) -> Markup {
     }
 }
 
-/// Pages below one heading of the sidebar.
+/// Pages below one sidebar heading.
 pub(super) struct Group {
     pub name: &'static str,
     pub entries: Vec<Entry>,
 }
 
-/// A page in the sidebar.
+/// Page in the sidebar.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Path in the repository, such as `docs/running.md`.
@@ -171,7 +171,7 @@ pub(super) struct Entry {
     pub label: &'static str,
 }
 
-/// Returns the groups of the table.
+/// Parses the groups from the README's table.
 pub(super) fn groups() -> Vec<Group> {
     let (_, table) = README
         .split_once("\n## Documentation\n")
@@ -194,8 +194,8 @@ pub(super) fn groups() -> Vec<Group> {
     groups
 }
 
-/// Returns the pages that a cell links to. In a cell that starts with words, the text of a link is not a name by itself: the page's own
-/// title is.
+/// Returns the pages that a table cell links to. If the cell starts with words, its link texts are not names by themselves, so the
+/// pages' own titles are used.
 fn entries(cell: &'static str) -> impl Iterator<Item = Entry> {
     let is_named = cell.starts_with('[');
     cell.split('[').skip(1).filter_map(move |link| {
@@ -213,7 +213,7 @@ fn title_of(file: &str) -> Option<&'static str> {
     std::str::from_utf8(found.content).ok().map(title)
 }
 
-/// Returns the script. Each page has its title and path; each section its page, heading, anchor and text.
+/// Renders the search index. Each page has its title and path; each section its page, heading, anchor and text.
 pub(super) fn index(documents: &[(&str, Document)]) -> String {
     let pages: Vec<_> = documents
         .iter()

@@ -1,5 +1,5 @@
-//! A page of Markdown as HTML, with its sections. Raw HTML in a page is shown as text, but comments are left out: they are for programs
-//! that run the examples.
+//! Markdown to HTML, with sections. Raw HTML is displayed as text. Comments are dropped: they are instructions for programs that run
+//! the examples.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::html::push_html;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// A rendered page.
+/// Rendered page.
 pub(super) struct Document {
-    /// The text of the first heading.
+    /// First heading's text.
     pub title: String,
     pub html: String,
-    /// The headings in their order, each with the text up to the next one.
+    /// Headings in order, each with the text up to the next one.
     pub sections: Vec<Section>,
 }
 
-/// A heading, and the text below it.
+/// Heading with the text below it.
 pub(super) struct Section {
-    /// 1 for the title of the page.
+    /// 1 for the page's title.
     pub level: HeadingLevel,
-    /// The id by which links name the heading.
+    /// Id that links use.
     pub anchor: String,
     pub heading: String,
-    /// Words for the search, without markup.
+    /// Text for the search, without markup.
     pub text: String,
 }
 
-/// Places of what a page refers to, in the form of the site that it is rendered for.
-pub(super) trait Places {
-    /// The URL for the target of a link or picture.
+/// URLs for references, in the form that the site is rendered for.
+pub(super) trait PageUrls {
+    /// Returns the URL for a link's or image's target.
     fn link(&self, target: &str) -> String;
-    /// The URL of the picture of a diagram.
+    /// Returns the URL for a diagram's image.
     fn diagram(&self, source: &str) -> Option<String>;
 }
 
 /// Renders a page.
-pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
+pub(super) fn render(markdown: &str, urls: &impl PageUrls) -> Document {
     let mut writer = Writer {
-        places,
+        urls,
         html: String::new(),
         sections: Vec::new(),
         anchors: BTreeMap::new(),
@@ -78,7 +78,7 @@ pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
         }
     }
     push_html(&mut writer.html, shown.into_iter());
-    // A header without a name is none.
+    // An empty header cell has no meaning for screen readers.
     writer.html = writer.html.replace("<th></th>", "<td></td>");
     let title = writer
         .sections
@@ -92,7 +92,7 @@ pub(super) fn render(markdown: &str, places: &impl Places) -> Document {
     }
 }
 
-/// Returns the text of the first heading.
+/// Returns the first heading's text.
 pub(super) fn title(markdown: &str) -> &str {
     markdown
         .lines()
@@ -101,7 +101,7 @@ pub(super) fn title(markdown: &str) -> &str {
         .trim_start_matches("# ")
 }
 
-/// Returns the id of a heading, by the rule of GitHub: in lower case, with dashes for spaces, and without other marks.
+/// Returns a heading's id by GitHub's rule, so that links work here and on GitHub: lower case, dashes for spaces, no other punctuation.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .trim()
@@ -140,20 +140,21 @@ fn as_event(markup: Markup) -> Event<'static> {
 }
 
 struct Writer<'a, P> {
-    places: &'a P,
+    urls: &'a P,
     html: String,
     sections: Vec<Section>,
-    /// How many headings have had each anchor.
+    /// Number of headings per anchor so far.
     anchors: BTreeMap<String, usize>,
-    /// The links that are open: a picture in one leads nowhere itself.
+    /// Depth of open links: a image inside a link has no link of its own.
     links: usize,
 }
 
-impl<P: Places> Writer<'_, P> {
+impl<P: PageUrls> Writer<'_, P> {
     fn heading(&mut self, level: HeadingLevel, inner: Vec<Event<'_>>) -> Event<'static> {
         let heading = text_of_all(inner.iter().cloned());
         let base = anchor(&heading);
         let count = self.anchors.entry(base.clone()).or_default();
+        // GitHub numbers repeated headings the same way.
         let anchor = if *count == 0 {
             base
         } else {
@@ -188,7 +189,7 @@ impl<P: Places> Writer<'_, P> {
         if language == "mermaid" {
             return as_event(self.diagram(code));
         }
-        // Examples of JSON repeat the names that are around them.
+        // JSON examples only repeat the names in the text around them.
         if language != "json" {
             self.index(code);
         }
@@ -198,7 +199,7 @@ impl<P: Places> Writer<'_, P> {
     fn diagram(&self, source: &str) -> Markup {
         html! {
             figure.diagram {
-                @match self.places.diagram(source) {
+                @match self.urls.diagram(source) {
                     Some(picture) => {
                         a.picture href=(picture) { img src=(picture) alt="Diagram; its source follows"; }
                         details { summary { "Source of the diagram" } (code_block(source)) }
@@ -212,7 +213,7 @@ impl<P: Places> Writer<'_, P> {
         }
     }
 
-    /// Adds an event that is not a block of its own, with its words.
+    /// Adds an inline event, with its words.
     fn inline<'a>(&mut self, event: Event<'a>, shown: &mut Vec<Event<'a>>) {
         match &event {
             Event::Text(text) | Event::Code(text) => self.index(text),
@@ -222,7 +223,7 @@ impl<P: Places> Writer<'_, P> {
         self.place(event, shown);
     }
 
-    /// Adds an event with the places of what it refers to.
+    /// Adds an event with its reference resolved.
     fn place<'a>(&mut self, event: Event<'a>, shown: &mut Vec<Event<'a>>) {
         match event {
             Event::Start(Tag::Link {
@@ -232,7 +233,7 @@ impl<P: Places> Writer<'_, P> {
                 id,
             }) => {
                 self.links += 1;
-                let dest_url = self.places.link(&dest_url).into();
+                let dest_url = self.urls.link(&dest_url).into();
                 shown.push(Event::Start(Tag::Link {
                     link_type,
                     dest_url,
@@ -250,7 +251,7 @@ impl<P: Places> Writer<'_, P> {
                 title,
                 id,
             }) => {
-                let dest_url: CowStr<'a> = self.places.link(&dest_url).into();
+                let dest_url: CowStr<'a> = self.urls.link(&dest_url).into();
                 if self.links == 0 {
                     shown.push(Event::InlineHtml(
                         format!("<a class=\"picture\" href=\"{dest_url}\">").into(),
@@ -269,7 +270,7 @@ impl<P: Places> Writer<'_, P> {
                     shown.push(Event::InlineHtml("</a>".into()));
                 }
             }
-            // What is wider than the window is moved by keyboard, too.
+            // `tabindex` makes a table that is wider than the window scrollable by keyboard.
             Event::Start(Tag::Table(alignments)) => {
                 shown.push(Event::Html(
                     "<div class=\"table\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">"
@@ -289,7 +290,7 @@ impl<P: Places> Writer<'_, P> {
         }
     }
 
-    /// Adds to the words of the current section.
+    /// Adds words to the current section.
     fn index(&mut self, text: &str) {
         if let Some(section) = self.sections.last_mut() {
             section.text.push_str(text);
@@ -297,7 +298,7 @@ impl<P: Places> Writer<'_, P> {
     }
 }
 
-/// A block of code, in which a script puts a button that copies it.
+/// Renders a block of code. A script adds a button that copies it.
 pub(super) fn code_block(code: &str) -> Markup {
     html! { div.code { pre tabindex="0" { code { (code) } } } "\n" }
 }
@@ -308,7 +309,7 @@ mod tests {
 
     struct Unchanged;
 
-    impl Places for Unchanged {
+    impl PageUrls for Unchanged {
         fn link(&self, target: &str) -> String {
             format!("to:{target}")
         }

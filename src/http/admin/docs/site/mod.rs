@@ -1,11 +1,11 @@
-//! The documentation as a site of HTML pages, made from the Markdown of [`FILES`]: on the admin listener below `/docs/`, and as files that
-//! `conclave docs` writes.
+//! The documentation as a site of HTML pages, rendered from the Markdown of [`FILES`]: on the admin listener below `/docs/`, and as
+//! files written by `conclave docs`.
 //!
 //! - [`markdown`]: a page as HTML, with its sections.
-//! - [`layout`]: what is around it: the order of the pages and their groups, navigation, and the words that the browser searches.
+//! - [`layout`]: the frame of a page: order and groups of the pages, navigation, and the search index.
 //!
-//! Both forms have the same pages with relative links, so that a folder works at any URL, and without a server. Nothing is rendered before
-//! it is asked for.
+//! Both forms have the same pages with relative links, so that the folder works at any URL, and without a server. Pages are rendered
+//! on demand.
 
 mod layout;
 mod markdown;
@@ -16,15 +16,15 @@ use maud::html;
 
 use super::{FILES, File};
 use layout::Group;
-use markdown::{Document, Places};
+use markdown::{Document, PageUrls};
 
-/// Path of the first page.
+/// The first page's path.
 const HOME: &str = "index.html";
-/// Path of the words of all pages, which the search loads.
+/// The search index's path.
 const INDEX: &str = "assets/search-index.js";
-/// Files of all pages.
+/// Files that all pages use.
 const ASSETS: [(&str, &str); 4] = [
-    // Colors and type are those of the console.
+    // Colors and fonts are the console's.
     (
         "assets/console.css",
         include_str!("../../../console/console.css"),
@@ -33,32 +33,32 @@ const ASSETS: [(&str, &str); 4] = [
     ("assets/site.js", include_str!("site.js")),
     ("assets/icon.svg", include_str!("../../../console/icon.svg")),
 ];
-/// Folder of the pictures of diagrams in the repository.
+/// Folder of rendered diagrams in the repository.
 const DIAGRAMS: &str = "/docs/diagrams/";
 
-/// Where the site is to be shown.
+/// Target that the site is rendered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Below `/docs/` of the admin listener, beside the console, the API viewer and the files in Markdown.
+    /// Below `/docs/` on the admin listener, next to the console, the API viewer and the Markdown files.
     Served,
-    /// In a folder of its own, which also has the pictures.
+    /// Standalone folder, which includes the images.
     Static,
 }
 
-/// The documentation in one form.
+/// Documentation site in one form.
 pub struct Site {
     form: Form,
     groups: Vec<Group>,
-    /// The pages in the order of the sidebar, then the files that they link to.
+    /// Pages in the sidebar's order, then the files that they link to.
     pages: Vec<Page>,
 }
 
-/// A page of the site.
+/// Site page.
 struct Page {
     file: &'static File,
     /// Path below the site's root, such as `sdk/go.html`.
     path: String,
-    /// Name in the sidebar; `None` for a file that pages link to, such as an example of settings.
+    /// Name in the sidebar; `None` for a linked file, such as example settings.
     label: Option<&'static str>,
 }
 
@@ -72,7 +72,7 @@ impl Page {
     }
 }
 
-/// Returns the picture of a diagram, which has the source that it was drawn from (`scripts/docs --diagrams`).
+/// Returns a diagram's image: the SVG that embeds the same Mermaid source (written by `scripts/docs --diagrams`).
 fn picture_of(source: &str) -> Option<&'static File> {
     let source = html! { metadata { (source) } }.into_string();
     let contains = |file: &&File| {
@@ -86,7 +86,7 @@ fn picture_of(source: &str) -> Option<&'static File> {
         .find(contains)
 }
 
-/// Returns the path of a file's page, or of a picture, below the site's root.
+/// Returns the path below the site's root, for a file's page or a image.
 fn site_path(file: &str) -> String {
     let file = file.trim_start_matches('/');
     let in_docs = file.strip_prefix("docs/").unwrap_or(file);
@@ -102,13 +102,13 @@ fn is_picture(file: &str) -> bool {
     [".png", ".svg"].iter().any(|ending| file.ends_with(ending))
 }
 
-/// Returns the path from a page to another file of the site, or above its root.
+/// Returns the relative path from a page to a file of the site, or above its root.
 fn relative(from: &str, to: &str) -> String {
     format!("{}{to}", "../".repeat(from.matches('/').count()))
 }
 
 impl Site {
-    /// Returns the site, without rendering it.
+    /// Creates the site, without rendering it.
     #[must_use]
     pub fn new(form: Form) -> Self {
         let groups = layout::groups();
@@ -145,7 +145,7 @@ impl Site {
         }
     }
 
-    /// Returns the paths of all files of the site, relative to its root.
+    /// Iterates over the paths of all files, relative to the site's root.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         let pages = self.pages.iter().map(|page| page.path.clone());
         let assets = ASSETS
@@ -153,7 +153,7 @@ impl Site {
             .map(|(path, _)| *path)
             .chain([INDEX])
             .map(str::to_owned);
-        // The listener serves the pictures beside the Markdown, which is the same place.
+        // The listener serves the images at their repository paths, which are the same.
         let pictures = FILES
             .iter()
             .map(|file| file.path)
@@ -161,7 +161,7 @@ impl Site {
         pages.chain(assets).chain(pictures.map(site_path))
     }
 
-    /// Returns the content of a file of the site.
+    /// Returns a file's content.
     #[must_use]
     pub fn content(&self, path: &str) -> Option<Cow<'static, [u8]>> {
         if let Some(at) = self.pages.iter().position(|page| page.path == path) {
@@ -192,14 +192,14 @@ impl Site {
         };
         let is_listed = |at: usize| self.pages.get(at).filter(|page| page.label.is_some());
         let [before, after] = [at.checked_sub(1), at.checked_add(1)];
-        let neighbours = page
+        let adjacent = page
             .label
             .map(|_| [before.and_then(is_listed), after.and_then(is_listed)]);
-        Some(layout::page(self, page, &document, neighbours.unwrap_or_default()).into_string())
+        Some(layout::page(self, page, &document, adjacent.unwrap_or_default()).into_string())
     }
 }
 
-/// The page of a file that is no Markdown.
+/// Renders a page for a file that is not Markdown.
 fn source_page(page: &Page) -> Document {
     let title = page.file.path.trim_start_matches('/').to_owned();
     let content = html! { h1 { code { (title) } } (markdown::code_block(&page.text())) };
@@ -210,17 +210,17 @@ fn source_page(page: &Page) -> Document {
     }
 }
 
-/// Where what a page refers to is, from there.
+/// Resolves references relative to a page.
 struct FromPage<'a>(&'a Page);
 
-impl Places for FromPage<'_> {
+impl PageUrls for FromPage<'_> {
     fn link(&self, target: &str) -> String {
         let (path, fragment) = target
             .split_once('#')
             .map_or((target, None), |(path, anchor)| (path, Some(anchor)));
         let known = resolve(self.0.file.path, path)
             .filter(|path| FILES.iter().any(|file| file.path == *path));
-        // What is elsewhere, and another part of this page, stay as they are.
+        // External links and anchors in the same page stay unchanged.
         let Some(known) = known else {
             return target.to_owned();
         };
@@ -233,7 +233,7 @@ impl Places for FromPage<'_> {
     }
 }
 
-/// Resolves a relative path from the file of a page; `None` for what is no path.
+/// Resolves a path relative to a page's file; `None` if the target is not a relative path.
 fn resolve(from: &str, target: &str) -> Option<String> {
     if target.is_empty() || target.contains("://") || target.starts_with('/') {
         return None;

@@ -1,4 +1,4 @@
-// What pages of documentation do with scripts: search, copy code, open the list of pages on a narrow screen.
+// Documentation scripts: search, copy code, open the page list on a narrow screen.
 'use strict';
 
 (() => {
@@ -6,7 +6,7 @@
   const SNIPPET = 170;
   const body = document.body;
 
-  // Links to operations in the viewer were below this address before it had its own.
+  // Before the viewer had its own address, links to its operations were below this one.
   if (body.dataset.viewer && location.hash.startsWith('#/')) location.replace(body.dataset.viewer + location.hash);
   document.documentElement.classList.add('scripted');
 
@@ -43,7 +43,7 @@
   const list = document.querySelector('#found');
   form.hidden = false;
 
-  // The words of all pages, loaded when somebody is about to search: a script, since a page that is a file may load nothing else.
+  // The search index, loaded when a search starts. It is a script, because a page opened as a file may load no data.
   let loaded = null;
   const load = () => {
     loaded ??= new Promise((resolve, reject) => {
@@ -55,7 +55,7 @@
 
   const words = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
 
-  // What changed in which version matters least; the reference has a short section for each name.
+  // The changelog matters least; the API reference has a short section for nearly every name, so it would crowd out the guides.
   const WEIGHTS = { 'changelog.html': 0.3, 'api.html': 0.8 };
 
   const prepare = ({ pages: titles, sections }) => {
@@ -70,7 +70,7 @@
     });
   };
 
-  // A whole word counts more than the start of one.
+  // A whole word scores higher than a prefix.
   const rate = (list, term) => {
     let best = 0;
     for (const word of list) {
@@ -80,7 +80,7 @@
     return best;
   };
 
-  // How well a section fits; 0 if it lacks a term. The title counts in full for the first section, for the others it is a hint.
+  // Scores a section; 0 if it lacks a term. The page's title counts in full for its first section, and little for the others.
   const score = (section, terms) => {
     let sum = 0;
     let isNamed = true;
@@ -88,14 +88,14 @@
       const title = rate(section.titleWords, term) * (section.isFirst ? 30 : 2);
       const heading = section.isFirst ? 0 : rate(section.headingWords, term) * 20;
       const hits = section.textWords.filter((word) => word.startsWith(term)).length;
-      // A text is about what it starts with, and what it repeats.
+      // Early and frequent words indicate a text's topic.
       const early = Math.max(0, 1 - section.textWords.findIndex((word) => word.startsWith(term)) / 30);
       const text = hits === 0 ? 0 : 2 + 3 * early + 4 * Math.min(1, (12 * hits) / (section.textWords.length + 40));
       if (title + heading + text === 0) return 0;
       isNamed &&= title + heading >= 12;
       sum += title + heading + text;
     }
-    // A heading of nothing but what is searched for is the place.
+    // A heading that consists of the search terms is most likely the target.
     const isExact = isNamed && section.headingWords.length <= terms.length + 1;
     return section.weight * (sum + (isNamed ? 10 : 0) + (isExact ? 10 : 0));
   };
@@ -107,7 +107,7 @@
     return rated.sort(([a], [b]) => b - a).slice(0, MOST_RESULTS).map(([, section]) => section);
   };
 
-  // Adds a text to an element, with what is searched for as marks.
+  // Adds a text to an element, with the search terms marked.
   const addMarked = (element, text, terms) => {
     const pattern = new RegExp(`(?<![\\p{L}\\p{N}_])(${terms.join('|')})`, 'giu');
     let from = 0;
@@ -119,7 +119,7 @@
     return element;
   };
 
-  // The text around the first place that is searched for.
+  // Returns the text around the first match.
   const snippet = (text, terms) => {
     const found = text.search(new RegExp(`(?<![\\p{L}\\p{N}_])(${terms.join('|')})`, 'iu'));
     const from = Math.max(0, found - SNIPPET / 3);

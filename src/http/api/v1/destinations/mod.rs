@@ -1,4 +1,4 @@
-//! Destinations of a template.
+//! A template's destinations.
 
 pub mod shapes;
 
@@ -27,7 +27,7 @@ use crate::http::media::egress_address::{check_hosts, http_host, rtmp_hosts};
 const LIST_PATH: &str = "/v1/templates/{id}/destinations";
 const PATH: &str = "/v1/templates/{id}/destinations/{name}";
 
-/// The path of a destination.
+/// Destination path.
 #[derive(Deserialize, IntoParams)]
 pub struct DestinationPath {
     /// The template's id.
@@ -38,7 +38,7 @@ pub struct DestinationPath {
     name: DestinationName,
 }
 
-/// A destination to create, described by [`shapes::CreateDestination`].
+/// Destination to create; its schema is [`shapes::CreateDestination`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateDestination {
@@ -47,7 +47,7 @@ pub struct CreateDestination {
     config: Box<RawValue>,
 }
 
-/// A new configuration. It replaces the stored one whole, but for credentials that are left out.
+/// New configuration. It replaces the stored one as a whole, except for omitted credentials.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateDestination {
@@ -59,7 +59,7 @@ pub struct UpdateDestination {
     config: Box<RawValue>,
 }
 
-/// The urls of broadcasts, before they are parsed.
+/// Broadcast URLs, before they are parsed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RtmpUrls {
@@ -81,7 +81,7 @@ pub struct DestinationJson {
     pub updated_at: Timestamp,
 }
 
-/// All destinations of a template, newest first.
+/// All of a template's destinations, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct DestinationList {
     pub destinations: Vec<DestinationJson>,
@@ -122,7 +122,7 @@ fn create_example() -> serde_json::Value {
     })
 }
 
-/// The operations on destinations.
+/// Returns the operations on destinations.
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Post, LIST_PATH, "create_destination", create)
@@ -178,7 +178,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         operation(Method::Delete, PATH, "delete_destination", delete)
             .about(
                 "destinations",
-                "Delete a destination that nothing runs against",
+                "Delete a destination that no running egress uses",
             )
             .errors(&[
                 ErrorCode::TemplateNotFound,
@@ -189,7 +189,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// Reads a configuration of a kind.
+/// Parses a configuration by its kind.
 fn config(kind: DestinationKind, raw: &RawValue) -> Result<ConfigInput, Problem> {
     match kind {
         DestinationKind::Recording => recording_config(raw).map(ConfigInput::Recording),
@@ -204,6 +204,7 @@ fn config(kind: DestinationKind, raw: &RawValue) -> Result<ConfigInput, Problem>
 
 fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
     #[derive(Deserialize)]
+    // Parsed in two steps: an untagged enum would report "no variant matched" instead of the invalid field.
     struct Tag {
         r#type: StorageType,
     }
@@ -215,7 +216,7 @@ fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
     }
 }
 
-/// The kind of a configuration that is sent without one: only a broadcast's has `urls`, only a recording's has `type`.
+/// Infers a configuration's kind if none is sent: only a broadcast's has `urls`, only a recording's has `type`.
 fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
     #[derive(Deserialize)]
     struct Shape {
@@ -245,6 +246,7 @@ async fn check_addresses(context: &RequestContext, config: &ConfigInput) -> Resu
         })) => {
             vec![http_host("config.endpoint", endpoint)?]
         }
+        // Other storage has fixed public hosts.
         ConfigInput::Recording(_) => Vec::new(),
     };
     check_hosts(&context.state.egress_addresses, hosts).await
@@ -301,8 +303,8 @@ async fn get(
     Ok(Json(destination.into()))
 }
 
-/// The kind that a new configuration is read as: the one it shows by its fields, else that of the destination. Whether the
-/// destination exists is decided after the body has been validated.
+/// Returns the kind that a new configuration is parsed as: inferred from its fields, otherwise the destination's. The body is
+/// validated before a missing destination is reported.
 async fn kind_to_read(
     context: &RequestContext,
     path: &DestinationPath,
@@ -320,6 +322,7 @@ async fn kind_to_read(
         }
         (Ok(stored), Some(_)) => Ok(stored.kind),
         (Ok(stored), None) => Ok(kind_of(&body.config).unwrap_or(stored.kind)),
+        // Any kind will do: the update fails with 404, unless the body is refused before.
         (Err(error), sent) if error.status() == 404 => Ok(sent
             .or_else(|| kind_of(&body.config))
             .unwrap_or(DestinationKind::Recording)),

@@ -1,5 +1,5 @@
-//! The shapes of destinations in the description, by kind and type. They are never read or written: the wire types of
-//! [`super`] are, whose errors name the field that is wrong where a choice between shapes would not.
+//! OpenAPI schemas for destinations, by kind and type. They are never parsed or serialised: the wire types of [`super`] are, whose
+//! errors name the invalid field, which an untagged enum's do not.
 
 #![expect(dead_code, reason = "these types only describe")]
 
@@ -23,9 +23,9 @@ use utoipa::{PartialSchema, ToSchema};
     ("rtmp" = "#/components/schemas/CreateRtmpDestination")
 )))]
 pub enum CreateDestination {
-    /// Object storage of recordings.
+    /// Object storage for recordings.
     Recording(CreateRecordingDestination),
-    /// Urls of broadcasts.
+    /// URLs for broadcasts.
     Rtmp(CreateRtmpDestination),
 }
 
@@ -41,7 +41,7 @@ impl ToSchema for super::CreateDestination {
     }
 }
 
-/// A destination of recordings to create.
+/// A recording destination to create.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRecordingDestination {
@@ -49,11 +49,11 @@ pub struct CreateRecordingDestination {
     pub name: DestinationName,
     /// Always `recording`.
     pub kind: RecordingWord,
-    /// Where files are written.
+    /// Storage that files are written to.
     pub config: NewRecordingDestinationConfig,
 }
 
-/// A destination of broadcasts to create.
+/// A broadcast destination to create.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRtmpDestination {
@@ -61,11 +61,11 @@ pub struct CreateRtmpDestination {
     pub name: DestinationName,
     /// Always `rtmp`.
     pub kind: RtmpWord,
-    /// Where broadcasts are sent.
+    /// URLs that broadcasts are sent to.
     pub config: RtmpDestinationConfig,
 }
 
-/// The value of `kind` in a destination of recordings.
+/// The value of `kind` in a recording destination.
 #[derive(ToSchema)]
 pub enum RecordingWord {
     /// `recording`.
@@ -73,7 +73,7 @@ pub enum RecordingWord {
     Recording,
 }
 
-/// The value of `kind` in a destination of broadcasts.
+/// The value of `kind` in a broadcast destination.
 #[derive(ToSchema)]
 pub enum RtmpWord {
     /// `rtmp`.
@@ -81,13 +81,13 @@ pub enum RtmpWord {
     Rtmp,
 }
 
-/// By the destination's kind: object storage of recordings, or urls of broadcasts.
+/// By the destination's kind: object storage for recordings, or URLs for broadcasts.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub enum DestinationConfig {
-    /// Object storage of recordings.
+    /// Object storage for recordings.
     Recording(RecordingDestinationConfig),
-    /// Urls of broadcasts.
+    /// URLs for broadcasts.
     Rtmp(RtmpDestinationConfig),
 }
 
@@ -95,9 +95,9 @@ pub enum DestinationConfig {
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub enum ShownDestinationConfig {
-    /// Object storage of recordings.
+    /// Object storage for recordings.
     Recording(RecordingDestinationConfig),
-    /// Urls of broadcasts.
+    /// URLs for broadcasts.
     Rtmp(ShownRtmpDestinationConfig),
 }
 
@@ -110,7 +110,7 @@ pub enum ShownDestinationConfig {
     ("azure" = "#/components/schemas/AzureDestination")
 )))]
 pub enum RecordingDestinationConfig {
-    /// Amazon S3, or what speaks its protocol.
+    /// Amazon S3 or a compatible service.
     S3(S3Input),
     /// Google Cloud Storage.
     Gcp(GcpInput),
@@ -127,7 +127,7 @@ pub enum RecordingDestinationConfig {
     ("azure" = "#/components/schemas/NewAzureDestination")
 )))]
 pub enum NewRecordingDestinationConfig {
-    /// Amazon S3, or what speaks its protocol.
+    /// Amazon S3 or a compatible service.
     S3(NewS3Destination),
     /// Google Cloud Storage.
     Gcp(NewGcpDestination),
@@ -135,25 +135,25 @@ pub enum NewRecordingDestinationConfig {
     Azure(NewAzureDestination),
 }
 
-/// Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`.
+/// Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RtmpDestinationConfig {
-    /// 1 to 8 `rtmp://` or `rtmps://` urls.
+    /// 1 to 8 `rtmp://` or `rtmps://` URLs.
     #[schema(min_items = 1, max_items = 8)]
     pub urls: Vec<RtmpUrl>,
 }
 
-/// Where broadcasts go, without the stream keys.
+/// Target URLs for broadcasts, without stream keys.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShownRtmpDestinationConfig {
-    /// The urls, each stream key replaced by `REDACTED`.
+    /// The URLs, each stream key replaced by `REDACTED`.
     #[schema(min_items = 1, max_items = 8)]
     pub urls: Vec<String>,
 }
 
-/// S3, or what speaks its protocol.
+/// Amazon S3 or a compatible service.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewS3Destination {
@@ -161,23 +161,23 @@ pub struct NewS3Destination {
     pub r#type: S3Word,
     /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// The region of the bucket.
+    /// The bucket's region.
     #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
-    /// The service's http(s) url, when it is not Amazon's.
+    /// The service's HTTP(S) URL, if it is not Amazon's.
     #[schema(nullable = false)]
     pub endpoint: Option<HttpUrl>,
-    /// A prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
-    /// The bucket is part of the path and not of the host name.
+    /// Whether the bucket is in the URL's path, not in its host name.
     #[schema(nullable = false)]
     pub force_path_style: Option<bool>,
     /// The access key's id.
     pub access_key: StorageText,
     /// The access key's secret.
     pub secret: NewCredential,
-    /// What temporary credentials need beside. An empty text is none.
+    /// Session token for temporary credentials. Empty means none.
     #[schema(nullable = false)]
     pub session_token: Option<NewSessionToken>,
 }
@@ -190,10 +190,10 @@ pub struct NewGcpDestination {
     pub r#type: GcpWord,
     /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// A prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
-    /// A service account's key, as the JSON text that Google gives.
+    /// A service account's key, as the JSON text from Google.
     pub credentials: NewCredential,
 }
 
@@ -205,7 +205,7 @@ pub struct NewAzureDestination {
     pub r#type: AzureWord,
     /// The container that files are written to.
     pub container: BucketName,
-    /// A prefix of each file's path.
+    /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
     /// The account's name.
@@ -214,26 +214,23 @@ pub struct NewAzureDestination {
     pub account_key: NewCredential,
 }
 
-/// A credential that is not stored yet.
+/// Credential that is not stored yet.
 pub struct NewCredential;
 
 impl PartialSchema for NewCredential {
     fn schema() -> RefOr<Schema> {
-        new_secret("A credential; `***` is none.", 1)
+        new_secret("A credential; must not be `***`.", 1)
     }
 }
 
 impl ToSchema for NewCredential {}
 
-/// A session token that is not stored yet.
+/// Session token that is not stored yet.
 pub struct NewSessionToken;
 
 impl PartialSchema for NewSessionToken {
     fn schema() -> RefOr<Schema> {
-        new_secret(
-            "A session token, or an empty text for none; `***` is none.",
-            0,
-        )
+        new_secret("A session token, or empty for none; must not be `***`.", 0)
     }
 }
 
@@ -250,7 +247,7 @@ fn new_secret(doc: &str, min_length: usize) -> RefOr<Schema> {
         .into()
 }
 
-/// The keyword `oneOf` of a change: with a kind, the configuration is of that kind.
+/// Returns the `oneOf` rule of an update: if a kind is sent, the configuration must be of that kind.
 pub(super) fn configs_by_kind() -> Value {
     let of = |kind: &str, config: &str| {
         let config = json!({"$ref": format!("#/components/schemas/{config}")});

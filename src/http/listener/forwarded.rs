@@ -1,7 +1,7 @@
-//! What the nodes of a cluster say to each other in headers: that a request was passed on, and that its receiver is not active.
+//! Headers between the nodes of a cluster: a request was forwarded, or its receiver is not active.
 //!
-//! Both are believed of nodes only, which are trusted proxies. A client that forges the first through another trusted proxy is
-//! refused, and nothing else.
+//! Both count only from nodes, which are trusted proxies. A client that forges the first through another trusted proxy only gets its
+//! own request refused.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use tokio::time::timeout;
 use super::client_address::TrustedProxies;
 use crate::http::api::error::ApiError;
 
-/// The request header with the epoch of the node that a request was sent to.
-pub const PASSED_ON: &str = "conclave-passed-on";
-/// The response header of a node that is not active, and has done nothing with the request.
+/// Request header with the epoch of the node that the request was forwarded to.
+pub const FORWARDED_TO: &str = "conclave-passed-on";
+/// Response header of a node that is not active and did nothing with the request.
 pub const NOT_ACTIVE: &str = "conclave-not-active";
 
-/// The response header of an active node that cannot tell whether it is that, since the database does not answer it: the 503 that it
-/// gives may be another one's success.
+/// Response header of an active node that cannot confirm its lease, since the database is unreachable: where it returns 503, another
+/// node may succeed.
 pub const UNCONFIRMED: &str = "conclave-unconfirmed";
 
-/// More than are ever handled at once.
-const MOST_RUNNING: u32 = 1 << 30;
+/// More than the number of requests ever handled at once.
+const MAX_RUNNING: u32 = 1 << 30;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a node does not take a request that was passed on to it.
+/// Why a node does not accept a forwarded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotActive {
-    /// It is a standby, and may become active.
+    /// Standby, which may become active.
     Standby,
-    /// It has lost the lease, or is about to release it.
+    /// Lost the lease, or is about to release it.
     Stopping,
-    /// It has the lease, as far as it knows, and has not been able to renew it: it waits until it can, or has been replaced.
+    /// Has the lease, as far as it knows, but could not renew it: it waits until it can, or is replaced.
     Unconfirmed,
 }
 
@@ -58,7 +58,7 @@ impl NotActive {
             .unwrap_or(Self::Standby)
     }
 
-    /// Returns the response to the node that has passed a request on.
+    /// Returns the response to the forwarding node.
     #[must_use]
     pub fn to_http(self) -> HttpResponse {
         let message = "this server is not the active one; retry with backoff";
@@ -68,7 +68,8 @@ impl NotActive {
         response
             .headers_mut()
             .insert(name, HeaderValue::from_static(self.as_str()));
-        // The rest of a body is not read, and what comes next finds out where the active node is.
+        // The rest of the body is not read, so the connection cannot be reused. The sender looks up the active node for its next
+        // request.
         response
             .head_mut()
             .set_connection_type(ConnectionType::Close);
@@ -76,10 +77,10 @@ impl NotActive {
     }
 }
 
-/// Returns the epoch of the node that a request was sent to, if another node has passed it on.
+/// Returns the epoch that a request was forwarded to, if the sender is a node.
 #[must_use]
-pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
-    let epoch = request.headers().get(PASSED_ON)?;
+pub fn forwarded_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
+    let epoch = request.headers().get(FORWARDED_TO)?;
     let peer = request.peer_addr()?.ip().to_canonical();
     if nodes.contains(peer) {
         epoch.to_str().ok()?.parse().ok()
@@ -88,49 +89,49 @@ pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
     }
 }
 
-/// What becomes of a request that the active node does not take.
+/// Outcome for a request that the active node does not accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotTaken {
-    /// Its sender, a node or a client, gets this response.
+pub enum NotAccepted {
+    /// The sender, a node or a client, gets this response.
     Refused(NotActive),
-    /// It waits here, and is passed on to the node that becomes active.
-    PassedOn,
+    /// Waits here, and is forwarded to the node that becomes active.
+    Forwarded,
 }
 
-/// How far the stop of a node has come.
+/// Progress of a node's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GateState {
     Open,
-    /// Nothing is taken. Requests of clients wait until it is known whether there is another node.
+    /// Nothing is accepted. Clients' requests wait until it is known whether there is another node.
     Closing,
-    /// Nothing is taken, and requests of clients are treated so.
-    Closed(NotTaken),
+    /// Nothing is accepted; clients' requests get this outcome.
+    Closed(NotAccepted),
 }
 
-/// What the active node of a cluster takes: nothing that was sent to a node which it is not any more, and nothing while it stops.
+/// Admission at a cluster's active node. It accepts no request that was forwarded to a later epoch, and none while the node stops.
 #[derive(Debug)]
-pub struct PassedOnGate {
+pub struct ForwardingGate {
     nodes: TrustedProxies,
     epoch: i64,
-    /// A permit for each request that is being handled. The stop takes all of them.
+    /// One permit per request in progress. The stop acquires all of them.
     running: Semaphore,
     state: watch::Sender<GateState>,
 }
 
-impl PassedOnGate {
-    /// The gate of the node of an epoch. The nodes are trusted proxies.
+impl ForwardingGate {
+    /// Creates the gate for a node's epoch. The nodes are trusted proxies.
     #[must_use]
     pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
         Self {
             nodes,
             epoch,
-            running: Semaphore::new(MOST_RUNNING as usize),
+            running: Semaphore::new(MAX_RUNNING as usize),
             state: watch::Sender::new(GateState::Open),
         }
     }
 
-    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients waits for [`Self::close`].
-    pub fn begin_to_close(&self) {
+    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' wait for [`Self::close`].
+    pub fn start_closing(&self) {
         self.state.send_if_modified(|state| {
             let was_open = *state == GateState::Open;
             if was_open {
@@ -140,44 +141,48 @@ impl PassedOnGate {
         });
     }
 
-    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients is treated as `of_clients`
-    /// says. Returns once the requests that are being handled have ended, or after the limit.
-    pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
-        self.state.send_replace(GateState::Closed(of_clients));
-        if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MOST_RUNNING)).await {
+    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' get `client_outcome`. Returns when the
+    /// requests in progress have ended, or after the limit.
+    pub async fn close(&self, client_outcome: NotAccepted, limit: Duration) {
+        self.state.send_replace(GateState::Closed(client_outcome));
+        // Forgotten, so that no permit is ever available again.
+        if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MAX_RUNNING)).await {
             all.forget();
         }
+        // After the limit, too: a request that got past the first check must not start behind the stop.
         self.running.close();
     }
 
-    /// Whether it takes no request any more.
+    /// Whether the gate accepts no more requests.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         *self.state.borrow() != GateState::Open
     }
 
-    /// Whether another node has passed a request on.
+    /// Whether another node forwarded a request.
     #[must_use]
-    pub fn is_passed_on(&self, request: &HttpRequest) -> bool {
-        sent_to(request, &self.nodes).is_some()
+    pub fn is_forwarded(&self, request: &HttpRequest) -> bool {
+        forwarded_to(request, &self.nodes).is_some()
     }
 
-    /// Admits a request, until the result is dropped.
+    /// Admits a request until the permit is dropped.
     ///
     /// # Errors
-    /// What becomes of it instead.
-    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
-        let stopping = NotTaken::Refused(NotActive::Stopping);
-        let sent_to = sent_to(request, &self.nodes);
-        if sent_to.is_some_and(|epoch| epoch > self.epoch) {
+    /// The outcome for a request that is not accepted.
+    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotAccepted> {
+        let stopping = NotAccepted::Refused(NotActive::Stopping);
+        let forwarded_to = forwarded_to(request, &self.nodes);
+        // The sender knows a newer lease than this node does, so another node is active.
+        if forwarded_to.is_some_and(|epoch| epoch > self.epoch) {
             return Err(stopping);
         }
+        // The permit is tried after the check: if the gate closes in between, closing waits for this request.
         if !self.is_closed()
             && let Ok(permit) = self.running.try_acquire()
         {
             return Ok(permit);
         }
-        if sent_to.is_some() {
+        if forwarded_to.is_some() {
             return Err(stopping);
         }
         let mut state = self.state.subscribe();
@@ -186,7 +191,7 @@ impl PassedOnGate {
             .await
             .as_deref()
         {
-            Ok(GateState::Closed(of_clients)) => Err(*of_clients),
+            Ok(GateState::Closed(client_outcome)) => Err(*client_outcome),
             _ => Err(stopping),
         }
     }
@@ -202,16 +207,16 @@ mod tests {
     fn request(peer: &str, epoch: &str) -> HttpRequest {
         TestRequest::default()
             .peer_addr(peer.parse().unwrap())
-            .insert_header((PASSED_ON, epoch))
+            .insert_header((FORWARDED_TO, epoch))
             .to_http_request()
     }
 
-    const STOPPING: NotTaken = NotTaken::Refused(NotActive::Stopping);
+    const STOPPING: NotAccepted = NotAccepted::Refused(NotActive::Stopping);
 
     #[tokio::test]
     async fn the_active_node_takes_what_was_sent_to_it_until_it_stops() {
         let nodes = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
-        let gate = PassedOnGate::new(nodes, 4);
+        let gate = ForwardingGate::new(nodes, 4);
         let refused = |peer: &str, epoch: &str| {
             let request = request(peer, epoch);
             gate.admit(&request)
@@ -238,7 +243,7 @@ mod tests {
         let of_client = TestRequest::default().to_http_request();
         let running = gate.admit(&of_client).await.unwrap();
         assert!(!gate.is_closed());
-        gate.begin_to_close();
+        gate.start_closing();
         assert!(gate.is_closed());
         assert_eq!(
             refused("10.0.0.2:1", "4"),
@@ -251,7 +256,7 @@ mod tests {
             (&mut undecided).now_or_never().is_none(),
             "it is not known yet where it can go"
         );
-        let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
+        let mut closing = Box::pin(gate.close(NotAccepted::Forwarded, Duration::from_secs(3_600)));
         assert!(
             (&mut closing).now_or_never().is_none(),
             "a request is being handled"
@@ -264,19 +269,22 @@ mod tests {
         );
         assert_eq!(
             refused("203.0.113.1:1", "4"),
-            Some(NotTaken::PassedOn),
+            Some(NotAccepted::Forwarded),
             "it waits here"
         );
-        assert_eq!(undecided.await.err(), Some(NotTaken::PassedOn));
+        assert_eq!(undecided.await.err(), Some(NotAccepted::Forwarded));
         drop(running);
         closing.await;
-        assert_eq!(gate.admit(&of_client).await.err(), Some(NotTaken::PassedOn));
+        assert_eq!(
+            gate.admit(&of_client).await.err(),
+            Some(NotAccepted::Forwarded)
+        );
         assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING));
     }
 
     #[tokio::test]
     async fn a_stop_waits_no_longer_than_its_limit() {
-        let gate = PassedOnGate::new(TrustedProxies::default(), 1);
+        let gate = ForwardingGate::new(TrustedProxies::default(), 1);
         let of_client = TestRequest::default().to_http_request();
         let _running = gate.admit(&of_client).await.unwrap();
         gate.close(STOPPING, Duration::from_millis(1)).await;
