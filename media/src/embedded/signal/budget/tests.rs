@@ -382,7 +382,7 @@ fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
     }
 }
 
-/// Size of a client's offer in a room with this many senders, every second one with video.
+/// Size of a client's offer in a room with this many senders, half with video.
 fn offer_of_room(senders: usize) -> usize {
     OTHER + senders * RECEIVED_AUDIO + senders / 2 * RECEIVED_VIDEO
 }
