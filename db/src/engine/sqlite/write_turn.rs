@@ -1,11 +1,12 @@
-//! The turn to write: a lock beside the database that each process takes around a transaction that writes.
+//! Write lock: a file lock beside the database that each process takes around a transaction that writes.
 //!
-//! SQLite's own lock is not fair: who waits for it looks again after up to 100 ms, so a command could wait for seconds beside a server
-//! whose next transaction begins when the last one ends, and the server beside many commands. Here who waits is next: it holds the
-//! queue, in which everybody else waits behind it. Both are locks of files, which end with their process. The file of the turn names
-//! the one that wrote last, for the log.
+//! SQLite's own lock is not fair. A waiting process retries after up to 100 ms, so a command could wait for seconds beside a server whose
+//! transactions follow each other without a pause, and the server beside many commands. Here, the process that waits is next: it has the
+//! lock of the file `-queue`, and all others queue for that. The file `-turn` is locked during the transaction, and names the process that
+//! wrote last, for the log. The system releases both locks when their process exits.
 //!
-//! The turn keeps nothing correct, SQLite does: without it, as if a process stands still that has it, writes go on as they did before.
+//! Correctness does not depend on these locks, only on SQLite's. Without them, or while a stopped process has one, writes continue as they
+//! would with SQLite alone.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
@@ -20,43 +21,43 @@ use std::{io, thread};
 use conclave_model::Throttle;
 use log::Level;
 
-/// How long a transaction waits for its turn.
+/// Maximum wait before a transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same once the last one has waited in vain: one who stands still is not waited for each time.
+/// Maximum wait after a previous wait has failed: a stopped process must not delay every transaction.
 const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(50);
-/// How often one who waits looks.
+/// Interval at which a waiting process polls. File locks have no wait with a timeout.
 const LOOK: Duration = Duration::from_micros(500);
-/// The longest time without a line in the log, and the shortest between two lines.
+/// Shortest wait that is logged, and the shortest time between two log lines.
 const UNNOTICED: Duration = Duration::from_millis(100);
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// The most bytes of a name.
+/// Maximum size of a process name in the lock file.
 const NAME_BYTES: usize = 100;
 
-/// What takes turns. One for each connection that writes.
+/// Write lock of one connection.
 pub(crate) struct WriteTurn {
     database: PathBuf,
     name: String,
-    /// Opened with the first turn, so that a process that writes nothing creates nothing; `None` if they cannot be.
+    /// Opened at the first use, so that a process that never writes creates no files; `None` if they cannot be opened.
     files: OnceCell<Option<Files>>,
     patience: Cell<Duration>,
     log_lines: Throttle,
-    /// Set once this process is known to be a server. Who runs a command sees for himself how long it takes.
+    /// Set once this process is known to be a server. An operator who runs a command sees how long it takes.
     is_server: Arc<AtomicBool>,
 }
 
 struct Files {
-    /// Held by the one that is next.
+    /// Locked by the process that is next.
     queue: File,
-    /// Held by the one that writes.
+    /// Locked by the process that writes.
     turn: File,
 }
 
-/// A turn. It ends when this is dropped.
+/// Acquired lock. It is released on drop.
 pub(crate) struct Turn<'a>(Option<&'a File>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Closing the file would not be enough: a program that is being started has it, too, until it runs.
+        // Closing the file would not be enough: a child process between fork and exec shares the lock.
         if let Some(file) = self.0 {
             let _ = file.unlock();
         }
@@ -64,7 +65,7 @@ impl Drop for Turn<'_> {
 }
 
 impl WriteTurn {
-    /// Takes turns at a database.
+    /// Creates the lock of a database. Opens nothing yet.
     pub(crate) fn new(database: &Path, is_server: Arc<AtomicBool>) -> Self {
         let (database, name) = (database.to_owned(), name(std::env::args_os()));
         Self {
@@ -77,7 +78,7 @@ impl WriteTurn {
         }
     }
 
-    /// Waits for the turn. After [`PATIENCE`] the transaction begins without it.
+    /// Waits for the lock. After [`PATIENCE`], the transaction starts without it.
     pub(crate) fn take(&self) -> Turn<'_> {
         let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else {
             return Turn(None);
@@ -91,6 +92,7 @@ impl WriteTurn {
         };
         let taken = wait.lock(queue) && {
             let taken = wait.lock(turn);
+            // Released as soon as this process has the write lock: the next one may queue up during the transaction.
             let _ = queue.unlock();
             taken
         };
@@ -101,19 +103,20 @@ impl WriteTurn {
                 wait.begun.elapsed().as_millis()
             ));
         }
+        // A wait that succeeds restores the full patience.
         self.patience.set(if taken {
             PATIENCE
         } else {
             PATIENCE_AFTER_FAILURE
         });
         if taken && read_name(turn) != self.name {
-            // Only for the log.
+            // Only for the log, so an error is ignored. Padded with spaces, which overwrites a longer name.
             let _ = turn.write_all_at(format!("{:NAME_BYTES$}", self.name).as_bytes(), 0);
         }
         Turn(taken.then_some(turn))
     }
 
-    /// Notes how long a transaction has waited for SQLite's lock. Who takes turns does not hold it.
+    /// Logs a long wait for SQLite's own lock: a program has it that does not take this one.
     pub(crate) fn note_wait_for_sqlite(&self, waited: Duration) {
         if waited >= UNNOTICED {
             let by = "for SQLite's lock, which a program holds that takes no turns, such as sqlite3, or one that stands still";
@@ -136,6 +139,7 @@ impl WriteTurn {
         let open = |ending: &str| {
             let mut path = OsString::from(&self.database);
             path.push(ending);
+            // Not truncated: another process may be reading the name. Private, as the database is.
             OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -150,21 +154,21 @@ impl WriteTurn {
                 turn: open("-turn")?,
             })
         });
-        // Those of another user, for example.
+        // The files belong to another user, for example. Writes continue without this lock.
         files
             .inspect_err(|error| log::warn!("writes take no turns with other processes: {error}"))
             .ok()
     }
 }
 
-/// A wait for a turn.
+/// Wait for a lock.
 struct Wait<'a> {
     turn: &'a File,
-    /// The name of the one that waits.
+    /// Name of this process.
     own: &'a str,
     begun: Instant,
     patience: Duration,
-    /// Who had the turn, once that took long.
+    /// Name of the process that had the lock, once the wait is long.
     before: Option<String>,
 }
 
@@ -179,7 +183,8 @@ impl Wait<'_> {
                 Err(TryLockError::Error(_)) => return false,
             }
             let waited = self.begun.elapsed();
-            // Its own name says only that no other process has written since.
+            // If the name is this process's own, no other process has written since, and the name says nothing.
+            // Read late, at half of the logged time, since a short wait needs no name.
             if waited >= UNNOTICED / 2
                 && self
                     .before
@@ -204,7 +209,7 @@ fn read_name(turn: &File) -> String {
         .to_owned()
 }
 
-/// Names this process by its number and its command. Values of options are left out.
+/// Names this process by its id and its command. Values of options are left out, since they may be secrets.
 fn name(arguments: impl Iterator<Item = OsString>) -> String {
     let mut words = Vec::new();
     let mut is_value = false;
@@ -217,6 +222,7 @@ fn name(arguments: impl Iterator<Item = OsString>) -> String {
         is_value = is_option && !argument.contains('=');
         words.extend(is_word.then_some(argument));
     }
+    // A command has at most two words, such as `key create`; what follows may be an id or a secret.
     let is_command = |word: &&String| {
         word.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
@@ -292,7 +298,8 @@ mod tests {
                 assert!(command.take().0.is_some());
             }
             ended.store(true, Ordering::Relaxed);
-            // Each waits for the turn that is under way; it would be most of all turns if it had to meet a gap between two.
+            // Each wait lasts for the current transaction. It would take most of the other's transactions if it had to meet a gap between
+            // two.
             let meanwhile = others.load(Ordering::Relaxed) - before;
             assert!(meanwhile <= 150, "{meanwhile} turns of the other during 50");
         });
