@@ -37,7 +37,7 @@ fn row(epoch: i64, number: i64, holder: Option<u128>) -> LeaseRow {
     }
 }
 
-/// Makes the next request, which has to be this one.
+/// Makes the next request, which has to be `expected`.
 fn make(lease: &mut LeaseMachine, now: Duration, expected: Request) -> RequestNumber {
     match lease.step(now) {
         Step::Make(number, request, _) if request == expected => number,

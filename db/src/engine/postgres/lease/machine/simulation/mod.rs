@@ -1,5 +1,5 @@
-//! Random schedules of several servers on a simulated database: which requests are lost, late or answered twice, which servers are
-//! paused, killed or stopped, and when the database hangs. The clocks of the servers run up to a third apart.
+//! Random schedules of several servers on a simulated database: lost, late and repeated requests; paused, killed and stopped servers; a
+//! database that hangs. Server clocks differ by up to a third.
 
 mod world;
 
@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use self::world::{Fault, World};
 use super::{Answer, Beat, Holder, LeaseRow, Request};
 
-/// Milliseconds in which faults happen.
+/// Milliseconds during which faults happen.
 const FAULTS: u64 = 12_000;
-/// Milliseconds after the last fault in which some server has to become active.
+/// Milliseconds after the last fault within which some server has to become active.
 const RECOVERY: u64 = 25_000;
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -29,7 +29,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Rates of the clocks: milliseconds that pass on each while three seconds pass.
+/// Clock rates: milliseconds that pass on each clock in three seconds.
 fn clocks() -> impl Strategy<Value = Vec<u64>> {
     vec(
         prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64],
@@ -37,12 +37,12 @@ fn clocks() -> impl Strategy<Value = Vec<u64>> {
     )
 }
 
-/// The longest time of a request, and of an answer, on the way.
+/// Maximum delay of a request or a reply.
 fn delay() -> impl Strategy<Value = u64> {
     prop_oneof![1..=20_u64, 1..=400_u64]
 }
 
-/// So many schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
+/// Number of schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// A request of the lease in the database, with what its answer is addressed to.
+/// Lease request in the database, with the address of its reply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending<T> {
     pub holder: Holder,
@@ -108,24 +108,24 @@ pub(super) struct Pending<T> {
     pub from: T,
 }
 
-/// A transaction that has found its epoch in the row, and shares it until it ends.
+/// Transaction that has found its epoch in the row, and shares the row until it ends.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     id: u64,
     epoch: i64,
 }
 
-/// The database. `T` says whom an answer goes to.
+/// Simulated database. `T` is the address of a reply.
 pub(super) struct Database<T> {
     beat: Beat,
-    /// The epoch of the row that writers share.
+    /// Epoch of the row that writers share.
     epoch: i64,
     holder: Option<Holder>,
     open: Vec<Open>,
-    /// A claim that has changed the first row and waits for the writers of the second, with what waits for it.
+    /// Claim that has changed the first row and waits for writers that share the second, and the requests queued behind it.
     claim: Option<Pending<T>>,
     waiting: Vec<Pending<T>>,
-    /// Whether it refuses to be written, and its reads show that.
+    /// Whether it refuses writes, which reads then show.
     pub is_read_only: bool,
 }
 
@@ -150,7 +150,7 @@ impl<T: Copy> Database<T> {
         self.epoch
     }
 
-    /// Begins a transaction under an epoch. Returns whether that is the epoch of the row.
+    /// Begins a transaction under an epoch. Returns whether the row has that epoch.
     pub fn begin(&mut self, id: u64, epoch: i64) -> bool {
         let is_current = epoch == self.epoch;
         self.open.extend(is_current.then_some(Open { id, epoch }));
@@ -180,7 +180,7 @@ impl<T: Copy> Database<T> {
         }
     }
 
-    /// Runs what waited for transactions that have ended.
+    /// Runs the requests that waited for transactions which have ended.
     pub fn run_waiting(&mut self) -> Vec<(T, Answer)> {
         if !self.open.is_empty() {
             return Vec::new();

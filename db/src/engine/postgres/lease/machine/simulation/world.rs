@@ -1,4 +1,5 @@
-//! Servers, their clocks, the network, and the order of what happens. Times are milliseconds of true time.
+//! Servers, their clocks, the network, and the order of events. Times are milliseconds of true
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,25 +13,25 @@ use super::super::{
 };
 use super::{Database, Pending};
 
-/// Milliseconds between the end of a process and its next start.
+/// Milliseconds between the exit of a process and its next start.
 const RESTART: u64 = 700;
-/// Milliseconds after which the database ends a transaction that sends nothing.
+/// Milliseconds after which the database ends an idle transaction.
 const IDLE_IN_TRANSACTION: u64 = 2_000;
 
-/// What goes wrong.
+/// Injected fault.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     /// A process does nothing for a while.
     Pause { server: usize, millis: u64 },
-    /// A process ends and is started again.
+    /// A process exits and is started again.
     Kill { server: usize },
-    /// A process releases the lease, ends and is started again.
+    /// A process releases the lease, exits and is started again.
     Stop { server: usize },
     /// The database does nothing for a while.
     Hang { millis: u64 },
-    /// The database is read, and refuses writes, for a while.
+    /// The database accepts only reads for a while.
     ReadOnly { millis: u64 },
-    /// Of the requests and answers of a server, so many are lost for a while.
+    /// A share of a server's requests and replies is lost for a while.
     Lose {
         server: usize,
         percent: u32,
@@ -38,7 +39,7 @@ pub(super) enum Fault {
     },
 }
 
-/// A process: the number of its server, and of its start.
+/// Process: the number of its server, and of its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     server: usize,
@@ -49,31 +50,31 @@ pub(super) struct Process {
 enum Event {
     Fault(Fault),
     Start(usize),
-    /// A process looks what is to be done.
+    /// A process checks for its next action.
     Wake(Process),
-    /// A request of the lease reaches the database.
+    /// A lease request reaches the database.
     Arrive(Process, RequestNumber, Request, Holder),
-    /// An answer reaches a process.
+    /// A reply reaches a process.
     Answer(Process, RequestNumber, Answer),
-    /// A process begins a transaction.
+    /// A process starts a transaction.
     Write(Process),
     /// A transaction reaches the database.
     Begin(Process, u64, i64),
-    /// A process is told whether its transaction has begun.
+    /// A process learns whether its transaction has started.
     Begun(Process, u64, bool),
-    /// The end of a transaction reaches the database.
+    /// A commit reaches the database.
     Commit(u64),
-    /// The database ends a transaction that sends nothing.
+    /// The database ends an idle transaction.
     EndIdle(u64),
 }
 
 struct Server {
-    /// Milliseconds that pass on its clock while three seconds pass.
+    /// Milliseconds that pass on its clock in three seconds.
     rate: u64,
     start: u64,
     machine: LeaseMachine,
     holder: Holder,
-    /// The process that was ended last.
+    /// Process that exited last.
     predecessor: Option<Holder>,
     paused_until: u64,
     loss: (u32, u64),
@@ -85,7 +86,7 @@ impl Server {
         Duration::from_micros(now * self.rate / 3)
     }
 
-    /// When a time of its clock has come.
+    /// True time at which its clock shows `local`.
     fn true_time(&self, local: Duration) -> u64 {
         u64::try_from(local.as_micros())
             .unwrap()
@@ -97,16 +98,16 @@ impl Server {
 pub(super) struct World {
     now: u64,
     rng: Rng,
-    /// The longest delay of a request or an answer without a fault.
+    /// Maximum delay of a request or a reply without a fault.
     delay: u64,
     servers: Vec<Server>,
     database: Database<(Process, RequestNumber)>,
     hangs_until: u64,
     read_only_until: u64,
-    /// What happens, by its time and the order in which it was scheduled.
+    /// Scheduled events, by time and scheduling order.
     events: BTreeMap<(u64, u64), Event>,
     numbers: u64,
-    /// The process of each epoch.
+    /// Process of each epoch.
     epochs: BTreeMap<i64, Process>,
     last_committed: i64,
     problems: BTreeSet<String>,
@@ -200,7 +201,7 @@ impl World {
     fn run(&mut self, event: Event) {
         self.database.is_read_only = self.now < self.read_only_until;
         match event {
-            // The connection breaks when the database goes on.
+            // The connection breaks when the database continues.
             Event::Arrive(process, number, ..)
                 if self.now < self.hangs_until && self.rng.bool() =>
             {
@@ -297,7 +298,7 @@ impl World {
         self.schedule_event(self.now, Event::Write(process));
     }
 
-    /// The machine of a process, unless the process has ended.
+    /// State machine of a process, unless the process has exited.
     fn machine(&mut self, process: Process) -> Option<(&mut LeaseMachine, Duration)> {
         let now = self.now;
         let server = &mut self.servers[process.server];
@@ -386,7 +387,7 @@ impl World {
         if self.machine(process).is_none() {
             return;
         }
-        // A server whose transaction finds another epoch ends.
+        // A server whose transaction finds another epoch exits.
         if is_current {
             self.send(process, Event::Commit(id));
         } else {
@@ -394,7 +395,7 @@ impl World {
         }
     }
 
-    /// Sends over the network, which may lose or delay it.
+    /// Sends over the network, which may lose or delay the event.
     fn send(&mut self, process: Process, event: Event) {
         let (percent, until) = self.servers[process.server].loss;
         if self.now < until && self.rng.u32(..100) < percent {
