@@ -1,7 +1,6 @@
-//! How the types of the model are bound to parameters and read from columns.
+//! Conversion between model types and SQL parameters and columns.
 //!
-//! Ids and other parsed texts are TEXT, ids of rows are UUIDs, instants are milliseconds since the epoch, a boolean is an
-//! integer.
+//! Ids and other parsed texts are TEXT, row ids are UUIDs, instants are milliseconds since the epoch, and booleans are integers.
 
 use conclave_model::code::{RoomCodeHash, RoomCodePrefix};
 use conclave_model::destination::DestinationKind;
@@ -21,7 +20,7 @@ use conclave_model::{
 };
 use uuid::Uuid;
 
-/// A value as the engine has it.
+/// Value of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
@@ -31,13 +30,13 @@ pub(crate) enum Value<'a> {
     Uuid(Uuid),
 }
 
-/// A type that can be read from a column.
+/// Type that can be read from a column.
 pub(crate) trait Column: Sized {
-    /// Reads a value; `None` when it is not one of this type.
+    /// Reads a value; `None` if it is not of this type.
     fn read(value: Value<'_>) -> Option<Self>;
 }
 
-/// The arguments of a statement, in the order of their numbers.
+/// Arguments of a statement, in order of their numbers.
 macro_rules! args {
     ($($value:expr),* $(,)?) => { &[$($crate::sql::values::Value::from($value)),*] };
 }
