@@ -159,7 +159,7 @@ impl Database {
         self.0.is_server.store(true, Ordering::Relaxed);
         if let Location::File(path) = &self.0.location {
             let check = DamageCheck::start(path, self.0.damage.clone())?;
-            // Replaces the check of an earlier start in this process, such as after a step-down.
+            // A check that an earlier start left running stops.
             drop(self.0.damage_check.lock().replace(check));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Destinations of templates. Every statement names the project.
 //!
-//! A destination is stored twice: its configuration without secrets, and the whole configuration sealed under the deployment's
-//! encryption key. So reading one needs no key, and a lost key costs the secrets but not the list.
+//! A destination is stored twice: its configuration without secrets, and the whole configuration sealed under the deployment's encryption
+//! key. So a read needs no key, and a lost key costs the secrets, but not the list.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
-/// The purpose that configurations are sealed for.
+/// Purpose that configurations are sealed for. It is part of every sealed configuration, so it never changes.
 pub(crate) const PURPOSE: &str = "destination";
 
-/// A destination to be created, or the whole new configuration of one.
+/// Destination to create, or a destination's whole new configuration.
 #[derive(Debug, Clone)]
 pub struct NewDestination {
-    /// The project that the template belongs to.
+    /// Project that the template belongs to.
     pub project_id: ProjectId,
-    /// The template that the destination belongs to.
+    /// Template that the destination belongs to.
     pub template_id: TemplateId,
-    /// Unique in the template.
+    /// Name, unique in the template.
     pub name: DestinationName,
-    /// The kind in the request, if it has one.
+    /// Kind in the request, if there is one.
     pub kind: Option<DestinationKind>,
-    /// The configuration in the request.
+    /// Configuration in the request.
     pub config: ConfigInput,
-    /// The features that the project's plan includes.
+    /// Features that the project's plan includes.
     pub features: PlanFeatures,
 }
 
@@ -71,16 +71,16 @@ const EXISTS: &str =
                     WHERE d.id = ?1 AND t.project_id = ?2)";
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND project_id = ?2 AND ended_at IS NULL)";
 
-/// A destination of broadcasts, opened.
+/// Broadcast destination with its URLs.
 #[derive(Debug, Clone)]
 pub struct BroadcastDestination {
-    /// What an egress remembers of it.
+    /// Reference for the egress's record.
     pub used: UsedDestination,
-    /// Where it sends, with the stream keys.
+    /// URLs to send to, with their stream keys.
     pub urls: Vec<RtmpUrl>,
 }
 
-/// A destination as it is stored.
+/// Stored destination.
 struct Stored {
     redacted: Destination,
     sealed: Sealed,
@@ -115,6 +115,7 @@ impl Stored {
 
     /// Decrypts the whole configuration.
     fn open(&self, vault: &Vault) -> Result<DestinationConfig, StoreError> {
+        // The cause is for the log only. A client can do no more than send the credentials again.
         let unusable =
             |cause: String| StoreError::Refused(unusable(&self.redacted.name).because(cause));
         let plain = vault
@@ -149,7 +150,7 @@ fn find(
     sql.one(SELECT_ONE, args![project, template, name], stored)
 }
 
-/// Reads and decrypts a destination's configuration by its id; `None` if there is none of this kind.
+/// Reads and decrypts a destination's configuration by its id; `None` if none of this kind exists.
 pub(crate) fn open_by_id(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -163,7 +164,7 @@ pub(crate) fn open_by_id(
     found.map(|stored| stored.open(vault)).transpose()
 }
 
-/// Finds a destination of a kind that a request names.
+/// Returns the destination of a kind that a request names.
 fn usable(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -185,7 +186,7 @@ fn existing(
     Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
 
-/// Whether a destination still exists: it may have been deleted since it was looked up.
+/// Whether a destination still exists. It may have been deleted since it was looked up.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -202,7 +203,7 @@ fn refuse_taken_name(sql: Sql<'_>, new: &NewDestination) -> Result<(), StoreErro
     StoreError::refuse(Problem::new(ErrorCode::DestinationExists, message).at("name"))
 }
 
-/// Refuses a destination that an egress which is not final may still write to.
+/// Refuses a destination that an egress may still write to, since it is not final.
 fn refuse_if_in_use(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -215,7 +216,7 @@ fn refuse_if_in_use(
     Ok(())
 }
 
-/// Seals a whole configuration for the file.
+/// Seals a whole configuration.
 fn seal(tx: &Tx<'_>, config: &DestinationConfig) -> Result<Sealed, StoreError> {
     Ok(tx
         .seal(config.to_secret().reveal().as_bytes(), PURPOSE)?
@@ -261,8 +262,7 @@ fn insert(
     Ok(redacted)
 }
 
-/// The configuration after a change. Whether a credential is missing can be seen without a key; only credentials that are kept
-/// have to be decrypted.
+/// Returns the configuration after a change. A missing credential is noticed without a key; only kept credentials have to be decrypted.
 fn changed(
     tx: &Tx<'_>,
     found: &Stored,
@@ -273,12 +273,14 @@ fn changed(
         let field = if new.kind.is_some() { "kind" } else { "config" };
         return StoreError::refuse(kind.immutable_kind(field));
     }
+    // First against the redacted configuration, which shows what is missing. Hidden credentials in the result stand for kept ones.
     let redacted = DestinationConfig::from_redacted(kind, &found.redacted.config);
     let config = new.config.clone().complete(redacted.as_ref())?;
     new.features.ensure_included(kind.feature())?;
     if !config.is_hidden() {
         return Ok(config);
     }
+    // Before the decryption, whose error would blame the credentials.
     if !tx.vault.has_key() {
         return StoreError::refuse(no_key());
     }
@@ -301,7 +303,7 @@ fn update(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Resu
     tx.sql.put(UPDATE, row)
 }
 
-/// The records of destinations.
+/// Destination records.
 #[derive(Debug, Clone)]
 pub struct Destinations(pub(crate) Database);
 
@@ -372,6 +374,7 @@ impl Destinations {
                 let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
                 let config = changed(tx, &find()?, &new)?;
                 update(tx, &new, &config)?;
+                // Read again for `updated_at`.
                 Ok(find()?.redacted)
             })
             .await
@@ -388,6 +391,7 @@ impl Destinations {
         name: DestinationName,
     ) -> Result<(), StoreError> {
         self.0
+            // In one transaction, so no egress can start with the destination in between.
             .write(Queue::of(&project), move |tx| {
                 let found = existing(tx.sql, &project, &id, &name)?;
                 refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
@@ -396,11 +400,10 @@ impl Destinations {
             .await
     }
 
-    /// Reads a destination of recordings. Its credentials can be decrypted; they are read again where they are used.
+    /// Reads a recording destination. Its credentials can be decrypted; they are read again where they are used.
     ///
     /// # Errors
-    /// Refused at `destination` when the template has no such recording destination, or as unusable when its credentials cannot be
-    /// decrypted.
+    /// Refused at `destination` if the template has no such recording destination, or as unusable if its credentials cannot be decrypted.
     pub async fn recording(
         &self,
         project: ProjectId,
@@ -411,15 +414,16 @@ impl Destinations {
         self.0
             .read(move |sql| {
                 let found = usable(sql, &project, &template, &name, DestinationKind::Recording)?;
+                // Decrypted only as a check: an upload would otherwise fail after the recording.
                 found.open(&vault).map(|_| found.used())
             })
             .await
     }
 
-    /// Reads a destination of broadcasts, with its decrypted urls.
+    /// Reads a broadcast destination, with its decrypted URLs.
     ///
     /// # Errors
-    /// Refused at `destination` when the template has no such rtmp destination, or as unusable when its urls cannot be decrypted.
+    /// Refused at `destination` if the template has no such RTMP destination, or as unusable if its URLs cannot be decrypted.
     pub async fn broadcast(
         &self,
         project: ProjectId,

@@ -21,25 +21,25 @@ macro_rules! select {
     };
 }
 
-/// A project with the number of its open rooms.
+/// Project and the number of its open rooms.
 #[derive(Debug, Clone)]
 pub struct ProjectSummary {
-    /// The project, as it is stored.
+    /// Record of the project.
     pub project: Project,
-    /// Rooms open now.
+    /// Number of open rooms.
     pub open_rooms: u32,
 }
 
-/// Counts over all projects.
+/// Totals over all projects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Projects, suspended ones too.
+    /// Number of projects, including suspended ones.
     pub projects: u32,
-    /// Rooms open now.
+    /// Number of open rooms.
     pub open_rooms: u32,
-    /// Sessions open now.
+    /// Number of open sessions.
     pub participants: u32,
-    /// Recordings and broadcasts that are not final.
+    /// Number of recordings and broadcasts that are not final.
     pub running_egresses: u32,
 }
 
@@ -79,7 +79,7 @@ fn existing(sql: Sql<'_>, id: &ProjectId) -> Result<Project, StoreError> {
     find(sql, id)?.ok_or_else(|| no_such_project(id))
 }
 
-/// The refusal of an unknown project. Only the command line shows it.
+/// Refusal of an unknown project. Only commands show it.
 pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     StoreError::Refused(Problem::new(
         ErrorCode::NotFound,
@@ -87,7 +87,7 @@ pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     ))
 }
 
-/// The records of projects.
+/// Project records.
 #[derive(Debug, Clone)]
 pub struct Projects(pub(crate) Database);
 
@@ -111,7 +111,7 @@ impl Projects {
             .await
     }
 
-    /// Lists every project, oldest first.
+    /// Lists all projects, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -121,7 +121,7 @@ impl Projects {
             .await
     }
 
-    /// Lists the projects with their numbers of open rooms, newest first.
+    /// Lists projects with their numbers of open rooms, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -132,6 +132,7 @@ impl Projects {
                 open_rooms: row.get("open_rooms")?,
             })
         };
+        // A bulk read, and not a list: those have limits per project, and this is the operator's.
         let rows = self
             .0
             .bulk_read(move |sql| {
@@ -152,6 +153,7 @@ impl Projects {
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         self.0
             .bulk_read(|sql| {
+                // The sum of the stored counts, which is much faster than counting rooms.
                 let counts = sql.one(COUNT_PROJECTS, args![], |row| {
                     Ok((row.get("projects")?, row.get("open_rooms")?))
                 })?;
@@ -166,7 +168,7 @@ impl Projects {
             .await
     }
 
-    /// Reads a project; `None` when there is none by that id.
+    /// Reads a project; `None` if there is none with this id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -205,7 +207,7 @@ impl Projects {
             .await
     }
 
-    /// Sets the template that rooms without a template of their own use.
+    /// Sets the template for rooms that name none.
     ///
     /// # Errors
     /// Refused when there is no such project, or no such template in it.
@@ -215,6 +217,7 @@ impl Projects {
         template: TemplateId,
     ) -> Result<Project, StoreError> {
         self.change(id, move |tx, id| {
+            // An unknown project must be refused as such, and not for its template.
             existing(tx.sql, id)?;
             templates::refuse_unknown_template(tx.sql, id, &template)?;
             tx.sql.put(SET_DEFAULT_TEMPLATE, args![id, &template])
@@ -229,6 +232,7 @@ impl Projects {
     ) -> Result<Project, StoreError> {
         self.0
             .write(Queue::of(&id), move |tx| {
+                // An unknown id changes no row, and is refused by the read.
                 change(tx, &id)?;
                 existing(tx.sql, &id)
             })

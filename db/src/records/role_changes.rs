@@ -1,4 +1,4 @@
-//! Role changes: the log, and the change of a session's role that each entry records.
+//! Role changes: the log, and the session's role that each entry changes.
 
 use conclave_model::event::{ChangedBy, Event, ParticipantRef};
 use conclave_model::idempotency::ResponseRecorder;
@@ -17,35 +17,35 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// A change of role that the media plane has made.
+/// Role change that the media plane has made.
 #[derive(Debug, Clone)]
 pub struct NewRoleChange {
-    /// The project that the room belongs to.
+    /// Project that the room belongs to.
     pub project_id: ProjectId,
-    /// The room that the participant is connected to.
+    /// Room that the participant is connected to.
     pub room: RoomId,
-    /// The new role.
+    /// New role.
     pub role: RoleName,
-    /// The participant as the media plane returned it after the change.
+    /// Participant as returned by the media plane after the change.
     pub participant: Participant,
-    /// The participant, the API key or the operator that asked for the change.
+    /// Participant, API key or operator that requested the change.
     pub by: ChangedBy,
 }
 
-/// The last change of an identity's role in a room.
+/// Last change of an identity's role in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRoleChange {
-    /// The id of the change.
+    /// Id of the change.
     pub id: RoleChangeId,
-    /// The role that the change gave.
+    /// Role given by the change.
     pub role: RoleName,
-    /// The instant of the change.
+    /// Time of the change.
     pub created_at: Timestamp,
 }
 
 impl LastRoleChange {
-    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted
-    /// after the change. `known` is the change that the token names.
+    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted after the
+    /// change. `known` is the change named by the token.
     #[must_use]
     pub fn role_for(self, known: Option<RoleChangeId>) -> Option<RoleName> {
         (known != Some(self.id)).then_some(self.role)
@@ -85,6 +85,7 @@ fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
     if let Some(identity) = row.get("changed_by_identity")? {
         return Ok(ChangedBy::Identity(identity));
     }
+    // The operator has no API key, so the column has a reserved word, which is not a valid prefix.
     let prefix: String = row.get("changed_by_api_key_prefix")?;
     if prefix == ChangedBy::OPERATOR {
         Ok(ChangedBy::Operator)
@@ -130,6 +131,7 @@ fn insert(
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
     let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
+    // By sid and not by identity: a participant that has joined again since has another session.
     let before = connected
         .find(|p| p.sid == new.participant.sid)
         .ok_or_else(Problem::participant_not_found)?;
@@ -166,7 +168,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     })
 }
 
-/// The query of a list.
+/// Query of a list.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     room: RoomId,
@@ -177,7 +179,7 @@ pub(crate) fn list_query<'a>(
         .and("participant_identity =", identity)
 }
 
-/// The records of changes of roles.
+/// Role change records.
 #[derive(Debug, Clone)]
 pub struct RoleChanges(pub(crate) Database);
 
@@ -198,7 +200,7 @@ impl RoleChanges {
             .await
     }
 
-    /// Lists a room's role changes, newest first; with `identity` only those of its participants.
+    /// Lists a room's role changes, newest first; with `identity`, only that identity's.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.

@@ -16,27 +16,27 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// A template to be created.
+/// Template to create.
 #[derive(Debug, Clone)]
 pub struct NewTemplate {
-    /// The project that the template belongs to.
+    /// Project that the template belongs to.
     pub project_id: ProjectId,
-    /// Unique in the project.
+    /// Name, unique in the project.
     pub name: TemplateName,
-    /// Where the media of its rooms should run.
+    /// Preferred region of its rooms' media.
     pub region: Region,
-    /// Its roles, by their names.
+    /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-/// A change of a template. `None`, and roles that are absent, leave things as they are.
+/// Change of a template. `None` and absent roles leave things unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateChange {
-    /// The new name.
+    /// New name.
     pub name: Option<TemplateName>,
-    /// The new region.
+    /// New region.
     pub region: Option<Region>,
-    /// Roles to create or to replace as a whole.
+    /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
@@ -45,12 +45,12 @@ const SELECT: &str =
             t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
-/// A role that was created or replaced.
+/// A created or replaced role.
 #[derive(Debug, Clone)]
 pub struct PutRole {
     /// The role as it is now.
     pub role: Role,
-    /// Whether the template had none of that name before.
+    /// Whether the template had no role of this name before.
     pub is_new: bool,
 }
 
@@ -65,7 +65,7 @@ macro_rules! select_roles {
 
 const SELECT_ROLES: &str = select_roles!("t.id = ?2");
 const SELECT_ROLE: &str = select_roles!("t.id = ?2 AND r.name = ?3");
-/// The roles of the templates of one page.
+/// Roles of the templates on one page.
 const SELECT_PAGE_ROLES: &str = select_roles!(
     "t.id IN (SELECT id FROM templates WHERE project_id = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)"
 );
@@ -117,7 +117,7 @@ pub(crate) fn roles(
         .collect())
 }
 
-/// Finds a role of a template.
+/// Reads a role of a template.
 pub(crate) fn find_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -127,7 +127,7 @@ pub(crate) fn find_role(
     sql.one(SELECT_ROLE, args![project, id, name], role)
 }
 
-/// The refusal of a role that a template does not have.
+/// Returns the refusal of a role that a template does not have, which lists the others.
 pub(crate) fn no_such_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -169,7 +169,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     })
 }
 
-/// The query of a list.
+/// Query of a list.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT,
@@ -187,6 +187,7 @@ fn page(
 ) -> Result<Page<Template>, StoreError> {
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
+    // The subquery selects the same page again, in the same snapshot. A query per template would be slower.
     let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| {
         Ok((row.get("template_id")?, role(row)?))
     })?;
@@ -218,7 +219,7 @@ fn refuse_taken_name(
     Ok(())
 }
 
-/// Refuses roles that subscribe to a role which the template would not have. `field` is the path of a role in the request.
+/// Refuses roles that subscribe to a role which the template would not have. `field` returns a role's path in the request.
 fn check_roles(
     roles: &BTreeMap<RoleName, Role>,
     field: impl Fn(&RoleName) -> String,
@@ -295,6 +296,7 @@ fn refuse_deleting_role(
     template: &Template,
     name: &RoleName,
 ) -> Result<(), StoreError> {
+    // A deleted role would leave a dangling subscription.
     if let Some(by) = referring_role(&template.roles, name) {
         let message = format!("the role {by:?} subscribes to it");
         return StoreError::refuse(
@@ -310,7 +312,7 @@ fn refuse_deleting_role(
     Ok(())
 }
 
-/// The records of templates and their roles.
+/// Template and role records.
 #[derive(Debug, Clone)]
 pub struct Templates(pub(crate) Database);
 
@@ -318,7 +320,7 @@ impl Templates {
     /// Creates a template and its roles.
     ///
     /// # Errors
-    /// Refused when the name is taken or a role subscribes to one that the template does not have.
+    /// Refused when the name is taken, or a role subscribes to a role that the template does not have.
     pub async fn create(
         &self,
         new: NewTemplate,
@@ -359,7 +361,7 @@ impl Templates {
     /// Changes a template.
     ///
     /// # Errors
-    /// Refused when there is no such template, the name is taken, or a role subscribes to one that the template does not have.
+    /// Refused when there is no such template, the name is taken, or a role subscribes to a role that the template does not have.
     pub async fn update(
         &self,
         project: ProjectId,
@@ -369,8 +371,10 @@ impl Templates {
         self.0
             .write(Queue::of(&project), move |tx| {
                 let mut template = existing(tx.sql, &project, &id)?;
+                // Checked as a whole, since a new role may refer to an existing one.
                 template.roles.extend(change.roles.clone());
                 check_roles(&template.roles, |role| format!("roles.{role}."))?;
+                // The own name is not taken.
                 if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
                     refuse_taken_name(tx.sql, &project, name)?;
                 }
@@ -388,6 +392,7 @@ impl Templates {
         self.0
             .write(Queue::of(&project), move |tx| {
                 refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
+                // Roles and destinations follow through ON DELETE CASCADE.
                 tx.sql.put(DELETE, args![&id, &project])
             })
             .await
@@ -396,7 +401,7 @@ impl Templates {
     /// Creates or replaces a role.
     ///
     /// # Errors
-    /// Refused when there is no such template or the role subscribes to one that the template does not have.
+    /// Refused when there is no such template, or the role subscribes to a role that the template does not have.
     pub async fn put_role(
         &self,
         project: ProjectId,
