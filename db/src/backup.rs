@@ -17,10 +17,10 @@ use crate::options::Location;
 use crate::records::rotation::{SecretCount, count_sealed};
 use crate::vault::Vault;
 
-/// Scheduling priority of the copying thread, below everything else in the process.
+/// The copying thread's scheduling priority, below everything else in the process.
 const NICENESS: i32 = 15;
 
-/// Backups of the database.
+/// Database backups.
 #[derive(Debug, Clone)]
 pub struct Backups(pub(crate) Database);
 
@@ -78,7 +78,7 @@ pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreE
     copy_checked(file, to, || true, check)
 }
 
-/// Time of the last recorded change, including those of commands. A server's heartbeat is at most a minute old.
+/// Time of the last recorded change, also by a command. A server's heartbeat is at most a minute old.
 const LAST_CHANGE: &str = "SELECT max(at) FROM (
     SELECT max(at) AS at FROM heartbeat
     UNION ALL SELECT max(created_at) FROM events
@@ -90,15 +90,15 @@ const LAST_CHANGE: &str = "SELECT max(at) FROM (
 /// Contents of a records file that is not damaged, and whose references are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
-    /// Schema number. The next start of a server migrates an older schema.
+    /// Schema number. A server migrates an older schema.
     pub schema: i64,
     /// File size in bytes.
     pub bytes: u64,
-    /// Number of projects.
+    /// Project count.
     pub projects: u64,
-    /// Number of rooms, including ended ones.
+    /// Room count, including ended rooms.
     pub rooms: u64,
-    /// Number of rooms that have not ended.
+    /// Open room count.
     pub open_rooms: u64,
     /// Last recorded change. A running server records its heartbeat at least once a minute.
     pub last_change: Option<Timestamp>,

@@ -144,12 +144,12 @@ impl Database {
             .unwrap_or(WriterEnd::Failed)
     }
 
-    /// Location of the records.
+    /// Record location.
     pub(crate) fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// Source of time.
+    /// Time source.
     pub(crate) fn clock(&self) -> &Clock {
         &self.0.clock
     }
@@ -221,7 +221,7 @@ impl Database {
         }
     }
 
-    /// Reads a few rows by their keys, some of which the snapshot may remember.
+    /// Reads a few rows by their keys. The snapshot may remember some.
     pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,

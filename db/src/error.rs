@@ -1,4 +1,4 @@
-//! Errors of the store, and of an import into it.
+//! Errors of the store and of an import.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ pub enum StoreError {
     /// The file has an older version's schema, and may not be migrated now.
     #[error("the database has schema {found}, this conclave needs {known}")]
     OlderSchema {
-        /// Schema of the file.
+        /// File schema.
         found: i64,
         /// Newest schema that this program knows.
         known: i64,
@@ -35,7 +35,7 @@ pub enum StoreError {
          run that version, or restore a backup"
     )]
     NewerSchema {
-        /// Schema of the file.
+        /// File schema.
         found: i64,
         /// Newest schema that this program knows.
         known: i64,
@@ -48,12 +48,12 @@ impl StoreError {
         Err(Self::Refused(problem))
     }
 
-    /// Error of a write after [`Store::close`](crate::Store::close).
+    /// Error for a write after [`Store::close`](crate::Store::close).
     pub(crate) fn closed() -> Self {
         Self::Unavailable("the store is closed".into())
     }
 
-    /// Error of a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
+    /// Error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
     pub(crate) fn not_sealed(error: &VaultError) -> Self {
         Self::Unavailable(error.to_string())
     }
@@ -115,7 +115,7 @@ pub enum ImportError {
     /// A table could not be copied.
     #[error("the table {table} was not copied, and nothing was imported: {source}")]
     Table {
-        /// Name of the table.
+        /// Table name.
         table: &'static str,
         /// Error of reading or writing it.
         source: StoreError,

@@ -13,28 +13,28 @@ use crate::tables::{Content, TABLES};
 /// Tables whose rows are numbered by the engine, with the column of the number.
 const NUMBERED: [(&str, &str); 2] = [("events", "id"), ("webhook_deliveries", "seq")];
 
-/// Progress of an import.
+/// Import progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportProgress {
     /// Table being copied.
     pub table: &'static str,
-    /// Number of rows copied so far.
+    /// Rows copied so far.
     pub rows: u64,
-    /// Number of rows in the table.
+    /// Rows in the table.
     pub total: u64,
 }
 
-/// Result of an import.
+/// Import result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Tables with their numbers of rows.
     pub tables: Vec<(&'static str, u64)>,
-    /// Number of texts from which U+0000 was removed, which PostgreSQL cannot store.
+    /// Texts from which U+0000 was removed, which PostgreSQL cannot store.
     pub shortened_texts: u64,
 }
 
 /// Copies a file's records into a database without any, and compares all rows. A file with an older schema is migrated as a copy beside it.
-/// Blocks; must not be called on a thread of a runtime. No server may write to the file meanwhile.
+/// Blocks; must not be called on a runtime thread. No server may write to the file meanwhile.
 ///
 /// # Errors
 /// If the file or the database cannot be used, the database is not empty, or a row differs. Nothing is imported then.

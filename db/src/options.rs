@@ -1,4 +1,4 @@
-//! Options of a store, and its metrics.
+//! Store options and metrics.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub enum OlderSchema {
     Accept,
 }
 
-/// Location of the records.
+/// Record location.
 #[derive(Debug, Clone)]
 pub enum Location {
     /// SQLite file, created if it does not exist.
@@ -57,44 +57,44 @@ impl fmt::Display for Location {
 pub struct PostgresOptions {
     /// Server and database.
     pub server: PostgresServer,
-    /// Number of sessions that write for projects. One more writes for no project.
+    /// Sessions that write for projects. One more writes for no project.
     pub lanes: usize,
-    /// Number of sessions that read.
+    /// Sessions that read.
     pub readers: usize,
     /// Epoch of this server, which each of its transactions checks; `None` for a command beside a server.
     pub epoch: Option<i64>,
 }
 
-/// Parameters of [`Store::open`](crate::Store::open).
+/// Parameters for [`Store::open`](crate::Store::open).
 pub struct StoreOptions {
-    /// Location of the records.
+    /// Record location.
     pub location: Location,
     /// Treatment of a database with an older schema, or a new one.
     pub older_schema: OlderSchema,
-    /// Source of time.
+    /// Time source.
     pub clock: Clock,
     /// Seals and opens secrets.
     pub vault: Vault,
-    /// Receiver of committed events.
+    /// Committed event receiver.
     pub on_commit: CommitHook,
-    /// Number of threads that make point reads of a file, each with a connection.
+    /// Point read threads for a file, each with a connection.
     pub readers: usize,
-    /// Metrics of this store.
+    /// Store metrics.
     pub metrics: StoreMetrics,
 }
 
-/// Metrics of one store.
+/// Store metrics.
 #[derive(Clone)]
 pub struct StoreMetrics {
-    /// Number of jobs in one transaction.
+    /// Jobs per transaction.
     pub(crate) batch: Histogram,
     /// Seconds from a batch's first statement until it is on disk.
     pub(crate) commit: Histogram,
-    /// Number of jobs queued for the writer.
+    /// Jobs queued for the writer.
     pub(crate) writes_waiting: IntGauge,
-    /// Number of jobs queued for a reader.
+    /// Jobs queued for a reader.
     pub(crate) reads_waiting: IntGauge,
-    /// Number of round trips to PostgreSQL that writes have waited for.
+    /// PostgreSQL round trips that writes have waited for.
     pub(crate) round_trips: IntCounter,
     /// 1 for the engine in use.
     pub(crate) engine: IntGaugeVec,

@@ -34,7 +34,7 @@ pub fn create(path: &Path, text: &str) -> io::Result<()> {
 /// # Errors
 /// If the file does not exist or cannot be written.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // Of a symbolic link, the target is replaced, and the link stays.
+    // A symbolic link stays, and its target is replaced.
     let path = fs::canonicalize(path)?;
     let draft = write_draft(&path, text)?;
     // Root may replace a file that belongs to the server's user.

@@ -1,10 +1,10 @@
 //! Lock between the transactions that seal secrets and the rotation of the key. On SQLite, transactions that write run one after another,
 //! so there is nothing to do.
 //!
-//! On PostgreSQL they run concurrently: one that chose its key before a rotation could write its secret after it. So each takes an advisory
+//! On PostgreSQL they run concurrently: a transaction that chose its key before a rotation could write its secret after it. So each takes
+//! an advisory
 //! lock in shared mode before it chooses its key, and a rotation takes it exclusively. Unlike a lock on the row of the epoch, which each
 //! transaction of a server reads, it delays no other writes, and is granted in order.
-//! epoch, which each transaction of a server reads, it holds up no other writes and is granted in the order of the requests.
 
 use crate::error::StoreError;
 use crate::sql::Sql;

@@ -111,13 +111,13 @@ impl Store {
         self.0.database.writer_ended().await
     }
 
-    /// Location of the records.
+    /// Record location.
     #[must_use]
     pub fn location(&self) -> &Location {
         self.0.database.location()
     }
 
-    /// Source of time.
+    /// Time source.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.0.database.clock()
@@ -231,19 +231,19 @@ impl Store {
         &self.0.responses
     }
 
-    /// Encryption key of the deployment.
+    /// The deployment's encryption key.
     #[must_use]
     pub fn encryption_key(&self) -> &EncryptionKey {
         &self.0.encryption_key
     }
 
-    /// Records of the server as a whole.
+    /// Server-wide records.
     #[must_use]
     pub fn server(&self) -> &ServerRecords {
         &self.0.server
     }
 
-    /// Backups of the database.
+    /// Database backups.
     #[must_use]
     pub fn backups(&self) -> &Backups {
         &self.0.backups

@@ -1,4 +1,4 @@
-//! Tables of the records and their rows, as an import copies them.
+//! Record tables and their rows, as an import copies them.
 
 use blake3::Hasher;
 
@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
-/// Tables of the records, each after the tables that its rows refer to.
+/// Record tables, each after the tables that its rows refer to.
 pub(crate) const TABLES: [&str; 19] = [
     "projects",
     "api_keys",
@@ -106,7 +106,7 @@ impl Cell {
     }
 }
 
-/// Number of rows, and the sum of their hashes.
+/// Row count and sum of row hashes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     rows: u64,

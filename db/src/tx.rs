@@ -173,7 +173,7 @@ impl Tx<'_> {
             };
             let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
             let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
-            // The URL is copied, so that the list of deliveries shows where each one went after the endpoint has changed.
+            // The URL is copied, so that the delivery list shows where each one went after the endpoint has changed.
             for (endpoint, url) in &endpoints {
                 let row = args![
                     DeliveryId::new(),
@@ -207,7 +207,7 @@ impl Tx<'_> {
     }
 }
 
-/// Receiver of committed events, a project's in commit order. Runs on a writer thread, so it must be quick.
+/// Receives committed events, each project's in commit order. Runs on a writer thread, so it must be quick.
 pub type CommitHook = Box<dyn Fn(&[CommittedEvent]) + Send + Sync>;
 
 /// Event that is on disk.
@@ -217,7 +217,7 @@ pub struct CommittedEvent {
     pub id: i64,
     /// Project that the event belongs to.
     pub project_id: ProjectId,
-    /// Name of the event, such as `room.started`.
+    /// Event name, such as `room.started`.
     pub event_type: &'static str,
     /// Exact JSON body that webhook endpoints receive.
     pub payload: Arc<str>,

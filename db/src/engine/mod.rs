@@ -23,13 +23,13 @@ pub(crate) enum Readers {
     Sessions(postgres::Readers),
 }
 
-/// Maximum number of lists per project that run or wait for a thread.
+/// Maximum lists per project that run or wait for a thread.
 pub(crate) const LISTS_OF_PROJECT: usize = 2;
 
 /// Time limit for a list, from its request to its result.
 pub(crate) const LIST_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Error of a list that exceeds its deadline.
+/// Error for a list that exceeds its deadline.
 pub(crate) fn too_slow() -> StoreError {
     let message = format!(
         "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::values::args;
 
-/// Maximum number of remembered records per kind.
+/// Maximum remembered records per kind.
 const MOST: usize = 1_000;
 /// Maximum size of remembered room metadata, in bytes.
 const LONGEST_METADATA: usize = 1_024;
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
 /// Database state seen by a point read.
 pub(crate) struct Snapshot<'c> {
     pub(crate) sql: Sql<'c>,
-    /// Absent for an engine that cannot tell whether two snapshots are the same.
+    /// Absent for an engine that does not number its snapshots.
     memory: Option<&'c mut Memory>,
 }
 
@@ -131,7 +131,7 @@ pub struct Credential {
     pub revoked: bool,
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// Name of the project's plan.
+    /// Plan name.
     pub plan: String,
 }
 

@@ -17,7 +17,7 @@
 //!    took. Each job runs in a savepoint, or is a single statement. They share one fsync.
 //! 3. Events emitted by the job are written with one delivery per webhook endpoint, in the same savepoint.
 //! 4. The transaction commits. The commit hook receives the events, then each caller its result.
-//! 5. On PostgreSQL, each job is a transaction of its own, in its project's writer session, so a project's events keep the order of their
+//! 5. On PostgreSQL, each job is a separate transaction, in its project's writer session, so a project's events keep the order of their
 //!    commits.
 //!
 //! # Failures
@@ -108,7 +108,7 @@ impl WriterEnd {
 /// Parts that the writer threads share with the rest of the store.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    /// Source of time.
+    /// Time source.
     pub(crate) clock: Clock,
     /// Keys that encrypt secrets.
     pub(crate) vault: Arc<Vault>,
@@ -300,7 +300,7 @@ where
     }
 }
 
-/// Queue of a job.
+/// A job's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Queue(Option<ProjectId>);
 
@@ -320,7 +320,7 @@ impl Queue {
             Some(project) if last > 0 => {
                 let mut hasher = DefaultHasher::new();
                 project.hash(&mut hasher);
-                // Below `last`. All hashers made by `new` are equal, unlike those of a `HashMap`, so a project keeps its session.
+                // Below `last`. All hashers made by `new` are equal, so a project keeps its session.
                 usize::try_from(hasher.finish() % last as u64).unwrap_or(last)
             }
             _ => last,

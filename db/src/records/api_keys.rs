@@ -16,7 +16,7 @@ use crate::sql::{Row, Sql};
 /// A created API key, in full.
 #[derive(Debug, Clone)]
 pub struct CreatedApiKey {
-    /// Record of the key.
+    /// Key record.
     pub record: ApiKeyRecord,
     /// The key itself, which is not stored.
     pub key: ApiKey,

@@ -40,14 +40,14 @@ pub struct NewCode {
     pub identity: Option<Identity>,
     /// Time from which the code cannot be exchanged.
     pub expires_at: Timestamp,
-    /// Maximum number of exchanges; `None` for no limit.
+    /// Maximum exchanges; `None` for no limit.
     pub max_uses: Option<u32>,
 }
 
 /// A created room code, in full.
 #[derive(Debug, Clone)]
 pub struct CreatedCode {
-    /// Record of the code.
+    /// Code record.
     pub record: RoomCodeRecord,
     /// The code itself, which is not stored.
     pub code: RoomCode,
@@ -60,7 +60,7 @@ pub struct CodeExchange {
     pub identity: Option<Identity>,
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// Name of the project's plan.
+    /// Plan name.
     pub plan: String,
     /// The project's usage in the current month. Past months may not be settled yet; then the balance is higher than after the project's
     /// next request with its API key, which settles them.
@@ -238,7 +238,7 @@ fn exchange(
     })
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room_id =", Some(room))
@@ -284,7 +284,7 @@ impl Codes {
             .await
     }
 
-    /// Lists a room's codes, newest first, including those that can no longer be exchanged.
+    /// Lists a room's codes, newest first, including expired and used-up codes.
     ///
     /// # Errors
     /// Refused when the project has no room by that name.

@@ -12,7 +12,7 @@ use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 
-/// Filters of a delivery list; `None` matches all.
+/// Delivery list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
     /// Only deliveries with this status.
@@ -28,26 +28,26 @@ pub struct DeliveryFilter {
 pub struct DueDelivery {
     /// Delivery id, which the webhook endpoint also receives.
     pub id: DeliveryId,
-    /// Name of the event.
+    /// Event name.
     pub event_type: String,
     /// Room of the event. Within a room, first attempts keep their order.
     pub room: String,
     /// Exact request body.
     pub payload: Box<str>,
-    /// Number of attempts so far.
+    /// Attempts so far.
     pub attempts: u32,
     /// Time at which this attempt was due.
     pub due: Timestamp,
 }
 
-/// Queue of a webhook endpoint.
+/// A webhook endpoint's queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndpointQueue {
     /// Whether a delivery waits for its first attempt, which is due at once, even if the clock was set back after it was queued.
     pub has_first_attempts: bool,
-    /// Due time of the next retry; `None` if there is none.
+    /// Next retry's due time; `None` if there is none.
     pub next_retry: Option<Timestamp>,
-    /// Due time of the last retry; `None` if there is none.
+    /// Last retry's due time; `None` if there is none.
     pub last_retry: Option<Timestamp>,
     /// Whether the endpoint has ever accepted a delivery, as far as the log goes back.
     pub has_delivered: bool,
@@ -100,7 +100,7 @@ pub(crate) const QUEUE: [(&str, &str); 7] = [
     (BRING_FORWARD, "webhook_deliveries_retries"),
     (HAS_DELIVERED, "webhook_deliveries_of_endpoint_by_status"),
 ];
-/// Maximum number of deliveries changed by one write.
+/// Maximum deliveries changed by one write.
 const STEP: u32 = 1_000;
 const REQUEUE: &str =
     "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
@@ -155,7 +155,7 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
     StoreError::refuse(Problem::new(ErrorCode::DeliveryNotRetryable, message))
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a DeliveryFilter,

@@ -23,7 +23,7 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
-/// Purpose that configurations are sealed for. It is part of every sealed configuration, so it never changes.
+/// Purpose that configurations are sealed for. It is in every sealed configuration, so it never changes.
 pub(crate) const PURPOSE: &str = "destination";
 
 /// Destination to create, or a destination's whole new configuration.

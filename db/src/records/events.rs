@@ -17,9 +17,9 @@ use crate::sql::{Row, Sql};
 pub struct StoredEvent {
     /// Larger than the id of every earlier event of the project.
     pub id: i64,
-    /// Name of the event, such as `room.started`.
+    /// Event name, such as `room.started`.
     pub event_type: String,
-    /// Name of the room.
+    /// Room name.
     pub room: String,
     /// Exact JSON body.
     pub payload: String,

@@ -22,7 +22,7 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
-/// Purpose that responses with secrets are sealed for. It is part of every sealed response, so it never changes.
+/// Purpose that responses with secrets are sealed for. It is in every sealed response, so it never changes.
 pub(crate) const PURPOSE: &str = "idempotent answer";
 
 /// Response found for an idempotency key.
@@ -44,9 +44,9 @@ const PUT: &str = "INSERT INTO idempotency
          body_key_id = excluded.body_key_id, created_at = excluded.created_at";
 const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
      WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5 AND status < 500";
-/// Body of a reservation. It is never replayed, like all 5xx responses.
+/// Reservation body. It is never replayed, like all 5xx responses.
 const RESERVED: &str = r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
-/// Size of a reservation in bytes. Most responses that replace one are shorter.
+/// Reservation size in bytes. Most responses that replace one are shorter.
 const RESERVED_BYTES: usize = 1_024;
 
 impl Tx<'_> {
@@ -185,7 +185,7 @@ impl Database {
     }
 }
 
-/// Records of stored responses.
+/// Stored response records.
 #[derive(Debug, Clone)]
 pub struct Responses(pub(crate) Database);
 

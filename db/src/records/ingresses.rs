@@ -25,21 +25,21 @@ pub struct NewIngress {
     pub project_id: ProjectId,
     /// Room that the endpoint publishes into.
     pub room: RoomId,
-    /// The media plane's id of the endpoint.
+    /// The media plane's endpoint id.
     pub ingress_id: IngressId,
-    /// Protocol of the encoder.
+    /// Encoder protocol.
     pub input_type: InputType,
-    /// Identity of the stream's participant.
+    /// Stream participant's identity.
     pub participant_identity: Identity,
-    /// Display name of the stream's participant.
+    /// Stream participant's display name.
     pub participant_name: Option<String>,
     /// URL for the encoder, with the stream key redacted.
     pub url: String,
-    /// Hash of the stream key. The key itself is not stored.
+    /// Stream key hash. The key itself is not stored.
     pub key_hash: StreamKeyHash,
 }
 
-/// Filters of an ingress list; `None` matches all.
+/// Ingress list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct IngressFilter {
     /// Only endpoints of the room with this name.
@@ -50,7 +50,7 @@ pub struct IngressFilter {
     pub input_type: Option<InputType>,
 }
 
-/// Error of an endpoint that failed without a reason from the media plane.
+/// Error for an endpoint that failed without a reason from the media plane.
 const NO_REASON: &str = "the media plane gave no reason";
 
 /// Condition for a status that is not final, exactly as in the partial indexes.
@@ -226,7 +226,7 @@ pub(crate) fn complete_ingresses_of_room(
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a IngressFilter,

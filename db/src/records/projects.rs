@@ -24,22 +24,22 @@ macro_rules! select {
 /// Project and the number of its open rooms.
 #[derive(Debug, Clone)]
 pub struct ProjectSummary {
-    /// Record of the project.
+    /// Project record.
     pub project: Project,
-    /// Number of open rooms.
+    /// Open room count.
     pub open_rooms: u32,
 }
 
 /// Totals over all projects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Number of projects, including suspended ones.
+    /// Project count, including suspended ones.
     pub projects: u32,
-    /// Number of open rooms.
+    /// Open room count.
     pub open_rooms: u32,
-    /// Number of open sessions.
+    /// Open session count.
     pub participants: u32,
-    /// Number of recordings and broadcasts that are not final.
+    /// Recordings and broadcasts that are not final.
     pub running_egresses: u32,
 }
 

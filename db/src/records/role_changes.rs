@@ -35,11 +35,11 @@ pub struct NewRoleChange {
 /// Last change of an identity's role in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRoleChange {
-    /// Id of the change.
+    /// Change id.
     pub id: RoleChangeId,
     /// Role given by the change.
     pub role: RoleName,
-    /// Time of the change.
+    /// Change time.
     pub created_at: Timestamp,
 }
 
@@ -168,7 +168,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     })
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     room: RoomId,

@@ -20,7 +20,7 @@
 //!
 //! 1. The new key is added to one machine's key file, and its operator copies the file to the others. Servers read it without a restart,
 //!    and report the ids of their keys ([`crate::lease::Node`]).
-//! 2. Once all servers report the new key, it seals: the row of the lease names the sealing key, whatever the order of a key file, and each
+//! 2. Once all servers report the new key, it seals: the lease row names the sealing key, whatever the order of a key file, and each
 //!    transaction that seals reads the row under the rotation lock. So secrets that another transaction seals under the old key are on disk
 //!    when everything is sealed again.
 //! 3. The old key is deleted. The remains of an interrupted step are sealed again first.
@@ -42,7 +42,7 @@ struct SealedTable {
     select: &'static str,
     /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
     update: &'static str,
-    /// Columns of the primary key.
+    /// Primary key columns.
     key: &'static [&'static str],
     purpose: &'static str,
 }
@@ -72,20 +72,20 @@ const SEALED_TABLES: &[SealedTable] = &[
     },
 ];
 
-/// Result of a rotation.
+/// Rotation result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
     /// Id of the key that was in use before.
     pub old_key_id: String,
     /// Id of the key that is in use now.
     pub new_key_id: String,
-    /// Number of records that were sealed again.
+    /// Records sealed again.
     pub resealed: usize,
-    /// Number of records left unchanged: they need a key that the file did not contain, or are damaged.
+    /// Records left unchanged: they need a key that the file did not contain, or are damaged.
     pub unopenable: usize,
 }
 
-/// Number of encrypted secrets, and how many of them no available key opens.
+/// Encrypted secrets, and how many of them no available key opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretCount {
     /// All encrypted secrets.
@@ -118,14 +118,14 @@ pub enum RotationError {
     /// Some servers do not have the new key.
     #[error("these servers do not have the key {key} yet: {}; copy the key file of this machine there, they read it without a restart", .servers.join(", "))]
     NotEverywhere {
-        /// Id of the new key.
+        /// New key id.
         key: String,
         /// URLs of the servers.
         servers: Vec<String>,
     },
 }
 
-/// Column of a primary key.
+/// Primary key column.
 enum KeyColumn {
     Text(String),
     Bytes(Vec<u8>),
@@ -213,7 +213,7 @@ fn reseal(
     Ok(())
 }
 
-/// Counts the sealed secrets, and those that the vault cannot open.
+/// Counts the sealed secrets, and how many the vault cannot open.
 pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, StoreError> {
     let mut count = SecretCount::default();
     for table in SEALED_TABLES {
@@ -231,7 +231,7 @@ pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, S
     Ok(count)
 }
 
-/// Step of a rotation.
+/// Rotation step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationStep {
     /// A new key is in this machine's key file, and seals nothing yet.
@@ -242,18 +242,18 @@ pub enum RotationStep {
     Dropped,
 }
 
-/// Result of a step.
+/// Step result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedRotation {
     /// Step that was taken.
     pub step: RotationStep,
     /// Id of the key that sealed before, or does until the next step.
     pub old_key_id: String,
-    /// Id of the new key.
+    /// New key id.
     pub new_key_id: String,
-    /// Number of records that were sealed again.
+    /// Records sealed again.
     pub resealed: usize,
-    /// Number of records left unchanged: they need a key that the file did not contain, or are damaged.
+    /// Records left unchanged: they need a key that the file did not contain, or are damaged.
     pub unopenable: usize,
 }
 
@@ -295,7 +295,7 @@ fn cluster(sql: Sql<'_>) -> Result<ClusterState, StoreError> {
     }
 }
 
-/// Encryption key of the deployment, and its rotation.
+/// The deployment's encryption key, and its rotation.
 #[derive(Debug, Clone)]
 pub struct EncryptionKey(pub(crate) Database);
 
@@ -348,7 +348,7 @@ impl EncryptionKey {
             .await
     }
 
-    /// Takes the next step of a rotation of the encryption key. The caller ensures that no two rotations of this key file run at once.
+    /// Performs the next step of an encryption key rotation. The caller ensures that no two rotations of this key file run at once.
     ///
     /// # Errors
     /// If the deployment has no key, a server is not ready for the step, the key file cannot be replaced, or the records cannot be written.
@@ -356,7 +356,7 @@ impl EncryptionKey {
         let held = self.0.vault().key_ids().map_err(RotationError::KeyFile)?;
         let first = held.first().ok_or(RotationError::NoKey)?;
         let cluster = self.0.read(cluster).await.map_err(RotationError::Store)?;
-        // Before the first rotation, the row of the lease names no key.
+        // Before the first rotation, the lease row names no key.
         let seals = if cluster.encryption_key_id.is_empty() {
             first
         } else {

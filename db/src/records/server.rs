@@ -37,7 +37,7 @@ const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str =
     "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
 const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
-/// Interval of heartbeats in a file, whose disk may otherwise be idle.
+/// Heartbeat interval in a file, whose disk may otherwise be idle.
 const INTERVAL_OF_FILE: Duration = Duration::from_secs(60);
 const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
 
@@ -105,7 +105,7 @@ const SELECT_LIVE_IN: [&str; 4] = [
     "SELECT 1 FROM uploads WHERE project_id = ?1 LIMIT 1",
 ];
 
-/// Live records of a project, at one moment.
+/// A project's live records at one moment.
 #[derive(Debug)]
 pub struct LiveRecords {
     /// Open rooms with their connected participants.
@@ -177,7 +177,7 @@ fn readable_live_projects(sql: Sql<'_>) -> Result<Vec<ProjectId>, StoreError> {
     Ok(live)
 }
 
-/// Maximum number of rows of each kind deleted by one call.
+/// Maximum rows of each kind deleted by one call.
 const BATCH: u32 = 1_000;
 
 const DELETE_RESPONSES: &str = "DELETE FROM idempotency WHERE (project_id, operation, key, caller) IN
@@ -192,7 +192,7 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
 const NOTE_DELETED: &str =
     "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
 
-/// Records of the server as a whole.
+/// Server-wide records.
 #[derive(Debug, Clone)]
 pub struct ServerRecords {
     database: Database,
@@ -256,7 +256,7 @@ impl ServerRecords {
             .await
     }
 
-    /// Returns the interval of heartbeats. On PostgreSQL it equals the lease's renewal interval, so that after a takeover, sessions left by
+    /// Returns the heartbeat interval. On PostgreSQL it equals the lease's renewal interval, so that after a takeover, sessions left by
     /// the previous server end at its last renewal.
     #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {

@@ -104,7 +104,7 @@ fn role(row: &Row<'_>) -> Result<Role, StoreError> {
     row.json("body")
 }
 
-/// Reads all roles of a template.
+/// Reads a template's roles.
 pub(crate) fn roles(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -117,7 +117,7 @@ pub(crate) fn roles(
         .collect())
 }
 
-/// Reads a role of a template.
+/// Reads a template's role.
 pub(crate) fn find_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -169,7 +169,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     })
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT,

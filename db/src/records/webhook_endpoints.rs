@@ -15,7 +15,7 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::vault::{Sealed, Vault};
 
-/// Purpose that signing secrets are sealed for. It is part of every sealed secret, so it never changes.
+/// Purpose that signing secrets are sealed for. It is in every sealed secret, so it never changes.
 pub(crate) const PURPOSE: &str = "webhook endpoint secret";
 
 const SELECT: &str =
@@ -48,13 +48,13 @@ const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
       ORDER BY seq DESC LIMIT ?3)";
 const PURGE: &str =
     "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 0";
-/// Maximum number of deliveries deleted by one write, so that no other write waits long.
+/// Maximum deliveries deleted by one write, so that no other write waits long.
 const STEP: u32 = 500;
 
 /// Webhook endpoint that does not accept deliveries.
 #[derive(Debug, Clone)]
 pub struct FailingEndpoint {
-    /// Id of the endpoint.
+    /// Endpoint id.
     pub id: EndpointId,
     /// Project that owns the endpoint.
     pub project_id: ProjectId,
@@ -118,13 +118,13 @@ fn not_found() -> Problem {
     )
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("active =", Some(true))
 }
 
-/// Reads the ids of a project's active endpoints.
+/// Reads a project's active endpoint ids.
 pub(crate) fn active_ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, StoreError> {
     sql.many(SELECT_ACTIVE_IDS, args![project], |row| row.get("id"))
 }
@@ -247,7 +247,7 @@ impl WebhookEndpoints {
     /// Refused when the project has no such webhook endpoint.
     pub async fn delete(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
         self.0
-            // One row, however many deliveries are pending. Queries hide those of inactive endpoints.
+            // One row, however many deliveries are pending. Queries hide an inactive endpoint's deliveries.
             .write(Queue::of(&project), move |tx| {
                 let no_secret: &[u8] = &[];
                 if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {

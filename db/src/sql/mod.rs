@@ -109,7 +109,7 @@ impl Sql<'_> {
         }
     }
 
-    /// Writes, and returns the number of rows.
+    /// Writes, and returns the row count.
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         match self {
             Self::Sqlite(connection) => {
@@ -119,7 +119,7 @@ impl Sql<'_> {
         }
     }
 
-    /// Writes, where the number of rows does not matter, without waiting for PostgreSQL: an error is returned by the next method that
+    /// Writes, where the row count does not matter, without waiting for PostgreSQL: an error is returned by the next method that
     /// waits, or by the commit.
     pub(crate) fn put(self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         match self {
@@ -129,19 +129,19 @@ impl Sql<'_> {
     }
 }
 
-/// Error of a row that must exist.
+/// Error for a missing row that must exist.
 pub(crate) fn no_row() -> StoreError {
     StoreError::Fault("a query that must find a row found none".into())
 }
 
-/// Row of a result, with columns by name.
+/// Result row, with columns by name.
 pub(crate) struct Row<'r> {
     row: EngineRow<'r>,
     /// Index after the column that was read last, since most are read in order.
     next: Cell<usize>,
 }
 
-/// Row of an engine.
+/// Engine row.
 #[derive(Clone, Copy)]
 enum EngineRow<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
@@ -228,7 +228,7 @@ impl<'r> Row<'r> {
             .ok_or_else(|| self.unreadable(index))
     }
 
-    /// Error of a column with a value that this program does not write.
+    /// Error for a column with a value that this program does not write.
     fn unreadable(&self, index: usize) -> StoreError {
         let name = self.row.name(index).unwrap_or("unknown");
         StoreError::Fault(format!(

@@ -20,7 +20,7 @@ use conclave_model::{
 };
 use uuid::Uuid;
 
-/// Value of an engine.
+/// Engine value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,

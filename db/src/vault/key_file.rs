@@ -20,7 +20,7 @@ pub(super) struct KeyFile {
     ring: RwLock<Arc<Ring>>,
 }
 
-/// Key ids of a rotation.
+/// A rotation's key ids.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RotatedKeys {
     pub(crate) old: String,
@@ -28,7 +28,7 @@ pub(crate) struct RotatedKeys {
 }
 
 struct Ring {
-    /// Hash of the file's text, which shows whether it has changed.
+    /// The file's text hash, which shows whether it has changed.
     text: blake3::Hash,
     current: Arc<SealKey>,
     /// Other keys of the file.
@@ -67,7 +67,7 @@ impl Ring {
 }
 
 impl KeyFile {
-    /// Reads the file. Creates a missing one with mode 0600 and a random key.
+    /// Reads the file. Creates a missing file with mode 0600 and a random key.
     pub(super) fn open(path: &Path) -> Result<Self, VaultError> {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
@@ -100,12 +100,12 @@ impl KeyFile {
             .ok_or_else(missing)
     }
 
-    /// Returns the sealing key's id, as of the last read.
+    /// Returns the sealing key's id, at the last read.
     pub(super) fn known_id(&self) -> String {
         self.known().current.id.clone()
     }
 
-    /// Returns the ids of the file's keys, the sealing one first.
+    /// Returns the file's key ids, the sealing one first.
     pub(super) fn ids(&self) -> Result<Vec<String>, VaultError> {
         let ring = self.reread()?;
         Ok(ring.held().map(|key| key.id.clone()).collect())
@@ -160,7 +160,7 @@ impl KeyFile {
         self.reread().map(drop)
     }
 
-    /// Deletes all keys but the one with this id.
+    /// Deletes all keys except `id`.
     // Fails if the file does not contain the key, before anything is deleted.
     pub(super) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
         self.sealing(Some(id))?;
@@ -273,7 +273,7 @@ mod tests {
         );
         keys.end_rotation().unwrap();
         assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
-        // A process that has read the old key keeps it; one that opens the file now does not have it.
+        // A process that has read the old key keeps it. A process that opens the file now does not have it.
         assert!(keys.find(&old).is_some());
         let again = KeyFile::open(&file(&dir)).unwrap();
         assert_eq!(

@@ -47,7 +47,7 @@ pub enum VaultError {
     /// The key file cannot be read, created or replaced.
     #[error("encryption.key_file {path}: {reason}")]
     KeyFile {
-        /// Path of the key file.
+        /// Key file path.
         path: String,
         /// Cause, for the operator.
         reason: String,
@@ -96,7 +96,7 @@ impl Vault {
         })
     }
 
-    /// Returns the id of the deployment's key; `None` if it has none.
+    /// Returns the deployment's key id; `None` if it has none.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
         self.deployment.as_ref().map(KeyFile::known_id)
@@ -123,7 +123,7 @@ impl Vault {
         self.deployment.as_ref().is_some_and(KeyFile::is_rotating)
     }
 
-    /// Seals under the deployment's key with the id `key`, or its first one; `None` if it has no key.
+    /// Seals under the deployment's key with id `key`, or its first one; `None` if it has no key.
     ///
     /// Reads the key file each time. A write job seals inside its transaction, so everything sealed after a rotation's transaction is
     /// sealed under the new key.
@@ -185,7 +185,7 @@ impl Vault {
         self.deployment.as_ref().map_or(Ok(()), KeyFile::add)
     }
 
-    /// Deletes all keys but the one with this id from the key file, which must contain it.
+    /// Deletes all keys except `id` from the key file, which must contain it.
     pub(crate) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
         self.deployment
             .as_ref()

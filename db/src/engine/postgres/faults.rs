@@ -1,4 +1,4 @@
-//! Fault points of the store, for tests; their scope is the database's location. Also further migrations, which make a program the next
+//! Store fault points, for tests; their scope is the database's location. Also further migrations, which make a program the next
 //! version, for tests of mixed versions.
 
 use std::sync::LazyLock;

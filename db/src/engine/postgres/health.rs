@@ -7,9 +7,9 @@ use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session, is_protocol_violation};
 
-/// Number of round trips measured, of which the shortest counts.
+/// Round trips measured; the shortest counts.
 const ROUND_TRIPS: usize = 5;
-/// Number of sessions that keep a transaction open while another session is observed for a change of its server process.
+/// Sessions that keep a transaction open while another session is observed for a change of its server process.
 const HOLDERS: usize = 4;
 
 /// Reason for refusing a pooler in transaction or statement mode.
@@ -50,7 +50,7 @@ pub struct PostgresHealth {
     pub asynchronous_standbys: String,
 }
 
-/// Checks a database server. Blocks; must not be called on a thread of a runtime.
+/// Checks a database server. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If the server cannot be reached, is too old or does not respond, or if a pooler gives a session's transactions to different server
@@ -72,7 +72,7 @@ pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreEr
 }
 
 /// Refuses a database that cannot be used: an old version, an encoding other than UTF-8, a pooler in transaction mode. An unreachable
-/// database is not refused, since a server waits for it. Blocks; must not be called on a thread of a runtime.
+/// database is not refused, since a server waits for it. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If the database cannot be used.
@@ -112,7 +112,7 @@ pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a pooler in transaction or statement mode. Blocks; must not be called on a thread of a runtime.
+/// Refuses a pooler in transaction or statement mode. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If there is one, or the server cannot be reached.
@@ -134,7 +134,7 @@ fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
     Ok(shortest)
 }
 
-/// Whether a session gets another server process while others keep the one that it had.
+/// Whether a session's server process changes while other sessions are busy.
 fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     let sql = Sql::Postgres(&session);

@@ -8,7 +8,7 @@ use crate::sql::postgres::{CommitError, PostgresServer, Session};
 use crate::sql::values::{Value, args};
 use crate::tables::{Cell, TABLES};
 
-/// Number of rows fetched at once.
+/// Rows fetched at once.
 const FETCH: usize = 1_000;
 
 /// Projects and templates refer to each other, so one of the foreign keys is checked once both are
@@ -60,7 +60,7 @@ impl Import {
         Ok(())
     }
 
-    /// Writes rows, and waits for all of them together.
+    /// Writes rows, and waits for all together.
     pub(crate) fn insert(
         &self,
         table: &str,

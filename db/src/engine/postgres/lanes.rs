@@ -70,7 +70,7 @@ pub(super) fn rows(options: &PostgresOptions) -> Range<i64> {
     first..first + lanes
 }
 
-/// Transaction of a job.
+/// A job's transaction.
 struct Transaction<'a> {
     session: &'a Session,
     row: i64,
@@ -80,7 +80,7 @@ struct Transaction<'a> {
     job: Uuid,
 }
 
-/// Outcome of a job's transaction.
+/// Outcome of a transaction.
 enum End {
     /// Committed, with these events.
     Committed(Vec<CommittedEvent>),
@@ -193,7 +193,7 @@ pub(super) struct Lane {
     link: Link,
     /// Id in the session's row; `None` until the row has been written.
     last: Option<Uuid>,
-    /// Last jobs of all sessions.
+    /// All sessions' last jobs.
     last_jobs: LastJobs,
     /// Number of the connection for which they were compared with the rows.
     compared: u64,

@@ -46,7 +46,7 @@ pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
         .map(Cow::Borrowed)
 }
 
-/// Maximum duration of a migration's statement.
+/// Maximum duration for a migration's statement.
 pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
@@ -88,7 +88,7 @@ pub(super) fn apply(session: &Session) -> Result<(), StoreError> {
     apply_all(session, &migrations().collect::<Vec<_>>())
 }
 
-/// Applies those of `migrations` that are missing.
+/// Applies the missing ones among `migrations`.
 pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Result<(), StoreError> {
     session.batch(CREATE)?;
     // Read under the lock: another program may have migrated in the meantime.
@@ -131,7 +131,7 @@ pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
 }
 
 /// Builds the indexes of schemas that a database does not have yet, while servers of the older version use it. The remains of an
-/// interrupted build are dropped, and built again. Blocks; must not be called on a thread of a runtime.
+/// interrupted build are dropped, and built again. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If the database cannot be used, has a newer schema, or another process is building indexes.

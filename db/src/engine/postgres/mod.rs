@@ -26,7 +26,7 @@ pub(crate) use import::Import;
 use lanes::{Lane, LastJobs};
 pub(crate) use readers::Readers;
 
-/// Maximum duration of a statement in a write, a point read or a command.
+/// Maximum statement duration in a write, a point read or a command.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects, creates or migrates the schema if allowed, and starts the threads.
@@ -82,12 +82,12 @@ pub(super) struct Link {
     server: PostgresServer,
     statement_limit: Duration,
     session: Option<Session>,
-    /// Number of successful connections.
+    /// Successful connections.
     connections: u64,
     /// Earliest time of the next attempt, and the pause after it.
     next_attempt: Option<Instant>,
     pause: Duration,
-    /// Error of the last attempt.
+    /// Last attempt's error.
     cause: String,
 }
 
@@ -117,7 +117,7 @@ impl Link {
         Ok(self.session.insert(session))
     }
 
-    /// Returns the number of successful connections.
+    /// Returns how often it has connected.
     pub(super) const fn connections(&self) -> u64 {
         self.connections
     }

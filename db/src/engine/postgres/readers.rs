@@ -1,4 +1,4 @@
-//! The readers: sessions with a thread each. A read is one snapshot of the primary: the transaction begins with its first statement and its
+//! The readers: sessions with a thread each. A read is one snapshot of the primary: the transaction opens with its first statement and its
 //! end is not waited for, so it takes no round trip of its own.
 //!
 //! Point reads, lists and bulk reads have their own threads, as on SQLite; all of them make loads ([`ReadQueue`]). Nothing is remembered
@@ -22,7 +22,7 @@ use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// Maximum duration of a statement in a bulk read or a load.
+/// Maximum statement duration in a bulk read or a load.
 const BULK_LIMIT: Duration = Duration::from_secs(600);
 
 /// Read, boxed for the queue. It sends its result through its own channel.
@@ -160,7 +160,7 @@ impl Readers {
         self.run(None, limit, run).await
     }
 
-    /// Runs a read in a transaction of its own, on a thread of `kind`, or on any. `prepare` is sent before it.
+    /// Runs a read in a separate transaction, on a thread of `kind`, or on any. `prepare` is sent before it.
     async fn run<T, F>(
         &self,
         kind: Option<Kind>,

@@ -17,12 +17,12 @@ use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use crate::error::StoreError;
 use crate::sql::Sql;
 
-/// Scheduling priority of the thread, below everything else in the process.
+/// The thread's scheduling priority, below everything else in the process.
 const NICENESS: i32 = 15;
 const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name";
 
-/// Table with the definitions of all others.
+/// Table that defines all others.
 const SCHEMA_TABLE: &str = "sqlite_schema";
 
 /// Checks a whole file, and returns the names of its damaged tables, separated by commas.
@@ -46,7 +46,7 @@ struct Found {
 }
 
 impl Damage {
-    /// Number of tables known to be damaged. It never decreases.
+    /// Returns how many tables are known to be damaged, which never decreases.
     pub(super) fn count(&self) -> usize {
         self.0.count.load(Ordering::Acquire)
     }

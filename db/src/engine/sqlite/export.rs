@@ -59,7 +59,7 @@ impl Export {
         Sql::Sqlite(&self.connection)
     }
 
-    /// Names of a table's columns.
+    /// A table's column names.
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
         self.sql().many(
             "SELECT name FROM pragma_table_info(?1)",
@@ -68,7 +68,7 @@ impl Export {
         )
     }
 
-    /// Number of rows in a table.
+    /// A table's row count.
     pub(crate) fn count(&self, table: &str) -> Result<u64, StoreError> {
         let rows: i64 = self
             .sql()

@@ -1,4 +1,4 @@
-//! Fault points of the store, for tests. Their scope is the file's path.
+//! Store fault points, for tests. Their scope is the file's path.
 
 use conclave_model::faults::{Fault, at};
 use rusqlite::Connection;

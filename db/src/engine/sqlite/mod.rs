@@ -64,7 +64,7 @@ impl CommitCount {
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the number of commits. A snapshot taken afterwards includes them all.
+    /// Returns the commit count. A snapshot taken afterwards includes them all.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }

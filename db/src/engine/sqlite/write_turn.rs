@@ -33,7 +33,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum size of a process name in the lock file.
 const NAME_BYTES: usize = 100;
 
-/// Write lock of one connection.
+/// One connection's write lock.
 pub(crate) struct WriteTurn {
     database: PathBuf,
     name: String,
@@ -164,7 +164,7 @@ impl WriteTurn {
 /// Wait for a lock.
 struct Wait<'a> {
     turn: &'a File,
-    /// Name of this process.
+    /// This process's name.
     own: &'a str,
     begun: Instant,
     patience: Duration,
@@ -183,7 +183,7 @@ impl Wait<'_> {
                 Err(TryLockError::Error(_)) => return false,
             }
             let waited = self.begun.elapsed();
-            // If the name is this process's own, no other process has written since, and the name says nothing.
+            // If the name is this process's own, no other process has written since, and the name is of no use.
             // Read late, at half of the logged time, since a short wait needs no name.
             if waited >= UNNOTICED / 2
                 && self

@@ -41,7 +41,7 @@ pub(super) struct Thread {
     commits: CommitCount,
     hook: CommitHook,
     damage: Damage,
-    /// Number of damaged tables that the connection refuses.
+    /// How many damaged tables the connection refuses.
     guarded: Cell<usize>,
     /// Where the file was opened; `None` for an in-memory database.
     place: Option<FilePlace>,
@@ -332,7 +332,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Single-statement jobs, of which the first has been taken.
+    /// Single-statement jobs. The first has been taken.
     fn queued<F>(runs: Vec<F>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>)
     where
         F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,

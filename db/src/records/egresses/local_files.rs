@@ -18,7 +18,7 @@ pub struct LocalRecording {
     pub position: RecordingPosition,
     /// Project whose directory has the file.
     pub project_id: ProjectId,
-    /// Id of the recording.
+    /// Recording id.
     pub egress_id: EgressId,
     /// Path of the file in the project's directory.
     pub filepath: FilePath,

@@ -28,7 +28,7 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use uploads::PendingUpload;
 
-/// Filters of an egress list; `None` matches all.
+/// Egress list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct EgressFilter {
     /// Only egresses of the room with this name.
@@ -44,7 +44,7 @@ pub struct EgressFilter {
 /// Egress that is not final, or whose file has to be uploaded.
 #[derive(Debug, Clone)]
 pub struct RunningEgress {
-    /// Record of the egress.
+    /// Egress record.
     pub egress: Egress,
     /// Whether its room is open.
     pub room_open: bool,
@@ -142,13 +142,13 @@ pub(crate) fn running_egresses(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<RunningEgress>, StoreError> {
-    // Two queries, each with an index of its own, instead of one with an OR over both tables.
+    // Two queries with an index each, instead of an OR over both tables.
     let mut found = sql.many(SELECT_RUNNING, args![project], running)?;
     found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![project], running)?);
     Ok(found)
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     kind: EgressKind,
@@ -302,7 +302,7 @@ impl Egresses {
     }
 }
 
-/// Error of an egress that failed without a reason from the media plane.
+/// Error for an egress that failed without a reason from the media plane.
 const NO_REASON: &str = "the media plane gave no reason";
 
 macro_rules! select {

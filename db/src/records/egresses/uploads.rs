@@ -1,5 +1,5 @@
 //! Outstanding uploads of recordings to their destinations. A row exists from the start of the recording until its file is uploaded, or
-//! never can be, so a failed upload is tried again after the next start of the server.
+//! never can be, so a failed upload is tried again after the server's next start.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::tx::Tx;
 /// Outstanding upload of a recording's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PendingUpload {
-    /// Outcome of the recording; `None` while it runs.
+    /// Recording outcome; `None` while it runs.
     pub end: Option<RecordingEnd>,
     /// Last multipart upload. The storage keeps its parts until it is completed or aborted.
     pub multipart_id: Option<String>,
@@ -36,7 +36,7 @@ pub struct PendingUpload {
 pub enum UploadRest {
     /// Nothing: the file is uploaded, or never will be.
     Nothing,
-    /// Further attempts. The upload stays outstanding, even after the next start of the server.
+    /// Further attempts. The upload stays outstanding, even after the server's next start.
     Attempts,
 }
 
@@ -108,7 +108,7 @@ fn settle(
 pub struct Uploads(pub(crate) Database);
 
 impl Uploads {
-    /// Records the outcome of a recording whose file is to be uploaded now. Until then, the recording is ending.
+    /// Records the outcome of a recording before its upload. Until that is done, the recording is ending.
     ///
     /// # Errors
     /// Fails when the database cannot be written.

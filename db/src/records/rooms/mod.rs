@@ -39,7 +39,7 @@ pub struct NewRoom {
     pub project_id: ProjectId,
     /// Name that the project has never used for a room.
     pub name: RoomName,
-    /// Maximum number of participants at once; 0 leaves the limit to the plan.
+    /// Maximum participants at once; 0 leaves the limit to the plan.
     pub max_participants: u32,
     /// Seconds that the room stays open without participants.
     pub empty_timeout_seconds: u32,
@@ -110,7 +110,7 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// Query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,
@@ -120,7 +120,7 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     )
 }
 
-/// Query of the open rooms, in the order of their index: the newest per template first, those without a template last. That has to be
+/// Open room query, in index order: the newest per template first, those without a template last. That has to be
 /// stated, since PostgreSQL sorts NULL first in a descending order.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
@@ -132,7 +132,7 @@ pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     .and_condition(Some("status = 'open'"))
 }
 
-/// Query of the rooms with names from `first` to `last`.
+/// Query for rooms with names from `first` to `last`.
 pub(crate) fn named_query<'a>(
     project: &'a ProjectId,
     first: &'a str,
@@ -173,13 +173,13 @@ fn end_room(
 /// Room and role of a token to mint, with their numbers of participants at one moment.
 #[derive(Debug, Clone)]
 pub struct TokenContext {
-    /// Record of the room.
+    /// Room record.
     pub room: Room,
     /// Requested role; `None` if none was requested, or the room's template has lost it since a code was created.
     pub role: Option<Arc<Role>>,
-    /// Number of connected participants with the role, except the own identity; 0 for a role without a limit.
+    /// Connected participants with the role, except the own identity; 0 for a role without a limit.
     pub holders: u32,
-    /// Number of connected participants, except the own identity.
+    /// Connected participants, except the own identity.
     pub participant_count: u32,
     /// Last change of the identity's role in the room, which a newer token has to name.
     pub role_change: Option<RoleChangeId>,
@@ -436,7 +436,7 @@ impl Rooms {
             .await
     }
 
-    /// Filters `names` to those of ended rooms.
+    /// Filters `names` to the names of ended rooms.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -556,7 +556,7 @@ impl Rooms {
             .await
     }
 
-    /// Reads a participant's permissions over others: those of its current role in the room, or else of the role that it would join with.
+    /// Reads a participant's permissions over others, from its current role in the room, or else from the role that it would join with.
     /// Empty if the room's template has no such role.
     ///
     /// # Errors

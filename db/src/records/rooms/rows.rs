@@ -13,7 +13,7 @@ use crate::sql::{Row, Sql, no_row};
 /// A room and its connected participants at one moment: the initial state of a room actor, and the result of every change.
 #[derive(Debug, Clone)]
 pub struct RoomSnapshot {
-    /// Record of the room.
+    /// Room record.
     pub room: Room,
     /// Participants with an open session, including hidden ones, in join order.
     pub participants: Vec<ConnectedParticipant>,
@@ -26,13 +26,13 @@ pub struct ConnectedParticipant {
     pub session: SessionId,
     /// Identity, unique among the room's connected participants.
     pub identity: Identity,
-    /// The media plane's id of this join.
+    /// The media plane's join id.
     pub sid: ParticipantSid,
     /// Kind: standard, ingress, egress, and so on.
     pub kind: ParticipantKind,
     /// Current role; `None` if the participant joined without one.
     pub role: Option<RoleName>,
-    /// Time of the join.
+    /// Join time.
     pub joined_at: Timestamp,
 }
 

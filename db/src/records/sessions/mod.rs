@@ -191,7 +191,7 @@ fn joined(
     })
 }
 
-/// Reopens the session of a participant that is still connected, and those of its tracks that it still publishes.
+/// Reopens the session of a participant that is still connected, and the tracks that it still publishes.
 fn record_return(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -248,7 +248,7 @@ fn record_leaves(
     })
 }
 
-/// Filters of a session list; `None` matches all.
+/// Session list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
     /// Only sessions in the room with this name.
@@ -268,7 +268,7 @@ pub struct SessionFilter {
 /// Session and its tracks, by start time.
 #[derive(Debug, Clone)]
 pub struct SessionDetail {
-    /// Record of the session.
+    /// Session record.
     pub session: Session,
     /// Tracks published by its participant.
     pub tracks: Vec<SessionTrack>,
@@ -306,7 +306,7 @@ fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     })
 }
 
-/// Query of a list.
+/// List query.
 ///
 /// Open sessions are few, and have their own indexes. For them, identity and role are compared as expressions, so that the planner does not
 /// search all sessions with that identity or role. A search for closed sessions skips the few open ones.
@@ -414,7 +414,7 @@ impl Sessions {
         .await
     }
 
-    /// Records a leave that is caused by the stop of the server. A room emptied by it starts its timer when a server runs again
+    /// Records a leave that is caused by the server's stop. A room emptied by it starts its timer when a server runs again
     /// ([`ServerRecords::begin_run`](crate::ServerRecords::begin_run)), so that the participants can come back.
     ///
     /// # Errors
@@ -477,7 +477,7 @@ impl Sessions {
             .await
     }
 
-    /// Closes the sessions of participants that were disconnected by a crash of the server: they end at its last heartbeat, and the empty
+    /// Closes the sessions of participants that were disconnected by a server crash: they end at its last heartbeat, and the empty
     /// timer starts now, so that the participants can come back.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub enum PostgresSettingsError {
 }
 
 impl PostgresServer {
-    /// Parses a URL such as `postgres://user:password@host1,host2:5432/database`. Of several hosts, the one that accepts writes is used.
+    /// Parses a URL such as `postgres://user:password@host1,host2:5432/database`. If there are several hosts, the primary is used.
     /// TLS is required unless all hosts are this machine or the URL has `sslmode=disable`; the server's certificate is checked against
     /// `root_cert`, or against public authorities.
     ///

@@ -28,7 +28,7 @@ use crate::sql::values::Value;
 
 /// Time beyond the server's statement limit after which the session gives up on a reply. A stopped server enforces no limits.
 const GRACE: Duration = Duration::from_secs(5);
-/// Maximum number of cached prepared statements.
+/// Maximum cached prepared statements.
 const STATEMENTS: usize = 512;
 
 type Wire = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
@@ -186,7 +186,7 @@ impl Session {
         self.wait(query)
     }
 
-    /// Runs a statement once per row of arguments, and waits for all of them together. Returns the rows of each.
+    /// Runs a statement once per row of arguments, and waits for all together. Returns the rows of each.
     pub(crate) fn each<'v>(
         &self,
         text: &str,
@@ -202,7 +202,7 @@ impl Session {
         self.wait(async { join_all(queries).await.into_iter().collect() })
     }
 
-    /// Writes, and waits for the number of rows.
+    /// Writes, and waits for the row count.
     pub(crate) fn change(&self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         let change = self.start_change(text, args)?;
         self.wait(async {
@@ -218,7 +218,7 @@ impl Session {
         self.send(async { change.await.map(drop) })
     }
 
-    /// Sends a statement without parameters, such as `BEGIN`, together with the next one that is waited for.
+    /// Sends a statement without parameters, such as `BEGIN`, together with the next statement that is waited for.
     pub(crate) fn send_text(&self, text: impl Into<String>) -> Result<(), StoreError> {
         let (client, text) = (Arc::clone(&self.client), text.into());
         self.send(async move {

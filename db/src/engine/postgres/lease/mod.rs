@@ -62,7 +62,7 @@ pub(crate) use requests::ATTEMPTS_AT_ROW;
 pub use timing::LeaseTiming;
 use timing::steady_now;
 
-/// The two tables of the lease at one moment.
+/// The two lease tables at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRow {
     /// Last renewal.
@@ -107,9 +107,9 @@ pub struct ActiveServer {
 /// A renewal: its server's epoch, and its number within the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beat {
-    /// Grows by one with each takeover.
+    /// Increases by one at each takeover.
     pub epoch: i64,
-    /// Grows by one with each renewal.
+    /// Increases by one at each renewal.
     pub number: i64,
 }
 
@@ -142,9 +142,9 @@ impl FromStr for Holder {
 /// Known state of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseState {
-    /// What this server may do.
+    /// Standing of this server, which decides what it may do.
     pub standing: Standing,
-    /// Error of the last request; `None` if it succeeded.
+    /// Last request's error; `None` if it succeeded.
     pub failure: Option<String>,
     /// Whether the lease is lost because the database went back to an epoch before this server's.
     pub is_set_back: bool,

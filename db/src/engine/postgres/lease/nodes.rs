@@ -1,4 +1,4 @@
-//! Servers of a database. Every few seconds each one reports its URLs, schema and keys, and reads the others' reports. The lease does not
+//! A database's servers. Every few seconds each one reports its URLs, schema and keys, and reads the others' reports. The lease does not
 //! depend on it.
 
 use std::time::Duration;
@@ -46,18 +46,18 @@ pub enum Role {
 /// A server's report about itself, without its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// URL of its API.
+    /// Its API's URL.
     pub url: String,
     /// URL of its admin listener, if operators can reach it.
     pub admin_url: Option<String>,
-    /// Version of its program.
+    /// Its program version.
     pub version: String,
 }
 
-/// A server, as of its last report.
+/// A server, by its last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Id of the process.
+    /// Process id.
     pub id: String,
     /// Its role.
     pub role: Role,
@@ -71,7 +71,7 @@ pub struct Node {
     pub age: Duration,
 }
 
-/// Servers of a database, and the lease.
+/// A database's servers, and the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
     /// Epoch of the active server, or of the last one.
@@ -153,7 +153,7 @@ impl ClusterState {
     }
 }
 
-/// Reads which servers of a database run; `None` if no server has ever used it. Blocks; must not be called on a thread of a runtime.
+/// Reads a database's running servers; `None` if no server has ever used it. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If the database cannot be read.
@@ -228,7 +228,7 @@ impl Reporter {
                     self.has_failed = true;
                     log::warn!("this server cannot tell the others of itself: {error}");
                 }
-                // A fault, such as a missing column, says nothing about the renewals.
+                // A fault, such as a missing column, is no sign of failing renewals.
                 matches!(error, StoreError::Unavailable(_))
             }
         }
@@ -339,7 +339,7 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
 const REQUIRE: &str = "UPDATE leadership SET media_key_id = ?1 WHERE id = 1";
 
 /// Requires the media key with this id for a takeover from now on. The active server continues with its key until it stops. Returns the
-/// running servers; `None` if no server has ever used the database. Blocks; must not be called on a thread of a runtime.
+/// running servers; `None` if no server has ever used the database. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
 /// If the database cannot be written.

@@ -1,4 +1,4 @@
-//! SQL of the lease's requests.
+//! Lease requests in SQL.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::sql::Sql;
 use crate::sql::postgres::{CommitError, Session};
 use crate::sql::values::args;
 
-/// Attempts of a command to change the row of the lease. Transactions of a busy server share it, and each attempt waits two seconds.
+/// Attempts of a command to change the lease row. Transactions of a busy server share it, and each attempt waits two seconds.
 pub(crate) const ATTEMPTS_AT_ROW: u32 = 15;
 
 const HAS_TABLES: &str =
@@ -46,12 +46,12 @@ const RELEASE: &str =
 /// A server's values in a claim.
 pub(super) struct Claimant<'a> {
     pub holder: Holder,
-    /// URL of its API.
+    /// Its API's URL.
     pub url: &'a str,
     pub keys: &'a KeyIds,
 }
 
-/// Creates the tables of the lease in an empty database, which a server needs before it may create the others, and prepares the statements
+/// Creates the lease tables in an empty database, which a server needs before it may create the others, and prepares the statements
 /// that have to be fast.
 pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
     if !has_tables(session)? {

@@ -1,4 +1,4 @@
-//! Intervals of the lease, which must be equal on all servers of a database.
+//! Lease intervals, which must be equal on all servers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Beat;
 
-/// Intervals of the lease, by each server's steady clock.
+/// Lease intervals, by each server's steady clock.
 ///
 /// A server's clock may run up to a third faster than another's: the silence after which a standby takes over is a third longer than the
 /// active server's trust.
@@ -69,7 +69,7 @@ pub(super) fn steady_now() -> Duration {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
     last: Beat,
-    /// Time of the last reply.
+    /// Last reply's time.
     answered: Duration,
     silence: Duration,
 }
@@ -132,7 +132,7 @@ mod tests {
         claim: Duration::from_secs(10),
     };
 
-    /// Reads with replies at these milliseconds, some of which show another renewal.
+    /// Reads with replies at these milliseconds. Some show another renewal.
     fn over_at(reads: &[(u64, i64)]) -> Option<u64> {
         let mut seen = None;
         reads.iter().find_map(|(millis, beat)| {

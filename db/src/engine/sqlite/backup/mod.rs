@@ -15,7 +15,7 @@ use crate::options::OlderSchema;
 use crate::private_file::{directory, sync_directory};
 use crate::sql::Sql;
 
-/// Suffix of incomplete copies.
+/// File name suffix for incomplete copies.
 pub const DRAFT_SUFFIX: &str = ".partial";
 
 /// Copies a file, including its write-ahead log, to a new file. The copy is complete, on disk and checked before it gets its name. Fails
@@ -161,7 +161,7 @@ pub(crate) fn copy(
     goes_on: impl Fn() -> bool,
 ) -> Result<(), StoreError> {
     copy_pages(from, to, goes_on)?;
-    // The original's header says that there is a log.
+    // The original's header has the WAL flag.
     Connection::open(to)?.pragma_update(None, "journal_mode", "DELETE")?;
     sync(to)
 }

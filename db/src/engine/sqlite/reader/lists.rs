@@ -16,7 +16,7 @@ use crate::engine::{LIST_DEADLINE, LISTS_OF_PROJECT, too_slow};
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
-/// Number of threads for lists.
+/// Threads for lists.
 pub(super) const THREADS: usize = 4;
 
 /// Limits on lists that run or wait for a thread.

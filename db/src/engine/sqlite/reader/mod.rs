@@ -27,7 +27,7 @@ use lists::{Lists, Threads};
 use point_reads::PointReads;
 pub use point_reads::SNAPSHOT_AGE;
 
-/// Number of threads for bulk reads: a long one, such as a backup, leaves one free.
+/// Threads for bulk reads: a long one, such as a backup, leaves one free.
 const BULK_THREADS: usize = 2;
 
 /// Handle to the readers.
@@ -155,7 +155,7 @@ pub(super) fn end(connection: &Connection) {
     }
 }
 
-/// Runs a read in a transaction of its own. A panic fails only this read.
+/// Runs a read in a separate transaction. A panic fails only this read.
 pub(super) fn run_in_transaction<T>(
     connection: &Connection,
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,

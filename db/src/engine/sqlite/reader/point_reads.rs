@@ -23,9 +23,10 @@ use crate::sql::Sql;
 pub(super) struct PointReads {
     manager: Arc<SqliteConnectionManager>,
     commits: CommitCount,
-    /// Reader of each thread. A new thread reuses the reader of one that has exited.
+    /// Reader of each thread. A new thread reuses the reader of an exited thread.
     readers: Arc<ThreadLocal<Arc<Mutex<Reader>>>>,
-    /// Runtime on which snapshots are ended: the one that opened the store, whose threads never block. A reader's own runtime may block, or
+    /// Runtime on which snapshots are ended: the runtime that opened the store, whose threads never block. A reader's own runtime may
+    /// block, or
     /// be gone.
     timers: Handle,
 }
@@ -145,7 +146,7 @@ impl SnapshotConnection {
         }
     }
 
-    /// Returns the open snapshot, or a new one if it lacks a commit of this process or is too old to show those of others.
+    /// Returns the open snapshot, or a new one if it lacks a commit of this process or is too old to show other processes' commits.
     pub(super) fn snapshot(&mut self, commits: &CommitCount) -> Result<Snapshot<'_>, StoreError> {
         if self.is_old() || self.held.is_some_and(|(_, seen)| seen != commits.get()) {
             self.end();

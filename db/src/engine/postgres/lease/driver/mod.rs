@@ -22,15 +22,15 @@ use crate::sql::postgres::{PostgresServer, Session};
 /// Reads the keys that the server has at the moment.
 pub type ReadKeys = Box<dyn Fn() -> Result<KeyIds, StoreError> + Send>;
 
-/// Options of a lease.
+/// Lease options.
 pub struct LeaseOptions {
     /// Database with the lease.
     pub server: PostgresServer,
-    /// Identity of this process.
+    /// This process's identity.
     pub holder: Holder,
     /// Process that has certainly exited: if it holds the lease, this one takes over at once.
     pub predecessor: Option<Holder>,
-    /// Intervals of the lease, equal on all servers.
+    /// Lease intervals, equal on all servers.
     pub timing: LeaseTiming,
     /// Description of this server for the others.
     pub node: NodeInfo,
@@ -47,7 +47,7 @@ pub struct Lease {
     active: watch::Receiver<Option<ActiveServer>>,
     cluster: watch::Receiver<Option<ClusterState>>,
     orders: Sender<Order>,
-    /// Interval at which the list of servers is read while a caller waits for one of them.
+    /// Interval at which the server list is read while a caller waits for one of them.
     read: Duration,
     /// Maximum time until the next renewal has a reply.
     renewal_limit: Duration,
@@ -56,7 +56,7 @@ pub struct Lease {
 /// Instruction for the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Read the list of servers now, even if it is not due.
+    /// Read the server list now, even if it is not due.
     ReadNodes,
     /// Release the lease, and exit.
     Release,
@@ -223,13 +223,13 @@ impl Lease {
         self.state.borrow().renewal_age()
     }
 
-    /// Returns the list of servers, a few seconds old; `None` before it was read.
+    /// Returns the server list, a few seconds old; `None` before it was read.
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.cluster.borrow().clone()
     }
 
-    /// Reads the list of servers until `holds` returns true, for at most `limit`. Returns the last one read.
+    /// Reads the server list until `holds` returns true, for at most `limit`. Returns the last one read.
     pub async fn read_cluster(
         &self,
         holds: impl Fn(&ClusterState) -> bool,
@@ -299,7 +299,7 @@ impl Driver {
                     // Before a release, so that this server has stopped acting when another one starts.
                     self.publish();
                     let answer = self.make(request, limit);
-                    // A refused renewal has two causes: a takeover, or a database that went back. Another read tells which.
+                    // A refused renewal has two causes: a takeover, or a database that went back. Another read shows which.
                     if let (Request::Renew { epoch }, Answer::Refused) = (request, &answer) {
                         self.look_back(epoch);
                     }

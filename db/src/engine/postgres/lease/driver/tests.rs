@@ -304,7 +304,7 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
     });
 }
 
-/// Waits until the list of servers is as described.
+/// Waits until the server list is as described.
 async fn until_seen(lease: &Lease, holds: impl Fn(&ClusterState) -> bool) -> ClusterState {
     let mut cluster = lease.cluster.clone();
     cluster
@@ -382,7 +382,7 @@ fn ids(nodes: &[Node]) -> Vec<&str> {
     nodes.iter().map(|node| node.id.as_str()).collect()
 }
 
-/// Reads the list of servers, as a command does.
+/// Reads the server list, as a command does.
 async fn cluster(database: &Database<'_>) -> ClusterState {
     let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
     tokio::task::spawn_blocking(move || cluster_state(&server))

@@ -25,7 +25,7 @@ use super::{ActiveServer, Beat, Holder, LeaseRow};
 /// A server's properties, as far as the lease depends on them.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// Identity of this process.
+    /// This process's identity.
     pub holder: Holder,
     /// Process that has certainly exited.
     pub predecessor: Option<Holder>,
@@ -40,24 +40,24 @@ pub struct Candidate {
 pub enum Request {
     /// Reads the lease.
     Read,
-    /// Takes the lease if `seen` is still the last renewal. The epoch grows by one.
+    /// Claims the lease if `seen` is still the last renewal. The epoch grows by one.
     Claim {
         /// Last renewal that was seen.
         seen: Beat,
     },
     /// Renews the lease if it still has this epoch.
     Renew {
-        /// Epoch of this process.
+        /// This process's epoch.
         epoch: i64,
     },
     /// Releases the lease if it still has this epoch.
     Release {
-        /// Epoch of this process.
+        /// This process's epoch.
         epoch: i64,
     },
 }
 
-/// Number of a request.
+/// Request number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestNumber(u64);
 
@@ -117,7 +117,7 @@ impl Obstacle {
 pub enum Standing {
     /// It waits, also during a claim.
     Standby {
-        /// Why it does not take over, as of the last read.
+        /// Why it does not take over, at the last read.
         obstacle: Option<Obstacle>,
     },
     /// It writes, under this epoch.
@@ -151,7 +151,7 @@ pub struct LeaseMachine {
     candidate: Candidate,
     standing: Standing,
     seen: Option<Observation>,
-    /// Another server that has the lease, as of the last read.
+    /// Another server that has the lease, at the last read.
     active: Option<ActiveServer>,
     /// Renewal that the next claim names as the last.
     claim: Option<Beat>,
@@ -183,7 +183,7 @@ impl LeaseMachine {
         }
     }
 
-    /// Gives other servers precedence for the released lease, for a server that has just given it up.
+    /// Defers to other servers for the released lease, after this one has given it up.
     pub fn yield_once(&mut self) {
         self.yields = true;
     }
@@ -208,7 +208,7 @@ impl LeaseMachine {
         self.standing
     }
 
-    /// Returns another server that has the lease, as of the last read; `None` if none has it, or this one.
+    /// Returns another server that has the lease, at the last read; `None` if none has it, or this one.
     #[must_use]
     pub const fn active(&self) -> Option<&ActiveServer> {
         self.active.as_ref()
