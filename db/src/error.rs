@@ -110,7 +110,7 @@ pub enum ImportError {
     #[error("the database is not empty ({0}): import into a new one")]
     NotEmpty(String),
     /// PostgreSQL has stored other values than were read from the file.
-    #[error("the table {0} differs from that of the file: nothing was imported")]
+    #[error("the table {0} differs from the file's: nothing was imported")]
     Differs(&'static str),
     /// A table could not be copied.
     #[error("the table {table} was not copied, and nothing was imported: {source}")]

@@ -23,6 +23,7 @@ pub(crate) fn statements(source: &str) -> Vec<String> {
         .filter(|line| !line.trim_start().starts_with("//"))
         .map(|l| l.to_owned() + "\n")
         .collect();
+    // Every second part is inside quotes. The sources have no quotes in these literals.
     let literals = code.split('"').skip(1).step_by(2);
     let collapsed = literals.map(|text| {
         text.split_whitespace()
@@ -44,6 +45,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(&src).unwrap().to_string_lossy();
+            // Only texts of one engine are there.
             if ["engine", "migrations", "portable_sql.rs", "sql"].contains(&&*name) {
                 continue;
             }

@@ -73,6 +73,7 @@ impl Store {
     /// If the database cannot be opened or written, has a newer schema, or may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let database = Database::open(options)?;
+        // Each component has a handle of its own, so code that needs one kind of record cannot reach the others.
         let handle = || database.clone();
         Ok(Self(Arc::new(Components {
             projects: Projects(handle()),

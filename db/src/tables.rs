@@ -45,6 +45,7 @@ impl Column for Cell {
             Value::Integer(number) => Self::Integer(number),
             Value::Text(text) => Self::Text(text.into()),
             Value::Bytes(bytes) => Self::Bytes(bytes.into()),
+            // Compared with SQLite's rows, which have bytes.
             Value::Uuid(uuid) => Self::Bytes(uuid.into()),
         })
     }
@@ -70,6 +71,7 @@ impl Cell {
     /// Returns the approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
+            // An estimate is enough: batches are limited to save memory.
             Self::Null | Self::Integer(_) => 8,
             Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
@@ -121,6 +123,7 @@ impl Content {
         hasher.finalize_xof().fill(&mut half);
         // A sum, since the engines return rows in different orders.
         self.rows += 1;
+        // 128 bits are enough against accidental equality.
         self.sum = self.sum.wrapping_add(u128::from_be_bytes(half));
     }
 

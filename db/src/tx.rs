@@ -53,6 +53,7 @@ impl RoomCounts {
     /// Adds `change` to a project's number of open rooms.
     pub(crate) fn add(&mut self, project: &ProjectId, change: i64) {
         match self.0.iter_mut().find(|(known, _)| known == project) {
+            // A linear search, since a batch concerns few projects.
             Some((_, sum)) => *sum += change,
             None => self.0.push((project.clone(), change)),
         }
@@ -142,6 +143,7 @@ impl Tx<'_> {
 
     /// Writes the job's events and their deliveries.
     pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
+        // Taken, so that a second call writes nothing twice.
         let emitted = mem::take(&mut self.emitted);
         let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
         let rows = emitted.iter().map(|event| {
@@ -171,6 +173,7 @@ impl Tx<'_> {
                     active.len() - 1
                 }
             };
+            // A test event has one receiver, and none if that was deleted in the same job.
             let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
             let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
             // The URL is copied, so that the delivery list shows where each one went after the endpoint has changed.

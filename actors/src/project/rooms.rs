@@ -103,7 +103,7 @@ impl Rooms {
     ) {
         let open = self.children.len() + self.pending;
         if let Some(limit) = limit.filter(|limit| open >= *limit as usize) {
-            let message = format!("the plan lets {limit} rooms be open at once, and they are");
+            let message = format!("the plan allows at most {limit} open rooms");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
             let _ = reply.send(Err(problem.into()));
             return;

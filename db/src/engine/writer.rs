@@ -92,11 +92,11 @@ impl WriterEnd {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Failed => "the thread that writes to the database ended by itself",
+            Self::Failed => "the thread that writes to the database ended unexpectedly",
             Self::TakenOver => "another server has become the active one",
             Self::CommitsLost => {
-                "PostgreSQL has lost changes that it had acknowledged, as a failover to an asynchronous standby does: what this server \
-                 has in memory is no longer true, so it ends and begins anew with the records as they are"
+                "PostgreSQL has lost changes that it had acknowledged, as in a failover to an asynchronous standby: this server's \
+                 memory is ahead of the records, so it exits, and starts again from the records"
             }
             Self::FileGone => {
                 "the data directory has gone, or is another one: was its disk unmounted? Nothing more is acknowledged"

@@ -215,6 +215,7 @@ impl Deliveries {
     ) -> Result<Delivery, StoreError> {
         self.0
             .write_recorded(Queue::of(&project), record, move |tx| {
+                // First, so that an unknown delivery is refused as such.
                 existing(tx.sql, &project, id)?;
                 let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
                 let delivery = existing(tx.sql, &project, id)?;
@@ -248,6 +249,7 @@ impl Deliveries {
                     args![endpoint, &project, now, limit / 2],
                     due,
                 )?;
+                // First attempts get the rest, which is more than half if few retries are due.
                 let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
                 let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
                 found.extend(retries);
@@ -264,6 +266,7 @@ impl Deliveries {
         self.0
             .read(move |sql| {
                 Ok(EndpointQueue {
+                    // Four short index reads in one snapshot.
                     has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
                     next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
                     last_retry: sql.value(LAST_RETRY, args![endpoint])?,
@@ -310,6 +313,7 @@ impl Deliveries {
                     attempt.number,
                     attempt
                         .retry_at
+                        // A final delivery has no next attempt.
                         .filter(|_| status == DeliveryStatus::Pending),
                     (status == DeliveryStatus::Delivered).then_some(attempt.at),
                     attempt.outcome.error.as_deref().unwrap_or(""),

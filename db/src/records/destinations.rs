@@ -123,6 +123,7 @@ impl Stored {
             .map_err(|error| unusable(error.to_string()))?;
         let plain = String::from_utf8(plain)
             .map_err(|_| unusable("the sealed configuration is not text".into()))?;
+        // The kind is not part of the secret, so it comes from the row.
         let config = DestinationConfig::from_secret(self.redacted.kind, &Secret::new(plain));
         config.map_err(|error| unusable(error.to_string()))
     }
@@ -172,6 +173,7 @@ fn usable(
     name: &DestinationName,
     kind: DestinationKind,
 ) -> Result<Stored, StoreError> {
+    // A destination of the other kind is refused like an unknown one.
     let found = find(sql, project, template, name)?.filter(|stored| stored.redacted.kind == kind);
     Ok(found.ok_or_else(|| Destination::not_found().at("destination"))?)
 }
@@ -182,6 +184,7 @@ fn existing(
     template: &TemplateId,
     name: &DestinationName,
 ) -> Result<Stored, StoreError> {
+    // First, so that an unknown template is not reported as an unknown destination.
     refuse_unknown_template(sql, project, template)?;
     Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
@@ -238,6 +241,7 @@ fn insert(
         created_at: tx.now,
         updated_at: tx.now,
     };
+    // Stored as JSON text, which is what lists return.
     let text = redacted.config.to_string();
     let Destination {
         id,
@@ -270,12 +274,14 @@ fn changed(
 ) -> Result<DestinationConfig, StoreError> {
     let kind = found.redacted.kind;
     if new.config.kind() != kind {
+        // The kind may be implied by the configuration, and the refusal names the field that was sent.
         let field = if new.kind.is_some() { "kind" } else { "config" };
         return StoreError::refuse(kind.immutable_kind(field));
     }
     // First against the redacted configuration, which shows what is missing. Hidden credentials in the result stand for kept ones.
     let redacted = DestinationConfig::from_redacted(kind, &found.redacted.config);
     let config = new.config.clone().complete(redacted.as_ref())?;
+    // Also for a change: the plan may have lost the feature since the destination was created.
     new.features.ensure_included(kind.feature())?;
     if !config.is_hidden() {
         return Ok(config);
@@ -372,6 +378,7 @@ impl Destinations {
         self.0
             .write(Queue::of(&new.project_id), move |tx| {
                 let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
+                // Read inside the transaction: a concurrent change of the same destination must not be lost.
                 let config = changed(tx, &find()?, &new)?;
                 update(tx, &new, &config)?;
                 // Read again for `updated_at`.

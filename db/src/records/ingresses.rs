@@ -143,6 +143,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> 
         &new.key_hash,
         tx.now,
     ];
+    // The media plane's id is unique: a repeated registration inserts nothing.
     if tx.sql.change(INSERT, row)? > 0 {
         return Ok(());
     }
@@ -222,6 +223,7 @@ pub(crate) fn complete_ingresses_of_room(
     let live = tx
         .sql
         .many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
+    // With an event each for those that publish.
     live.iter()
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
@@ -291,6 +293,7 @@ impl Ingresses {
         self.0
             .write(Queue::of(&project), move |tx| {
                 let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
+                // A repeated deletion succeeds, without another event.
                 if before.status == IngressStatus::Deleted {
                     return Ok(before);
                 }

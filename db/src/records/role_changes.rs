@@ -48,6 +48,7 @@ impl LastRoleChange {
     /// change. `known` is the change named by the token.
     #[must_use]
     pub fn role_for(self, known: Option<RoleChangeId>) -> Option<RoleName> {
+        // A token that names this change was minted after it, with the role that it is meant to have.
         (known != Some(self.id)).then_some(self.role)
     }
 }
@@ -130,6 +131,7 @@ fn insert(
 }
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
+    // The media plane has made the change already. Without an open session there is nothing to record.
     let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
     // By sid and not by identity: a participant that has joined again since has another session.
     let before = connected
@@ -156,6 +158,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
         sid: before.sid,
         role: Some(new.role),
     };
+    // The role before is from the session, since the media plane does not report it.
     tx.emit(&Event::role_changed(
         event_context(&room, tx.now),
         participant,

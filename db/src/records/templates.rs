@@ -160,6 +160,7 @@ pub(crate) fn refuse_unknown_template(
 
 fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Template, StoreError> {
     let query = format!("{SELECT} WHERE t.id = ?1 AND t.project_id = ?2");
+    // Two queries in one transaction, so that the roles belong to this state of the template.
     let found = sql
         .one(&query, args![id, project], template)?
         .ok_or_else(Problem::template_not_found)?;
@@ -188,6 +189,7 @@ fn page(
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
     // The subquery selects the same page again, in the same snapshot. A query per template would be slower.
+    // Without the extra row that shows whether another page follows.
     let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| {
         Ok((row.get("template_id")?, role(row)?))
     })?;
@@ -224,6 +226,7 @@ fn check_roles(
     roles: &BTreeMap<RoleName, Role>,
     field: impl Fn(&RoleName) -> String,
 ) -> Result<(), StoreError> {
+    // The first dangling reference is reported, at its path in the request.
     check_references(roles).map_err(|dangling| {
         let field = format!(
             "{}subscribe.to_roles[{}]",
@@ -259,6 +262,7 @@ fn update(
         UPDATE,
         args![id, project, change.name.as_ref(), change.region, tx.now],
     )?;
+    // Roles are stored as JSON: they are read and replaced as a whole.
     put_roles(tx, id, change.roles.values())
 }
 
@@ -278,6 +282,7 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
 }
 
 fn refuse_deleting(sql: Sql<'_>, template: &Template) -> Result<(), StoreError> {
+    // Otherwise the project would point to a template that does not exist.
     if template.is_default {
         let message = "the default template cannot be deleted; make another one the default first";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateIsDefault, message));
@@ -328,6 +333,7 @@ impl Templates {
     ) -> Result<Template, StoreError> {
         self.0
             .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+                // Before the name is checked, so that an invalid request never depends on the records.
                 check_roles(&new.roles, |role| format!("roles.{role}."))?;
                 refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
                 let id = insert(tx, &new)?;
@@ -415,6 +421,7 @@ impl Templates {
                     .roles
                     .insert(role.name.clone(), role.clone())
                     .is_none();
+                // With the new role in place, since another role may subscribe to it or the other way round.
                 check_roles(&template.roles, |_| String::new())?;
                 put_roles(tx, &id, [&role])?;
                 touch(tx, &project, &id)?;
@@ -457,6 +464,7 @@ impl Templates {
         self.0
             .write(Queue::of(&project), move |tx| {
                 let template = existing(tx.sql, &project, &id)?;
+                // The refusal lists the template's roles.
                 if !template.roles.contains_key(&name) {
                     return StoreError::refuse(Problem::role_not_found(template.roles.keys()));
                 }

@@ -96,9 +96,11 @@ fn record_track(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     // A recorder has no session, so its tracks are not recorded.
+    // The session may be closed: the end of a track may be reported after the leave, and changes nothing then.
     let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else {
         return Ok(());
     };
+    // Both are conditional writes, which return whether anything changed.
     let write = match change {
         TrackChange::Published => insert,
         TrackChange::Unpublished => end_track,

@@ -74,6 +74,7 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
         id: row.get("id")?,
         project_id: row.get("project_id")?,
         url: row.get("url")?,
+        // Filled in by `unseal` where it is needed. Lists never decrypt.
         secret: Secret::new(""),
         active: row.get("active")?,
         created_at: row.get("created_at")?,
@@ -89,6 +90,7 @@ impl Stored {
     /// Returns the endpoint with its decrypted secret.
     fn unseal(self, vault: &Vault) -> Result<WebhookEndpoint, StoreError> {
         let plain = match self.key_id {
+            // Stored without a key of the deployment.
             None => self.secret,
             Some(key_id) => vault
                 .open_sealed(
@@ -232,6 +234,7 @@ impl WebhookEndpoints {
     ) -> Result<(), StoreError> {
         self.0
             .write(Queue::of(&project), move |tx| {
+                // In the transaction of the event, so that no delivery for a deleted endpoint remains.
                 if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                     return StoreError::refuse(not_found());
                 }
@@ -249,6 +252,7 @@ impl WebhookEndpoints {
         self.0
             // One row, however many deliveries are pending. Queries hide an inactive endpoint's deliveries.
             .write(Queue::of(&project), move |tx| {
+                // The secret is erased at once, and not only with the row.
                 let no_secret: &[u8] = &[];
                 if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
                     return StoreError::refuse(not_found());
@@ -269,6 +273,7 @@ impl WebhookEndpoints {
                 let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
                 let found: Option<(EndpointId, ProjectId)> =
                     tx.sql.one(SELECT_DELETED, &[], read)?;
+                // One endpoint at a time. The caller repeats until nothing is left.
                 let Some((id, project)) = found else {
                     return Ok(0);
                 };

@@ -115,6 +115,7 @@ impl Sql<'_> {
             Self::Sqlite(connection) => {
                 Ok(prepare(connection, text)?.execute(params_from_iter(args))?)
             }
+            // Waits for the reply, which has the row count.
             Self::Postgres(session) => session.change(text, args),
         }
     }
@@ -123,6 +124,7 @@ impl Sql<'_> {
     /// waits, or by the commit.
     pub(crate) fn put(self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         match self {
+            // SQLite has nothing to wait for.
             Self::Sqlite(_) => self.change(text, args).map(drop),
             Self::Postgres(session) => session.put(text, args),
         }
@@ -169,6 +171,7 @@ impl<'r> EngineRow<'r> {
                 ValueRef::Null => Some(Value::Null),
                 ValueRef::Integer(number) => Some(Value::Integer(number)),
                 ValueRef::Blob(bytes) => Some(Value::Bytes(bytes)),
+                // Invalid UTF-8 is unreadable. PostgreSQL would not store it.
                 text @ ValueRef::Text(_) => text.as_str().ok().map(Value::Text),
                 // No column of the schema is REAL.
                 ValueRef::Real(_) => None,
@@ -206,6 +209,7 @@ impl<'r> Row<'r> {
             .value(index)
             .and_then(Value::text)
             .ok_or_else(|| self.unreadable(index))?;
+        // The cause is dropped, since it may quote a secret.
         serde_json::from_str(text).map_err(|_| self.unreadable(index))
     }
 
@@ -273,6 +277,7 @@ impl From<rusqlite::Error> for StoreError {
             }
             _ => {}
         }
+        // Conditions that end by themselves or that an operator ends. Everything else is a bug.
         let curable = matches!(
             error.sqlite_error_code(),
             Some(

@@ -152,6 +152,7 @@ impl From<bool> for Value<'_> {
 
 impl Column for bool {
     fn read(value: Value<'_>) -> Option<Self> {
+        // SQLite has no booleans, and PostgreSQL's are read as integers.
         value.integer().map(|number| number != 0)
     }
 }
@@ -178,6 +179,7 @@ macro_rules! integers {
 
         impl Column for $type {
             fn read(value: Value<'_>) -> Option<Self> {
+                // A number out of range is an error for the caller, and no wrong value.
                 value.integer()?.try_into().ok()
             }
         }
@@ -194,6 +196,7 @@ macro_rules! texts {
 
         impl Column for $type {
             fn read(value: Value<'_>) -> Option<Self> {
+                // Parsed again: a row that was changed by hand must not become an invalid id.
                 value.text()?.parse().ok()
             }
         }
@@ -208,6 +211,7 @@ impl<'a> From<&'a Identity> for Value<'a> {
 
 impl Column for Identity {
     fn read(value: Value<'_>) -> Option<Self> {
+        // Less strict than a request: records may have identities that earlier versions accepted.
         Self::from_record(value.text()?)
     }
 }
@@ -237,6 +241,7 @@ impl From<Uuid> for Value<'_> {
 impl Column for Uuid {
     fn read(value: Value<'_>) -> Option<Self> {
         match value {
+            // PostgreSQL has a type for UUIDs, SQLite stores their bytes.
             Value::Uuid(uuid) => Some(uuid),
             Value::Bytes(bytes) => Self::from_slice(bytes).ok(),
             _ => None,
@@ -314,6 +319,7 @@ words!(
     InputType: |word| word.parse().ok(),
     EgressKind: |word| word.parse().ok(),
     EgressStatus: |word| word.parse().ok(),
+    // Any word is accepted, since a media plane may have kinds that this version does not know.
     ParticipantKind: |word| Some(Self::from(word)),
     ProjectStatus: |word| word.parse().ok(),
     RecordingType: |word| word.parse().ok(),

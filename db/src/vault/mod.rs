@@ -64,6 +64,7 @@ impl SealKey {
     fn new(key: &[u8; 32]) -> Self {
         // Derived with a context of its own, so the id reveals nothing about the key.
         let id = blake3::derive_key("conclave 2026 encryption key id", key);
+        // Four bytes are enough to distinguish the few keys of a deployment.
         let id = hex::encode(&id[..4]);
         Self {
             id,
@@ -155,6 +156,7 @@ impl Vault {
         purpose: &str,
     ) -> Result<Sealed, VaultError> {
         match self.seal(key, plain, purpose)? {
+            // A deployment with a key uses it for everything, so that a rotation covers it.
             Some(sealed) => Ok(sealed),
             None => seal(&self.derived, plain, purpose),
         }
@@ -204,12 +206,14 @@ impl Vault {
                 .as_ref()
                 .and_then(|file| file.find(&sealed.key_id))
         };
+        // The derived key is not in the key file, so the file is not read for it.
         let found = if self.is_derived(&sealed.key_id) {
             None
         } else {
             Some(deployment().ok_or_else(unopenable)?)
         };
         let key = found.as_deref().unwrap_or(&self.derived);
+        // A damaged row may be shorter than a nonce.
         let (nonce, msg) = sealed
             .bytes
             .split_at_checked(NONCE_LEN)

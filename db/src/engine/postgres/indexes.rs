@@ -69,6 +69,7 @@ fn statements(migration: &str) -> Vec<String> {
 }
 
 fn index_statements(statements: &[String]) -> Vec<IndexStatement> {
+    // Only statements of this form can be built ahead; the migrations are written that way.
     let parse = |statement: &String| {
         let plain = statement
             .strip_prefix("CREATE INDEX IF NOT EXISTS ")
@@ -178,6 +179,7 @@ pub(super) fn drop_invalid(session: &Session, migration: &str) -> Result<(), Sto
         return Err(StoreError::Unavailable(message.into()));
     }
     for index in indexes {
+        // Valid indexes stay: they were built ahead.
         if index.is_valid(session)? == Some(false) {
             session.batch(&format!("DROP INDEX IF EXISTS {}", index.name))?;
         }

@@ -250,7 +250,7 @@ impl Lane {
             // The other jobs of the queue are dropped with it, which replies to them.
             if let Some(over) = self.over {
                 let _ = self.shared.end.set(over);
-                log::error!("this server writes no more: {}", over.as_str());
+                log::error!("this server stops writing: {}", over.as_str());
                 return;
             }
         }
@@ -317,7 +317,7 @@ impl Lane {
             }
             End::InDoubt(events, error) => {
                 log::warn!(
-                    "the connection ended during a commit, and the lane finds out whether it is done: {error}"
+                    "the connection was lost during a commit, whose outcome will be read from the database: {error}"
                 );
                 self.resolve(job, jobs)
                     .and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
@@ -405,7 +405,7 @@ impl Lane {
                 // Nobody will wait for more attempts, so the caller gets an honest error: the change may be recorded.
                 Err(error) if self.over.is_some() || jobs.is_closed() => {
                     let unknown =
-                        format!("it is not known whether the change is recorded: {error}");
+                        format!("it is unknown whether the change is recorded: {error}");
                     return Err(StoreError::Unavailable(unknown));
                 }
                 Err(_) => thread::sleep(self.link.pause().max(RESOLVE_PAUSE)),

@@ -72,7 +72,7 @@ impl Damage {
 
     fn add(&self, table: &str, problem: &str) {
         log::error!(
-            "the table {table} is damaged: {problem}; it is not written any more: stop the server, keep the file, and restore a \
+            "the table {table} is damaged: {problem}; it is no longer written: stop the server, keep the file, and restore a \
              backup (conclave restore)"
         );
         let mut tables = self.0.tables.write();

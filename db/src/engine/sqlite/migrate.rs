@@ -41,6 +41,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         .zip(MIGRATIONS)
         .filter(|(number, _)| *number > found)
     {
+        // Each by itself, since a later migration may be long, and the earlier ones need not be repeated.
         let tx = connection.transaction()?;
         tx.execute_batch(sql)?;
         // The number is in the file's header, so it is part of the transaction: a crash leaves the file at a whole schema.
@@ -56,6 +57,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 /// [`StoreError::NewerSchema`] if this program does not know the schema.
 pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // The file may have tables and values that this program would misread.
     if found > SCHEMA {
         Err(StoreError::NewerSchema {
             found,

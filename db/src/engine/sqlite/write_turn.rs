@@ -99,7 +99,7 @@ impl WriteTurn {
         if wait.begun.elapsed() >= UNNOTICED {
             let before = wait.before.unwrap_or_default();
             self.warn(&format!(
-                "waited {} ms for its turn, behind {before}",
+                "waited {} ms for the write lock, behind {before}",
                 wait.begun.elapsed().as_millis()
             ));
         }
@@ -119,7 +119,7 @@ impl WriteTurn {
     /// Logs a long wait for SQLite's own lock: a program has it that does not take this one.
     pub(crate) fn note_wait_for_sqlite(&self, waited: Duration) {
         if waited >= UNNOTICED {
-            let by = "for SQLite's lock, which a program holds that takes no turns, such as sqlite3, or one that stands still";
+            let by = "for SQLite's own lock, held by another program, such as sqlite3, or by a stopped process";
             self.warn(&format!("waited {} ms {by}", waited.as_millis()));
         }
     }
@@ -156,7 +156,7 @@ impl WriteTurn {
         });
         // The files belong to another user, for example. Writes continue without this lock.
         files
-            .inspect_err(|error| log::warn!("writes take no turns with other processes: {error}"))
+            .inspect_err(|error| log::warn!("the write lock between processes is unavailable: {error}"))
             .ok()
     }
 }

@@ -98,6 +98,7 @@ pub(crate) fn open_rooms(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<RoomSnapshot>, StoreError> {
+    // Not a query per room: a project may have thousands of open rooms.
     let rooms = sql.many(SELECT_OPEN_ROOMS, args![project], room)?;
     let mut connected: HashMap<RoomId, Vec<ConnectedParticipant>> = HashMap::new();
     for (room, participant) in all_connected_participants(sql, project)? {
@@ -160,6 +161,7 @@ fn end_room(
     if tx.sql.change(END, args![id, project, at])? == 0 {
         return Ok(room);
     }
+    // Only after the update has changed the row, so that a room is not subtracted twice.
     tx.rooms.add(project, -1);
     // Closed by the room's end, so as `left` and not as lost.
     let connected = connected_participants(tx.sql, project, id)?;
@@ -211,6 +213,7 @@ pub(crate) fn token_context(
 ) -> Result<TokenContext, StoreError> {
     // No identity is empty, so this excludes none.
     let own = identity.map_or("", Identity::as_str);
+    // Most roles have no limit, and need no count.
     let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
         Some(limited) => sql.value(
             COUNT_HOLDERS,
@@ -248,6 +251,7 @@ pub(crate) fn room_role(
     name: &RoleName,
 ) -> Result<Arc<Role>, StoreError> {
     let Some(template) = &room.template_id else {
+        // The room named none, and the project had no default when it was created.
         let message = "the room resolves to no template, so it has no roles";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));
     };
@@ -316,6 +320,7 @@ fn effective_permissions(
         // A limited token gives the smaller of both roles, so that a given role cannot raise it.
         Some(held) if is_limited && own.as_ref() != Some(&role) => {
             let own = own.as_ref().map(find).transpose()?.flatten();
+            // Roles are only partly ordered: without a clear answer, the token's own role counts.
             own.map(|own| if held.is_less_than(&own) { held } else { own })
         }
         held => held,
@@ -470,6 +475,7 @@ impl Rooms {
     ) -> Result<Option<RoomSnapshot>, StoreError> {
         self.0
             .read(move |sql| {
+                // An ended room is `None` here. The caller refuses it by its own rules.
                 let open =
                     by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
                 let Some(room) = open else { return Ok(None) };

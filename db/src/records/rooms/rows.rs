@@ -162,6 +162,7 @@ pub(crate) fn all_connected_participants(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
+    // The index of open sessions starts with the project, so closed ones are not read.
     let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| {
         Ok((row.get("room_id")?, participant(row)?))
     })?;

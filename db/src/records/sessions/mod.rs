@@ -53,6 +53,7 @@ fn start_timer_if_empty(
     if occupied || room.empty_deadline.is_some() {
         return Ok(());
     }
+    // From the time of the leave, and not of this write: a report may be late.
     let deadline = Some(left_deadline(at, room.empty_timeout_seconds));
     tx.sql
         .put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
@@ -64,6 +65,7 @@ fn start_timer_if_empty(
 /// room open, nothing is written.
 fn occupy_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
     let is_first = room.started_at.is_none();
+    // Most joins: the room has started, and others keep it open.
     if !is_first && room.empty_deadline.is_none() {
         return Ok(());
     }
@@ -144,12 +146,14 @@ fn record_join(
     at: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = open_by_id(tx.sql, project, id)?;
+    // Before the insertion: a room has one open session per identity.
     let mut participants = close_stale(tx, &room, participant, at)?;
     // A repeated report finds its session, and changes nothing.
     if participant.kind.makes_session()
         && let Some(session) = insert_session(tx, &room, participant, at)?
     {
         joined(tx, &mut room, participant, at)?;
+        // Sorted again, since reports about joins may arrive late.
         participants.push(session);
         participants
             .sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
@@ -202,6 +206,7 @@ fn record_return(
     let (mut room, at) = (open_by_id(tx.sql, project, id)?, tx.now);
     // The closed session was reported as left or lost, so joined events follow for it and its tracks.
     if reopen_session(tx, &room, participant, before)? {
+        // The same identity may have joined again meanwhile.
         close_stale(tx, &room, participant, at)?;
         joined(tx, &mut room, participant, at)?;
         reopen_tracks(tx, &room, participant, at)?;
@@ -315,6 +320,7 @@ pub(crate) fn list_query<'a>(
     filter: &'a SessionFilter,
 ) -> QueryBuilder<'a> {
     let open = filter.active == Some(true);
+    // The same texts as the conditions of the partial indexes, which the planner compares.
     let is_open = |active| {
         if active {
             "left_at IS NULL"

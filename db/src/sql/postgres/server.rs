@@ -60,6 +60,7 @@ impl PostgresServer {
             .ssl_mode(mode)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT);
+        // Without these, a session whose peer vanished would wait for minutes.
         let (idle, interval, retries) = KEEPALIVE;
         config
             .keepalives(true)
@@ -144,6 +145,7 @@ fn parse(url: &str) -> Result<Config, PostgresSettingsError> {
         return Err(PostgresSettingsError::Url(form.into()));
     }
     // Certificates are always checked, as in these modes of libpq, which the library does not know.
+    // The library rejects modes that it does not know.
     let url = url
         .replace("sslmode=verify-full", "sslmode=require")
         .replace("sslmode=verify-ca", "sslmode=require");
@@ -195,6 +197,7 @@ fn client_tls(root_cert: Option<&Path>) -> Result<MakeRustlsConnect, PostgresSet
                     .add(certificate)
                     .map_err(|error| failed(error.to_string()))?;
             }
+            // Otherwise every connection would fail with a certificate error, far from its cause.
             if roots.is_empty() {
                 return Err(failed("holds no certificate".into()));
             }

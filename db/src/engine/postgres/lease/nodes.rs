@@ -211,6 +211,7 @@ impl Reporter {
             .reported
             .as_ref()
             .is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
+        // A change of role is reported at once: operators and planned handovers wait for it.
         if now < self.due && is_told {
             return false;
         }
@@ -226,7 +227,7 @@ impl Reporter {
                 // Logged once, until a report succeeds.
                 if !self.has_failed {
                     self.has_failed = true;
-                    log::warn!("this server cannot tell the others of itself: {error}");
+                    log::warn!("this server's report to the cluster failed: {error}");
                 }
                 // A fault, such as a missing column, is no sign of failing renewals.
                 matches!(error, StoreError::Unavailable(_))
@@ -304,6 +305,7 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
     let id: String = row.get("id")?;
     let known: i64 = row.get("schema")?;
     let ids: String = row.get("encryption_key_ids")?;
+    // Ids have no spaces, so they are stored in one column.
     let encryption = ids.split_whitespace().map(ToOwned::to_owned).collect();
     let keys = KeyIds {
         encryption,

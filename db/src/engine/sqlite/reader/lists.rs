@@ -72,6 +72,7 @@ fn until<T>(
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let is_over = move || Instant::now() >= deadline;
+    // The permit may have come at the last moment.
     if is_over() {
         return Err(too_slow());
     }
@@ -143,6 +144,7 @@ impl Threads {
     /// Starts threads over a pool with a connection for each.
     pub(super) fn start(connections: &Connections, count: usize, waiting: IntGauge) -> Self {
         let (connections, gauge) = (connections.clone(), waiting.clone());
+        // The closure runs once per thread.
         let queue = SyncArbiter::start(count, move || Thread {
             connections: connections.clone(),
             connection: None,

@@ -408,7 +408,7 @@ impl Driver {
                 let failure = error.to_string();
                 // Logged once per failure, and not four times a second.
                 if self.failure.as_ref() != Some(&failure) {
-                    log::warn!("the lease has no answer: {failure}");
+                    log::warn!("lease request failed: {failure}");
                 }
                 // The reply may still arrive on this session, so the next request has a new one.
                 (self.session, self.failure) = (None, Some(failure));

@@ -153,6 +153,7 @@ impl<T: Copy> Database<T> {
     /// Begins a transaction under an epoch. Returns whether the row has that epoch.
     pub fn begin(&mut self, id: u64, epoch: i64) -> bool {
         let is_current = epoch == self.epoch;
+        // A transaction with another epoch fails at once, and holds no lock.
         self.open.extend(is_current.then_some(Open { id, epoch }));
         is_current
     }
@@ -166,12 +167,15 @@ impl<T: Copy> Database<T> {
     /// Runs a request, unless it has to wait for a lock.
     pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, Answer)> {
         match pending.request {
+            // Reads take no locks, so they never wait.
             Request::Read => vec![(pending.from, Answer::Row(self.row()))],
             _ if self.is_read_only => vec![(pending.from, Answer::Failed)],
+            // The claim has locked the row of the renewals.
             _ if self.claim.is_some() => {
                 self.waiting.push(pending);
                 Vec::new()
             }
+            // The second statement of a claim waits for the transactions that share the row.
             Request::Claim { seen } if seen == self.beat && !self.open.is_empty() => {
                 self.claim = Some(pending);
                 Vec::new()
@@ -190,6 +194,7 @@ impl<T: Copy> Database<T> {
         };
         let mut answers = vec![(claim.from, self.change(&claim))];
         for pending in std::mem::take(&mut self.waiting) {
+            // After the claim, so a renewal by the previous server is refused.
             answers.extend(self.run(pending));
         }
         answers
@@ -217,6 +222,7 @@ impl<T: Copy> Database<T> {
             return Answer::Refused;
         }
         match pending.request {
+            // Both rows get the new epoch in one transaction.
             Request::Claim { seen } => {
                 self.epoch = seen.epoch + 1;
                 self.beat = Beat {

@@ -146,6 +146,7 @@ impl World {
                 loss,
                 is_stopping,
             });
+            // Servers start at different times, so that the order of the first claims varies.
             let at = world.rng.u64(0..2_000);
             world.schedule_event(at, Event::Start(server));
         }
@@ -158,6 +159,7 @@ impl World {
 
     pub fn end_faults(&mut self) {
         self.has_faults = false;
+        // Faults that would last longer end now, too: the recovery time starts here.
         self.hangs_until = self.hangs_until.min(self.now);
         self.read_only_until = self.read_only_until.min(self.now);
         for server in &mut self.servers {
@@ -210,6 +212,7 @@ impl World {
                     Event::Answer(process, number, Answer::Failed),
                 );
             }
+            // The others reach the database late, but do.
             Event::Arrive(..) | Event::Begin(..) | Event::Commit(_) | Event::EndIdle(_)
                 if self.now < self.hangs_until =>
             {
@@ -237,6 +240,8 @@ impl World {
             Event::Answer(process, number, answer) => self.answer(process, number, answer),
             Event::Write(process) => self.write(process),
             Event::Begin(process, id, epoch) => {
+                // PostgreSQL's idle_in_transaction_session_timeout, without which a paused server
+                // would block a takeover.
                 let is_current = self.database.begin(id, epoch);
                 self.schedule_event(self.now + IDLE_IN_TRANSACTION, Event::EndIdle(id));
                 self.send(process, Event::Begun(process, id, is_current));
@@ -250,6 +255,7 @@ impl World {
     fn fault(&mut self, fault: Fault) {
         let count = self.servers.len();
         match fault {
+            // Scheduled before the faults ended.
             _ if !self.has_faults => {}
             Fault::Hang { millis } => self.hangs_until = self.now + millis,
             Fault::ReadOnly { millis } => self.read_only_until = self.now + millis,
@@ -280,6 +286,7 @@ impl World {
     fn end(&mut self, server: usize) {
         let ended = &mut self.servers[server];
         ended.start += 1;
+        // A restarted server knows its predecessor, as it would from its data directory.
         ended.predecessor = Some(ended.holder);
         (ended.machine, ended.holder) = machine(server, ended.start, None);
         self.schedule_event(self.now + RESTART, Event::Start(server));
@@ -303,6 +310,7 @@ impl World {
         let now = self.now;
         let server = &mut self.servers[process.server];
         let local = server.local(now);
+        // Events for a process that has exited are dropped.
         (server.start == process.start).then_some((&mut server.machine, local))
     }
 
@@ -313,12 +321,15 @@ impl World {
         match machine.step(local) {
             Step::Make(number, request, limit) => {
                 let server = &self.servers[process.server];
+                // The time limit runs on the server's own clock, like its timers.
                 let (late, holder) = (server.true_time(local + limit), server.holder);
                 self.send(process, Event::Arrive(process, number, request, holder));
                 self.schedule_event(late, Event::Answer(process, number, Answer::Failed));
             }
             Step::AwaitAnswer => {}
             Step::WaitUntil(until) => {
+                // Rounding may give the current millisecond, which would repeat the step without
+                // end.
                 let at = self.servers[process.server]
                     .true_time(until)
                     .max(self.now + 1);
@@ -330,6 +341,7 @@ impl World {
 
     fn answers(&mut self, answers: Vec<((Process, RequestNumber), Answer)>) {
         for ((process, number), answer) in answers {
+            // Some replies arrive twice, which the request numbers have to detect.
             if self.rng.u8(..10) == 0 {
                 self.send(process, Event::Answer(process, number, answer.clone()));
             }
@@ -341,6 +353,7 @@ impl World {
     /// Ends a transaction in the database, if it is still open.
     fn ended(&mut self, id: u64, is_committed: bool) {
         if let Some(epoch) = self.database.end(id).filter(|_| is_committed) {
+            // The invariant of the fence.
             if epoch < self.last_committed {
                 self.problems.insert(format!(
                     "epoch {epoch} was committed after epoch {}",
@@ -358,6 +371,7 @@ impl World {
             return;
         };
         machine.answered(number, answer, local);
+        // The invariant of the claim.
         if let Standing::Active { epoch, .. } = machine.standing()
             && *self.epochs.entry(epoch).or_insert(process) != process
         {
@@ -379,6 +393,7 @@ impl World {
             self.numbers += 1;
             self.send(process, Event::Begin(process, self.numbers, epoch));
         }
+        // Also while it is a standby, so that writes go on as soon as it is active.
         let next = self.now + self.rng.u64(100..1_500);
         self.schedule_event(next, Event::Write(process));
     }
@@ -417,6 +432,7 @@ impl World {
 
     fn check_trust(&mut self) {
         let current = self.database.epoch();
+        // The invariant of the trust: it ends before another server has the lease.
         let outdated = self
             .servers
             .iter()
