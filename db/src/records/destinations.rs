@@ -241,7 +241,7 @@ fn insert(
         created_at: tx.now,
         updated_at: tx.now,
     };
-    // Stored as JSON text, which is what lists return.
+    // Stored as JSON text, as lists return it.
     let text = redacted.config.to_string();
     let Destination {
         id,

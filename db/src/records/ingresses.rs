@@ -223,7 +223,7 @@ pub(crate) fn complete_ingresses_of_room(
     let live = tx
         .sql
         .many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
-    // With an event each for those that publish.
+    // With an event for each publishing endpoint.
     live.iter()
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }

@@ -404,8 +404,7 @@ impl Lane {
                 Ok(is_done) => return Ok(is_done),
                 // Nobody will wait for more attempts, so the caller gets an honest error: the change may be recorded.
                 Err(error) if self.over.is_some() || jobs.is_closed() => {
-                    let unknown =
-                        format!("it is unknown whether the change is recorded: {error}");
+                    let unknown = format!("it is unknown whether the change is recorded: {error}");
                     return Err(StoreError::Unavailable(unknown));
                 }
                 Err(_) => thread::sleep(self.link.pause().max(RESOLVE_PAUSE)),
