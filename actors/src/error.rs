@@ -6,19 +6,19 @@ use conclave_model::Problem;
 
 use crate::mailbox::NoAnswer;
 
-/// A request to an actor failed.
+/// Failed request to an actor.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// The records or an actor do not allow it; the problem is the response to the client.
+    /// The records or an actor do not allow it. The problem is the response to the client.
     #[error("refused: {0}")]
     Refused(Problem),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The media plane refused or did not answer, and nothing was written.
+    /// The media plane refused or was unavailable, and nothing was written.
     #[error(transparent)]
     Media(#[from] MediaError),
-    /// No actor answered in time.
+    /// No actor replied in time.
     #[error("no actor answered in time")]
     NoAnswer,
 }

@@ -1,4 +1,4 @@
-//! What the parts of a project share: the services of all actors, the project's mailbox, and which process is which child.
+//! Shared parts of a project: the services of all actors, the project's mailbox, and the child of each process.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -16,15 +16,15 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::mailbox::{Mailbox, ReportPath};
 use crate::registry::InspectMessage;
 
-/// What the parts of a project share.
+/// Shared parts of a project.
 pub(super) struct ProjectContext {
-    /// The services and settings of all actors.
+    /// Services and settings of all actors.
     pub shared: Arc<ActorContext>,
     /// The project's own mailbox.
     pub me: Mailbox<ProjectMsg>,
-    /// The id of the project.
+    /// Id of the project.
     pub id: ProjectId,
-    /// The path to the project that reports take.
+    /// Path of reports to the project.
     pub path: ReportPath<ProjectMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
 }
@@ -40,7 +40,7 @@ impl ProjectContext {
         }
     }
 
-    /// Returns an empty set of children with paths `{project}/{folder}/{name}`.
+    /// Creates an empty set of children with paths `{project}/{folder}/{name}`.
     pub fn children<K: Clone + Eq + Hash + Display, M: InspectMessage>(
         &self,
         kind: ActorKind,
@@ -53,8 +53,8 @@ impl ProjectContext {
         })
     }
 
-    /// Spawns a child's process, for the first time or again. A child that cannot start must not take the project along: it
-    /// is tried again later.
+    /// Spawns a child's process, for the first time or again. A child that cannot start is tried again later, and must not take the project
+    /// down.
     pub async fn spawn<K, A>(
         &mut self,
         set: &mut ChildSet<K, A::Msg>,
@@ -66,6 +66,7 @@ impl ProjectContext {
         K: Clone + Eq + Hash + Display + Into<ChildKey>,
         A: Actor<Msg: InspectMessage>,
     {
+        // Linked, so that the project is notified of its end, and takes it along.
         match Actor::spawn_linked(None, actor, arguments, self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
                 self.by_actor.insert(actor.get_id(), name.clone().into());
@@ -88,7 +89,7 @@ impl ProjectContext {
         set.restore_later(&self.shared, name, cause, &self.me, restore);
     }
 
-    /// Returns which child this process was, now that it has ended.
+    /// Returns the child of a process that has ended.
     pub fn take_child(&mut self, process: ActorId) -> Option<ChildKey> {
         self.by_actor.remove(&process)
     }

@@ -1,8 +1,8 @@
-//! The order in which a room's actor handles reports, and what must not overtake them.
+//! Order in which a room's actor handles reports, and the messages that must not overtake them.
 //!
-//! One report is handled for each ticket, and the ticket sent on: messages that came in the meantime, such as a removal or the
-//! end of the room, are handled in between. The media plane's answers, barriers and the empty timer wait for the reports before
-//! them: they are marked in the room's queue, and kept here by the numbers of their marks.
+//! One report is handled per ticket, which is then sent again: messages that came in the meantime, such as a removal or the end of the
+//! room, are handled in between. The media plane's replies, barriers and the empty timer wait for earlier reports: they are marked in the
+//! room's queue, and stored here by the numbers of their marks.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use super::commands::MediaCalls;
 use super::message::RoomMsg;
 use crate::report_queue::{ReportQueues, Taken, Waiting, WaitingReport};
 
-/// A room's queue of reports, and the messages that wait in it.
+/// A room's queue of reports, and the messages behind them.
 pub(super) struct ReportOrder {
     queues: ReportQueues,
     room: NamespacedRoom,
-    /// Messages that wait for reports, by the numbers of their marks in the room's queue.
+    /// Messages that wait for reports, by the numbers of their marks in the queue.
     behind: BTreeMap<u64, RoomMsg>,
 }
 
-/// What is handled next.
+/// Next item to handle.
 pub(super) enum Next {
     Report(WaitingReport),
-    /// The message of a mark; absent if an earlier actor of this room has set the mark.
+    /// A mark's message; absent if an earlier actor of this room has set the mark.
     Message(Option<RoomMsg>),
 }
 
 impl ReportOrder {
-    /// Returns the order of a room without messages that wait.
+    /// Creates the order of a room without waiting messages.
     pub fn new(queues: ReportQueues, room: NamespacedRoom) -> Self {
         Self {
             queues,
@@ -38,15 +38,16 @@ impl ReportOrder {
         }
     }
 
-    /// Takes the first report, or marked message, that may be handled while these calls are running. The second value is whether
-    /// there are more, so that the ticket has to go on.
+    /// Takes the first report or marked message that may be handled while these calls are running. The second value is whether there are
+    /// more, so that the ticket has to be sent again.
     pub fn take(&mut self, calls: &MediaCalls) -> Option<(Next, bool)> {
         let may_handle = |waiting: &Waiting, is_first| match waiting {
             Waiting::Report(waiting) => !calls.holds_report(&waiting.report.event),
             Waiting::Mark(number) => {
                 self.behind.get(number).is_none_or(|message| match message {
-                    // What it says of a participant's tracks may be what a change of its role caused.
+                    // Its track states may already be an effect of the role change.
                     RoomMsg::Observed(_) => !calls.is_changing_role(),
+                    // A mark waits until it is the first: that is its purpose.
                     _ => is_first,
                 })
             }
@@ -59,7 +60,7 @@ impl ReportOrder {
         Some((next, goes_on))
     }
 
-    /// Lets a message wait if reports came before it, or gives it back.
+    /// Marks and stores a message if reports precede it; returns it otherwise.
     pub fn wait_behind_reports(&mut self, message: RoomMsg, calls: &MediaCalls) -> Option<RoomMsg> {
         let waits_for_role = matches!(message, RoomMsg::Observed(_)) && calls.is_changing_role();
         if !waits_for_role && !self.is_waiting() {
@@ -69,17 +70,17 @@ impl ReportOrder {
         None
     }
 
-    /// Whether something waits in the room's queue.
+    /// Whether anything is queued for the room.
     pub fn is_waiting(&self) -> bool {
         self.queues.is_waiting(&self.room)
     }
 
-    /// Returns whether a ticket has to be sent for what a running call may have held.
+    /// Whether a ticket has to be sent for reports that a running call has kept back.
     pub fn claim_ticket(&self) -> bool {
         self.queues.claim_ticket(&self.room)
     }
 
-    /// Answers what waits on behalf of a room that has ended.
+    /// Replies to everything queued on behalf of a room that has ended.
     pub fn answer_as_ended(&mut self) {
         for waiting in self.queues.take_all(&self.room) {
             waiting.answers.send(Err(ReportError::RoomEnded));
@@ -137,7 +138,7 @@ mod tests {
         RoomMsg::Barrier(barrier().0)
     }
 
-    /// The names of what is taken until nothing may be handled.
+    /// Names of the items taken until none may be handled.
     fn take_all(order: &mut ReportOrder, calls: &MediaCalls) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some((next, _)) = order.take(calls) {

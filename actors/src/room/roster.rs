@@ -1,4 +1,4 @@
-//! Who is in a room: its record as last written, its connected participants, and the joins that may not be complete yet.
+//! Roster of a room: the record as last written, the connected participants, and joins that may not be complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 pub(super) struct Roster {
     room: Box<Room>,
     participants: Vec<ConnectedParticipant>,
-    /// Joins that may not be complete on the media plane, with the monotonic time at which they were written.
+    /// Joins that may not be complete on the media plane, with the monotonic times at which they were written.
     recent_joins: HashMap<ParticipantSid, Duration>,
     end_failed: bool,
 }
 
 impl Roster {
-    /// Returns the roster of a room as its records describe it.
+    /// Creates the roster from a room's records.
     pub fn new(snapshot: RoomSnapshot) -> Self {
         Self {
             room: Box::new(snapshot.room),
@@ -47,7 +47,7 @@ impl Roster {
         self.refresh(now);
     }
 
-    /// Forgets that a join is recent: its participant has left.
+    /// Forgets that a join is recent, since its participant has left.
     pub fn forget_join(&mut self, sid: &ParticipantSid) {
         self.recent_joins.remove(sid);
     }
@@ -66,12 +66,12 @@ impl Roster {
         self.room.status == RoomStatus::Open
     }
 
-    /// Records that the room should have ended, and the store did not answer.
+    /// Records that the room should have ended, but that the store was unavailable.
     pub fn record_failed_end(&mut self) {
         self.end_failed = true;
     }
 
-    /// Whether the room should have ended, and the store did not answer.
+    /// Whether the room should have ended, but the store was unavailable.
     pub fn end_failed(&self) -> bool {
         self.end_failed
     }
@@ -81,7 +81,7 @@ impl Roster {
         self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some()
     }
 
-    /// Returns the connected identities that hold a role.
+    /// Returns the connected identities with a role.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
         self.participants
             .iter()
@@ -89,7 +89,7 @@ impl Roster {
             .map(|participant| &participant.identity)
     }
 
-    /// Returns the connected identities by role; those without a role below the empty name.
+    /// Returns the connected identities by role; those without a role under the empty name.
     pub fn identities_by_role(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for participant in &self.participants {
@@ -109,14 +109,14 @@ impl Roster {
             .any(|participant| participant.sid == *sid)
     }
 
-    /// Whether this join is connected, and its session began before `at`.
+    /// Whether this join is connected, and its session started before `at`.
     pub fn joined_before(&self, sid: &ParticipantSid, at: Timestamp) -> bool {
         self.participants
             .iter()
             .any(|participant| participant.sid == *sid && participant.joined_at < at)
     }
 
-    /// Whether this join of this identity is connected.
+    /// Whether this join is connected, with this identity.
     pub fn is_present(&self, participant: &ParticipantRef) -> bool {
         self.participants
             .iter()
@@ -141,7 +141,7 @@ impl Roster {
         }
     }
 
-    /// Replaces the record and the participants with what a write returned.
+    /// Replaces the record and the participants with the result of a write.
     pub fn refresh(&mut self, now: RoomSnapshot) {
         *self.room = now.room;
         self.participants = now.participants;
@@ -178,7 +178,7 @@ pub(super) mod tests {
         }
     }
 
-    /// An open room with a deadline.
+    /// Open room with a deadline.
     pub fn snapshot(participants: &[(&str, &str)]) -> RoomSnapshot {
         let room = Room {
             id: RoomId::new(),
