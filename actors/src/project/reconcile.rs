@@ -35,7 +35,6 @@ impl LiveProject {
     pub(super) fn surveyed(&mut self, survey: Survey) {
         let (context, rooms) = (&self.context, &mut self.rooms);
         for room in &survey.rooms {
-            // Before the ended rooms: a room that wakes has an actor, so it is not taken for ended.
             rooms.wake_missed(context, &room.split().1);
         }
         let live = survey.rooms.into_iter().chain(survey.empty_rooms);

@@ -1,7 +1,7 @@
-//! The projects: how they are started, sent to, fail and are rebuilt.
+//! Projects: how they are started, sent to, fail and are rebuilt.
 //!
-//! A message to a project that does not run reads the project's record first, and waits meanwhile. A media plane that others
-//! use too reports rooms of projects that this server does not have; those get no actor.
+//! A message to a project that is not running is buffered while the project's record is read. A shared media plane may report rooms of
+//! projects that this server does not have; those get no actor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::mailbox::{Mailbox, ReportPath};
 use crate::project::{ProjectActor, ProjectMsg};
 
-/// The projects with something live.
+/// Projects with live records.
 pub(super) struct Projects {
     context: Arc<ActorContext>,
-    /// The mailbox of the system actor.
+    /// Mailbox of the system actor.
     me: Mailbox<SystemMsg>,
     children: ChildSet<ProjectId, ProjectMsg>,
     by_actor: HashMap<ActorId, ProjectId>,
-    /// The mailboxes of running projects, for callers outside.
+    /// Mailboxes of running projects, for callers outside the tree.
     running: ProjectMailboxes,
 }
 
@@ -59,10 +59,10 @@ impl Projects {
         self.children.len()
     }
 
-    /// Starts the projects that have something live.
+    /// Starts the projects with live records.
     pub async fn populate(&mut self, projects: Vec<ProjectId>) {
         for project in projects {
-            // A report may have started it while the store did not answer.
+            // A report may have started it while the store was unavailable.
             if !self.children.contains(&project) {
                 self.spawn(project).await;
             }
@@ -82,6 +82,7 @@ impl Projects {
             Ok((actor, _)) => {
                 self.by_actor.insert(actor.get_id(), id.clone());
                 let mailbox = Mailbox::new(actor, info);
+                // Before callers find the mailbox, the project has its own first message in it.
                 self.running.insert(id.clone(), mailbox.clone());
                 self.children.spawned(&self.context, id, mailbox);
             }
@@ -89,21 +90,21 @@ impl Projects {
         }
     }
 
-    /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
+    /// Sends to a project, and starts it if it is not running. Messages on this path keep their order.
     pub fn send(&mut self, id: ProjectId, message: ProjectMsg) {
         if !self.children.contains(&id) {
             self.load(id.clone());
         }
-        // Projects do not hibernate, so none need be woken.
+        // Projects do not hibernate, so none has to be woken.
         let _ = self.children.supervised(&id).send(message);
     }
 
-    /// Lets every project reconcile its records now.
+    /// Makes every project reconcile its records now.
     pub fn reconcile(&mut self) {
         self.children.send_all(|| ProjectMsg::Reconcile);
     }
 
-    /// Gives each project that runs its share. One that does not run has nothing to compare it with.
+    /// Sends each running project its part of the inventory. Other projects have no live records to compare it with.
     pub fn surveyed(&mut self, survey: Survey) {
         for (project, share) in survey.by_project() {
             self.children
@@ -124,13 +125,13 @@ impl Projects {
         });
     }
 
-    /// Starts a project that exists. One that does not exist is forgotten, and the messages that waited for it are answered. Returns
-    /// whether the project had failed, so that reports may have been lost.
+    /// Starts a project that exists. For one that does not, the buffered messages are replied to. Returns whether the project had failed,
+    /// so that reports may have been lost.
     pub async fn loaded(&mut self, id: ProjectId, exists: Result<bool, StoreError>) -> bool {
         match exists {
             Ok(true) => {
                 self.spawn(id.clone()).await;
-                // Reports may have been lost with the actor that failed, and tickets of those that wait.
+                // Reports may have been lost with the failed actor, and tickets for queued ones, too.
                 let has_failed = self.children.get(&id).is_some_and(Child::has_failed);
                 if has_failed {
                     for room in self.context.reports.renew_tickets(&id) {
@@ -151,7 +152,7 @@ impl Projects {
         false
     }
 
-    /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
+    /// Replies on behalf of a project that does not exist. Other callers get no reply: no credential belongs to such a project.
     fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
         match message {
             ProjectMsg::Reports(room) => {
@@ -167,7 +168,7 @@ impl Projects {
         }
     }
 
-    /// Lets a project whose actor failed be rebuilt after a delay.
+    /// Schedules a failed project to be rebuilt.
     pub fn failed(&mut self, process: ActorId, reason: &str) {
         if let Some(id) = self.by_actor.remove(&process) {
             self.restore_later(id, RestartCause::Actor(reason));
@@ -177,6 +178,7 @@ impl Projects {
     /// Arms the timer that rebuilds a project which failed or could not start.
     fn restore_later(&mut self, id: ProjectId, cause: RestartCause<'_>) {
         log::error!(project = id.as_str(); "a project failed and will be rebuilt: {cause}");
+        // From now on messages go through the root, which buffers them.
         self.running.remove(&id);
         let Self {
             context,
@@ -185,6 +187,7 @@ impl Projects {
             ..
         } = self;
         children.restore_later(context, &id, cause, me, SystemMsg::Restore(id.clone()));
+        // The children ended with their supervisor. The rebuilt project registers them again.
         context.registry.deregister_children(&children.info(&id));
     }
 }
