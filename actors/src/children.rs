@@ -1,4 +1,4 @@
-//! Children of a supervisor. Each one runs, hibernates, or waits to be rebuilt from the database.
+//! A supervisor's children. Each one runs, hibernates, or waits to be rebuilt from the database.
 //!
 //! A hibernating child has nothing to do until a message or its deadline comes, and has no process until then. A child that failed is
 //! rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, it is tried every second. Messages are
@@ -26,10 +26,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const UNAVAILABLE_DELAY: Duration = Duration::from_secs(1);
 /// A child that ran this long has recovered: its next failure counts as the first.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// Maximum number of messages buffered for one child.
+/// Maximum messages buffered for one child.
 const WAITING: usize = 1_000;
 
-/// Child of a supervisor.
+/// A supervisor's child.
 pub struct Child<M> {
     info: Arc<ActorInfo>,
     failures: u32,
@@ -244,7 +244,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         }
     }
 
-    /// Returns the number of children, whether or not they have a process.
+    /// Counts the children, whether or not they have a process.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -285,7 +285,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, restore));
     }
 
-    /// Returns a child. If there is none, adds one that has failed to start.
+    /// Returns a child. An unknown child is added as failed to start.
     pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
         let Self { children, new_info } = self;
         children
@@ -306,7 +306,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         }
     }
 
-    /// Sends to all children, none of which hibernates.
+    /// Sends to all children. None hibernates.
     pub fn send_all(&mut self, message: impl Fn() -> M) {
         for child in self.children.values_mut() {
             let _ = child.send(message());

@@ -16,7 +16,7 @@ use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::report_queue::ReportQueues;
 
-/// Maximum number of rooms that end at once after their deadline, per project and in total. Many may be due after a long stop: the writes
+/// Maximum rooms that end at once after their deadline, per project and in total. Many may be due after a long stop: the writes
 /// of 32 share a transaction, and leave room for others.
 pub const ROOMS_ENDING: PermitLimits = PermitLimits::new(32);
 
@@ -30,11 +30,11 @@ pub struct ActorContext {
     pub clock: Clock,
     /// Threads that post webhooks.
     pub deliveries: DeliveryPool,
-    /// Uploader of recording files.
+    /// Recording file uploader.
     pub uploads: Uploader,
     /// This server, as long as it has its data directory.
     pub node: NodeId,
-    /// Settings of the actors.
+    /// Actor settings.
     pub settings: Settings,
     /// Permits for ending rooms whose deadline has passed: [`ROOMS_ENDING`].
     pub room_ends: ProjectPermits,
@@ -44,11 +44,11 @@ pub struct ActorContext {
     pub is_stopping: AtomicBool,
     /// List of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
-    /// Metrics of the actors.
+    /// Actor metrics.
     pub metrics: ActorMetrics,
 }
 
-/// Settings of the actors.
+/// Actor settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Section `webhooks`.

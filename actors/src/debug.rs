@@ -21,7 +21,7 @@ use crate::tree::Tree;
 /// Time limit for an actor's snapshot.
 const INSPECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Filter of actors. An absent field matches all.
+/// Actor filter. An absent field matches all.
 #[derive(Debug, Clone, Default)]
 pub struct ActorFilter {
     /// Only actors of this kind.
@@ -39,7 +39,7 @@ pub struct ActorFilter {
 pub struct ActorView {
     /// The actor's path.
     pub id: String,
-    /// The type of the actor.
+    /// Actor type.
     pub kind: ActorKind,
     /// The supervisor's path; absent for the root.
     pub parent: Option<String>,
@@ -49,16 +49,16 @@ pub struct ActorView {
     pub name: String,
     /// `running`, `hibernating`, `restarting`, or `busy` if it did not reply in time.
     pub status: &'static str,
-    /// Time of the last start.
+    /// Last start time.
     pub started_at: Timestamp,
     /// Number of times it failed and was rebuilt.
     pub restarts: u32,
     /// Last failure; absent if it never failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Number of messages in its mailbox.
+    /// Messages in its mailbox.
     pub mailbox: u64,
-    /// Number of handled messages.
+    /// Handled messages.
     pub handled: u64,
     /// Armed timers, with the times at which they fire.
     pub timers: Vec<TimerView>,
@@ -73,12 +73,12 @@ pub struct ActorView {
     pub media: Option<serde_json::Value>,
 }
 
-/// Page of actors, and the totals.
+/// Actor page, and the totals.
 #[derive(Debug, Clone)]
 pub struct ActorList {
     /// The requested page.
     pub page: Page<ActorView>,
-    /// Number of matching actors per kind.
+    /// Matching actors per kind.
     pub totals: BTreeMap<ActorKind, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of requests to actors.
+//! Errors in requests to actors.
 
 use conclave_db::StoreError;
 use conclave_media::MediaError;

@@ -13,22 +13,22 @@ use serde::Serialize;
 
 /// Name of the message that requests a snapshot. It is counted, but not kept in the history.
 const INSPECT: &str = "inspect";
-/// Number of recent messages kept per actor.
+/// Recent messages kept per actor.
 const HISTORY: usize = 16;
 
 /// The type of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
-    /// Root of the supervision tree.
+    /// Supervision tree root.
     System,
     /// Supervisor of one project's actors.
     Project,
-    /// Actor of an open room.
+    /// Actor for an open room.
     Room,
-    /// Actor of a recording or broadcast that is not final.
+    /// Actor for a recording or broadcast that is not final.
     Egress,
-    /// Actor of an ingress endpoint that is not final.
+    /// Actor for an ingress endpoint that is not final.
     Ingress,
     /// Actor that delivers to one webhook endpoint.
     WebhookEndpoint,
@@ -58,12 +58,12 @@ impl ActorKind {
     }
 }
 
-/// Identity and counters of an actor.
+/// An actor's identity and counters.
 #[derive(Debug)]
 pub struct ActorInfo {
     /// The actor's path, as in `prj_0123456789ab/room/standup`. The registry shares it.
     pub id: Arc<str>,
-    /// The type of the actor.
+    /// Actor type.
     pub kind: ActorKind,
     /// Supervisor's path; absent for the root.
     pub parent: Option<Arc<str>>,
@@ -82,7 +82,7 @@ struct Diagnostics {
     history: VecDeque<HandledMessage>,
 }
 
-/// Failure of an actor.
+/// Actor failure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Failure {
     /// Time at which the supervisor noticed it.
@@ -150,7 +150,7 @@ impl ActorInfo {
         let message = message.into();
         self.handled.fetch_add(1, Ordering::Relaxed);
         log::trace!(actor = &*self.id; "handles {message}");
-        // Whoever watches an actor in the debug endpoint would otherwise displace the messages to be seen.
+        // Requests of the debug endpoint would otherwise displace the messages of interest.
         if message != INSPECT {
             let mut diagnostics = self.diagnostics.lock();
             if diagnostics.history.len() == HISTORY {
@@ -181,12 +181,12 @@ impl ActorInfo {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of handled messages.
+    /// Returns the handled message count.
     pub fn handled(&self) -> u64 {
         self.handled.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of messages in the mailbox.
+    /// Returns the mailbox's message count.
     pub fn mailbox(&self) -> u64 {
         // Two counters that are read apart: a message may be handled in between, hence saturating.
         self.sent

@@ -14,7 +14,7 @@
 //!
 //! 1. [`tree`]: the entry for callers outside this crate. HTTP handlers hold no mailbox.
 //! 2. [`ActorContext`]: the store, the media plane, the clock and the settings that all actors share; [`TreeError`].
-//! 3. [`mailbox`]: mailboxes, the path of reports, barriers and timers. `report_queue`: the media plane's reports, which are buffered there
+//! 3. [`mailbox`]: mailboxes, the report path, barriers and timers. `report_queue`: the media plane's reports, which are buffered there
 //!    instead of in mailboxes.
 //! 4. `children`: supervision. [`system`], the root, supervises projects; a [`project`] supervises all others.
 //! 5. [`room`]: joins, moderation and the end of a room.

@@ -1,4 +1,4 @@
-//! Metrics of the actors. Actors and queued messages are counted when the metrics are read.
+//! Actor metrics. Actors and queued messages are counted when the metrics are read.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::report_queue::ReportQueues;
 
-/// Metrics of the actors.
+/// Actor metrics.
 #[derive(Clone)]
 pub struct ActorMetrics {
     /// Delivery attempts, by outcome.

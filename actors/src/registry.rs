@@ -78,7 +78,7 @@ impl ActorRegistry {
     }
 }
 
-/// Snapshot of an actor.
+/// Actor snapshot.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// Armed timers, with the times at which they fire.

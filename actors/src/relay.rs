@@ -13,7 +13,7 @@ use crate::webhook_endpoint::WebhookEndpointMsg;
 /// the database.
 const SUBSCRIBER_LAG: usize = 1_024;
 
-/// Relay of committed events. Created before the store, which calls its hook, and connected to the tree once that runs.
+/// Committed event relay. Created before the store, which calls its hook, and connected to the tree once that runs.
 #[derive(Clone)]
 pub struct EventRelay {
     projects: Arc<OnceLock<ProjectRoute>>,
@@ -48,7 +48,7 @@ impl EventRelay {
     }
 
     fn publish(&self, events: &[CommittedEvent]) {
-        // Cloned only if somebody listens, since most servers have no subscribers.
+        // Cloned only for subscribers, which most servers do not have.
         if self.subscribers.receiver_count() > 0 {
             for event in events {
                 let _ = self.subscribers.send(event.clone());

@@ -50,7 +50,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Maximum number of queued reports about one identity in one room.
+/// Maximum queued reports about one identity in one room.
 const MAX_WAITING: usize = 1_000;
 
 type Answer = oneshot::Sender<Result<(), ReportError>>;
@@ -194,7 +194,7 @@ impl RoomQueue {
         )
     }
 
-    /// Takes the first entry that may be handled. Keeps the ticket if another one may be handled, too.
+    /// Removes and returns the first entry that may be handled. Keeps the ticket if another one may be handled, too.
     fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
         // Entries are numbered in order of arrival.
         let first = self.waiting.keys().next().copied();
@@ -247,7 +247,8 @@ impl ReportQueues {
         queue.append(Waiting::Mark(number))
     }
 
-    /// Takes the first entry for which `may_handle` returns true. Its second argument is whether the entry is the first of the queue.
+    /// Removes and returns the first entry for which `may_handle` returns true. Its second argument is whether the entry is the first of
+    /// the queue.
     pub(crate) fn take(
         &self,
         room: &NamespacedRoom,
@@ -263,7 +264,7 @@ impl ReportQueues {
         taken
     }
 
-    /// Takes all reports queued for a room, and drops the marks.
+    /// Removes and returns all reports queued for a room, and drops the marks.
     pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
         let queue = self.0.lock().remove(room);
         queue
@@ -338,7 +339,7 @@ const fn most_waiting(event: &MediaEvent) -> usize {
     match event {
         // Refused, a session would stay open.
         MediaEvent::ParticipantLeft { .. } | MediaEvent::JoinAborted { .. } => usize::MAX,
-        // Each follows an accepted publication, of which there are at most as many.
+        // Each follows an accepted publication, and these are limited.
         MediaEvent::TrackUnpublished { .. } => 2 * MAX_WAITING,
         _ => MAX_WAITING,
     }

@@ -33,7 +33,7 @@ use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// Time limit of a call. It is longer than any write, unless the disk is in trouble, and than two calls to a media plane that may precede
+/// Call time limit. It is longer than any write, unless the disk is in trouble, and than two calls to a media plane that may precede
 /// the request, so that callers learn that the media plane is unavailable.
 const CALL_TIMEOUT: Duration = Duration::from_secs(35);
 /// Time limit for the start of an egress or an ingress endpoint, for which a media plane takes longer.
@@ -148,7 +148,7 @@ impl Tree {
         &self.context.media
     }
 
-    /// Creates a room. `limit` is the plan's maximum number of open rooms.
+    /// Creates a room. `limit` is the plan's maximum open rooms.
     ///
     /// # Errors
     /// Refused at the limit, for a name that was used before, and for an unknown template.
@@ -176,7 +176,7 @@ impl Tree {
         self.call_room(project, name, RoomMsg::End).await
     }
 
-    /// Gives a participant another role: on the media plane first, then in the records.
+    /// Changes a participant's role: on the media plane first, then in the records.
     ///
     /// # Errors
     /// Refused if the participant is not connected, or the room's template lacks the role; the media plane's.

@@ -66,7 +66,7 @@ impl LiveEgress {
         Ok(self.egress.clone())
     }
 
-    /// Stops the egress on the media plane. One that has ended there is left unchanged.
+    /// Stops the egress on the media plane. If it has ended there, nothing happens.
     pub(super) async fn stop(
         &mut self,
         recorder: Option<ResponseRecorder<Egress>>,

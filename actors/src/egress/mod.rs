@@ -44,7 +44,7 @@ pub enum EgressMsg {
     Report {
         /// State reported by the media plane.
         state: EgressState,
-        /// Time of the report, by the media plane's clock.
+        /// Report time, by the media plane's clock.
         at: Timestamp,
         /// Replied to once the state is durable.
         answer: oneshot::Sender<Result<(), ReportError>>,
@@ -76,7 +76,7 @@ impl InspectMessage for EgressMsg {
     }
 }
 
-/// Arguments of an egress actor, set once by the project.
+/// Arguments for an egress actor, set once by the project.
 pub struct EgressActor {
     /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,

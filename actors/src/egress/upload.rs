@@ -1,4 +1,4 @@
-//! Upload of a recording's file after the end of the recording.
+//! Recording upload after the end of the recording.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::Timer;
 
-/// Upload of a recording's file.
+/// Recording upload.
 pub(super) struct Upload {
     machine: UploadMachine,
-    /// Outcome of the recording; `None` while it runs.
+    /// Recording outcome; `None` while it runs.
     end: Option<RecordingEnd>,
     /// When the file was first missed, as recorded.
     missing_since: Option<Timestamp>,
@@ -72,7 +72,7 @@ impl Upload {
     }
 }
 
-/// Store operations of an upload.
+/// Store operations for an upload.
 struct Records {
     uploads: Uploads,
     project: ProjectId,
@@ -178,7 +178,7 @@ impl LiveEgress {
         }
     }
 
-    /// Handles the result of an attempt, and writes the final state of the recording.
+    /// Handles an attempt's result, and writes the final state of the recording.
     pub(super) async fn upload_ended(&mut self, result: Result<(), UploadFailure>) {
         let now = self.context.clock.now();
         let Some(upload) = &mut self.upload else {
@@ -233,7 +233,7 @@ impl LiveEgress {
         // The failure is logged once, and not at each further attempt.
         let has_failed_before = std::mem::replace(&mut upload.has_failed_before, true);
         self.log_result(&result, has_failed_before);
-        // Only now: the record says that the destination has the file.
+        // Only now: according to the record, the destination has the file.
         if result == AttemptResult::Uploaded {
             self.remove_file();
         }

@@ -1,4 +1,4 @@
-//! State machine of an upload, without I/O: when the file is uploaded, and the resulting status of its recording.
+//! Upload state machine, without I/O: when the file is uploaded, and the resulting status of its recording.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Interrupted attempts after which the recording has failed, although its file may still be uploaded.
 const PATIENCE: usize = 4;
 
-/// Upload of a recording's file.
+/// Recording upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UploadMachine {
     phase: Phase,
@@ -47,7 +47,7 @@ pub(super) enum FilePlace {
 }
 
 impl FilePlace {
-    /// Returns the location of a file.
+    /// Returns a file's location.
     pub fn of(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
         match &pending.node {
             Some(node) if node != here => Self::Elsewhere {
@@ -73,7 +73,7 @@ enum Phase {
     Ended,
 }
 
-/// Consequence of an attempt.
+/// Attempt result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttemptResult {
     /// The file was uploaded.
@@ -166,7 +166,7 @@ impl UploadMachine {
         is_due
     }
 
-    /// Records the result of an attempt.
+    /// Records an attempt's result.
     pub fn end_attempt(
         &mut self,
         result: Result<(), UploadFailure>,
@@ -277,7 +277,7 @@ pub(super) fn final_state(
         .unwrap_or_default();
     match result {
         AttemptResult::Retried | AttemptResult::Awaited { .. } => None,
-        // The status cannot leave `failed`, but the error must no longer say that the file is missing.
+        // The status cannot leave `failed`, but the error must not claim that the file is missing.
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
             failed("the upload failed at first; a later attempt has uploaded the file".into())
         }

@@ -35,7 +35,7 @@ pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
 /// Created ingress endpoint.
 #[derive(Debug)]
 pub struct CreatedIngress {
-    /// Record of the new endpoint.
+    /// The new endpoint's record.
     pub ingress: Ingress,
     /// Stream key that admits an encoder. It is not stored, so this is the only time that it can be shown.
     pub stream_key: Secret,
@@ -48,7 +48,7 @@ pub enum IngressObservation {
     Polled {
         /// State reported by the media plane.
         state: IngressState,
-        /// Time of the reply.
+        /// Reply time.
         at: Timestamp,
         /// Caller that requested the poll, if there is one.
         reply: Option<IngressReply>,
@@ -65,7 +65,7 @@ pub enum IngressMsg {
     Report {
         /// State reported by the media plane.
         state: IngressState,
-        /// Time of the report, by the media plane's clock.
+        /// Report time, by the media plane's clock.
         at: Timestamp,
         /// Resolves when the room's earlier reports are handled; absent if there are none.
         after: Option<BarrierWait>,
@@ -97,13 +97,13 @@ impl InspectMessage for IngressMsg {
     }
 }
 
-/// Arguments of an ingress actor, set once by the project.
+/// Arguments for an ingress actor, set once by the project.
 pub struct IngressActor {
     /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Path of reports to this actor.
+    /// Report path to this actor.
     pub path: ReportPath<IngressObservation>,
 }
 
@@ -114,7 +114,7 @@ pub struct LiveIngress {
     path: ReportPath<IngressObservation>,
     ingress: Ingress,
     last_answer: Option<LastAnswer<IngressStatus>>,
-    /// Barrier of the observation that is being handled.
+    /// Barrier for the observation that is being handled.
     after: Option<BarrierWait>,
 }
 
@@ -143,7 +143,7 @@ impl LiveIngress {
         }
     }
 
-    /// Returns the snapshot, but never the whole record, which contains the hash of the stream key.
+    /// Returns the snapshot, but never the whole record, which contains the stream key's hash.
     fn inspect(&self) -> Inspection {
         let state = json!({
             "room": self.ingress.room,

@@ -1,4 +1,4 @@
-//! Shared parts of a project: the services of all actors, the project's mailbox, and the child of each process.
+//! A project's shared parts: the services of all actors, the project's mailbox, and the child of each process.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -16,15 +16,15 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::mailbox::{Mailbox, ReportPath};
 use crate::registry::InspectMessage;
 
-/// Shared parts of a project.
+/// A project's shared parts.
 pub(super) struct ProjectContext {
-    /// Services and settings of all actors.
+    /// Services and settings for all actors.
     pub shared: Arc<ActorContext>,
     /// The project's own mailbox.
     pub me: Mailbox<ProjectMsg>,
-    /// Id of the project.
+    /// Project id.
     pub id: ProjectId,
-    /// Path of reports to the project.
+    /// Report path to the project.
     pub path: ReportPath<ProjectMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
 }

@@ -273,7 +273,7 @@ impl UnansweredStarts {
         let found =
             found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
         let Ok(found) = found else { return };
-        // A start that has begun meanwhile may own what was found. Its end repeats the search.
+        // A later start may own the egress. Its end repeats the search.
         if egresses.pending() > 0 {
             return;
         }

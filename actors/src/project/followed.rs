@@ -57,7 +57,7 @@ pub(super) trait Followed: Sized + Send + 'static {
     /// Replies to a message whose actor does not exist: the record is final, or was never written.
     fn answer_without_actor(project: &ProjectContext, id: Self::Id, message: MsgOf<Self>);
 
-    /// Ends, in a spawned task, what a final record may have left on the media plane. Objects without a record are left alone.
+    /// Ends an object that a final record may have left on the media plane, in a spawned task. Objects without a record are left alone.
     fn clean_up(project: &ProjectContext, id: &Self::Id);
 }
 
@@ -78,7 +78,7 @@ impl<F: Followed> FollowedSet<F> {
         }
     }
 
-    /// Returns the number of children.
+    /// Counts the children.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -93,7 +93,7 @@ impl<F: Followed> FollowedSet<F> {
         self.rooms.get(id)
     }
 
-    /// Returns the number of running creations, which have no record yet.
+    /// Counts the running creations, which have no record yet.
     pub fn pending(&self) -> usize {
         self.creations.running
     }

@@ -45,7 +45,7 @@ pub(super) struct Hibernation {
 }
 
 impl Hibernation {
-    /// Returns the number of hibernating rooms.
+    /// Counts the hibernating rooms.
     pub fn len(&self) -> usize {
         self.rooms.len()
     }
@@ -65,12 +65,12 @@ impl Hibernation {
         self.rooms.remove(&(due, room));
     }
 
-    /// Takes all rooms, so that they can be inserted with other deadlines.
+    /// Removes and returns all rooms, so that they can be inserted with other deadlines.
     pub fn take_all(&mut self) -> BTreeSet<(Timestamp, RoomName)> {
         std::mem::take(&mut self.rooms)
     }
 
-    /// Takes the timer, and returns how far the clock was set back since it was armed.
+    /// Disarms the timer, and returns how far the clock was set back since it was armed.
     pub fn take_timer(&mut self, clock: &Clock) -> Duration {
         let timer = self.timer.take();
         timer.map_or(Duration::ZERO, |timer| timer.set_back(clock))
@@ -83,7 +83,7 @@ impl Hibernation {
         claims
     }
 
-    /// Takes the room whose deadline passed first, for the permit that has come.
+    /// Removes and returns the room whose deadline passed first, for the permit that has come.
     pub fn take_due(&mut self, now: Timestamp) -> Option<RoomName> {
         // Also if no room is due: the permit is used up.
         self.awaits_permit = false;

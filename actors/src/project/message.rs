@@ -1,4 +1,4 @@
-//! Messages of a project actor.
+//! Messages to a project actor.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::registry::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// Reply to the creation of a room.
+/// Reply to creating a room.
 pub type RoomReply = RpcReplyPort<Result<Room, TreeError>>;
-/// Reply to the creation of an ingress endpoint.
+/// Reply to creating an ingress endpoint.
 pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 
 /// Request to create an ingress endpoint.
@@ -39,9 +39,9 @@ pub struct CreateIngressRequest {
 /// Failed start whose egress may run nevertheless.
 #[derive(Debug)]
 pub struct UnansweredStart {
-    /// Plan of the egress.
+    /// Egress plan.
     pub plan: Arc<EgressPlan>,
-    /// Time of the request.
+    /// Request time.
     pub at: Timestamp,
 }
 
@@ -54,7 +54,7 @@ pub struct UnansweredFound {
     pub(super) found: Result<Vec<(NamespacedRoom, EgressId)>, MediaError>,
 }
 
-/// Key of a project's child.
+/// Child key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ChildKey {
     /// Room, by its name in the project.
@@ -99,9 +99,9 @@ pub enum ProjectMsg {
     Populate,
     /// Create a room.
     CreateRoom {
-        /// Name and settings of the new room.
+        /// The new room's name and settings.
         new: Box<NewRoom>,
-        /// The plan's maximum number of open rooms; absent if unlimited.
+        /// The plan's maximum open rooms; absent if unlimited.
         limit: Option<u32>,
         /// Response to store with the room.
         recorder: Option<ResponseRecorder<Room>>,
@@ -151,7 +151,7 @@ pub enum ProjectMsg {
     },
     /// Forward a message to a room.
     Room {
-        /// Name of the room.
+        /// Room name.
         name: RoomName,
         /// Message to forward.
         msg: RoomMsg,
@@ -165,21 +165,21 @@ pub enum ProjectMsg {
     },
     /// Forward a message to an ingress endpoint.
     Ingress {
-        /// Id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
         /// Message to forward.
         msg: IngressMsg,
     },
     /// Forward a message to a webhook endpoint.
     WebhookEndpoint {
-        /// Id of the endpoint.
+        /// Endpoint id.
         id: EndpointId,
         /// Message to forward.
         msg: WebhookEndpointMsg,
     },
     /// Forward the media plane's reply to an ingress actor, after the room's earlier reports.
     IngressObserved {
-        /// Id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
         /// The media plane's reply to a poll.
         observation: IngressObservation,
@@ -200,7 +200,7 @@ pub enum ProjectMsg {
     Restore(ChildKey),
     /// The records of a room without an actor were loaded.
     RoomLoaded {
-        /// Name of the room.
+        /// Room name.
         name: RoomName,
         /// Records; absent if the room has ended.
         snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
@@ -214,7 +214,7 @@ pub enum ProjectMsg {
     },
     /// The record of an ingress endpoint without an actor was loaded.
     IngressLoaded {
-        /// Id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
         /// Record; absent if it is final.
         record: Box<Result<Option<Ingress>, StoreError>>,

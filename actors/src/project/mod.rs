@@ -3,7 +3,7 @@
 //! Every message to a child goes through here, so it is buffered while the child is rebuilt, and keeps its order. The handlers are short:
 //! writes and calls to the media plane run in spawned tasks, and come back as messages.
 //!
-//! The actor's state is a [`LiveProject`]. It receives the messages ([`message`]) and sequences its parts, each of which owns its children:
+//! The actor's state is a [`LiveProject`]. It receives the messages ([`message`]) and sequences its parts, which own their children:
 //!
 //! - [`context`]: the parts' shared services, and how a child is spawned and rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
@@ -11,7 +11,7 @@
 //! - [`webhook_endpoints`]: webhook endpoints.
 //! - [`reconcile`]: reconciliation of the records with the media plane.
 //!
-//! Limits: the plan's maximum number of open rooms; 1,000 buffered messages per child.
+//! Limits: the plan's maximum open rooms; 1,000 buffered messages per child.
 //!
 //! Supervision: the system actor starts it with the first message to the project, or at server start if the project has live records, and
 //! rebuilds it after a failure. It stops with the system actor.
@@ -51,15 +51,15 @@ use webhook_endpoints::WebhookEndpoints;
 
 pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply};
 
-/// Arguments of a project's actor, set once by the system actor.
+/// Arguments for a project's actor, set once by the system actor.
 pub struct ProjectActor {
     /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Id of the project.
+    /// Project id.
     pub id: ProjectId,
-    /// Path of reports to this actor.
+    /// Report path to this actor.
     pub path: ReportPath<ProjectMsg>,
 }
 
@@ -117,7 +117,7 @@ impl LiveProject {
                 self.egresses
                     .started(context, &self.rooms, *result, reply)
                     .await;
-                // The end of a start may be what a search for lost starts waits for.
+                // A search for lost starts waits until no start is running.
                 self.unanswered.look(&self.context, &self.egresses);
             }
             ProjectMsg::UnansweredFound(seen) => {

@@ -1,6 +1,6 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Running actors poll by themselves. The inventory of live objects, which the system actor requests for all projects, finds those without
+//! Running actors poll by themselves. The live object inventory, which the system actor requests for all projects, finds those without
 //! an actor: a hibernating room whose join report was lost, and ended rooms, egresses and ingress endpoints that are still live on the
 //! media plane. Objects without a record are left alone, since others may use the same media plane.
 
@@ -38,7 +38,7 @@ impl LiveProject {
             rooms.wake_missed(context, &room.split().1);
         }
         let live = survey.rooms.into_iter().chain(survey.empty_rooms);
-        // A room with an actor is open. Only the records tell whether another one has ended.
+        // A room with an actor is open. For another room, the records decide.
         let without_actor = live.filter(|room| !rooms.contains(&room.split().1));
         close_ended(context, without_actor.collect());
         let ingresses = survey.ingresses.into_iter();

@@ -26,10 +26,10 @@ use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
 /// Delay before a room that could not be ended is woken again.
 const RETRY_END: Duration = Duration::from_secs(1);
 
-/// Rooms of a project.
+/// A project's rooms.
 pub(super) struct Rooms {
     children: ChildSet<RoomName, RoomMsg>,
-    /// Number of rooms being written, which count against the plan's limit.
+    /// Rooms being written, which count against the plan's limit.
     pending: usize,
     /// Whether a damaged file keeps rooms from being loaded, so that a room that is not a child may be open.
     lacks_rooms: bool,
@@ -46,17 +46,17 @@ impl Rooms {
         }
     }
 
-    /// Returns the number of open rooms.
+    /// Counts the open rooms.
     pub fn open(&self) -> usize {
         self.children.len()
     }
 
-    /// Returns the number of open rooms that hibernate.
+    /// Counts the open rooms that hibernate.
     pub fn hibernating(&self) -> usize {
         self.hibernation.len()
     }
 
-    /// Returns the number of rooms being written.
+    /// Counts the rooms being written.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -199,7 +199,7 @@ impl Rooms {
         }
         for waiting in take_reports(project, name) {
             match waiting.report.event {
-                // A client is waiting, and is told whether the room has ended or never existed.
+                // A client is waiting, and gets the reason: the room has ended, or never existed.
                 MediaEvent::JoinRequested { .. }
                 | MediaEvent::ParticipantJoined(_)
                 | MediaEvent::InvalidIdentity => {
@@ -413,13 +413,13 @@ fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
     let _ = reply.send(result.map_err(TreeError::from));
 }
 
-/// Takes the reports queued for a room.
+/// Removes and returns the reports queued for a room.
 fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<WaitingReport> {
     let room = NamespacedRoom::new(&project.id, name);
     project.shared.reports.take_all(&room)
 }
 
-/// Refuses a join to a room that is not a child, in a spawned task, since the room's record tells whether it has ended.
+/// Refuses a join to a room that is not a child, in a spawned task, since the reason is in the room's record.
 fn refuse_join(project: &ProjectContext, room: RoomName, join: WaitingReport) {
     let (store, project) = (project.shared.store.clone(), project.id.clone());
     tokio::spawn(async move {

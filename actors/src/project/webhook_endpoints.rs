@@ -10,7 +10,7 @@ use crate::children::{Child, ChildSet, RestartCause};
 use crate::info::ActorKind;
 use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg, purge_deleted};
 
-/// Webhook endpoints of a project.
+/// A project's webhook endpoints.
 pub(super) struct WebhookEndpoints {
     children: ChildSet<EndpointId, WebhookEndpointMsg>,
 }
@@ -22,7 +22,7 @@ impl WebhookEndpoints {
         }
     }
 
-    /// Returns the number of endpoints.
+    /// Counts the endpoints.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -39,8 +39,8 @@ impl WebhookEndpoints {
         project.spawn(&mut self.children, id, info, actor, ()).await;
     }
 
-    /// Forwards a message to an endpoint. One without an actor is spawned, and reads its queue by
-    /// itself.
+    /// Forwards a message to an endpoint. If it has no actor, one is spawned, which reads its queue
+    /// by itself.
     pub async fn forward(
         &mut self,
         project: &mut ProjectContext,

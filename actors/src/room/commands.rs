@@ -29,7 +29,7 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::{Mailbox, ReportPath};
 
-/// Target of a call.
+/// Call target.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     /// The room. Such calls run concurrently.
@@ -49,7 +49,7 @@ impl Target {
     }
 }
 
-/// Calls of one room that have not returned.
+/// One room's calls that have not returned.
 #[derive(Debug, Default)]
 pub(super) struct MediaCalls {
     next: CallId,
@@ -80,7 +80,7 @@ impl MediaCalls {
         self.running.is_empty()
     }
 
-    /// Runs a call in a spawned task. Its outcome comes back as a message: to the actor `me`, or along the path of reports to its
+    /// Runs a call in a spawned task. Its outcome comes back as a message: to the actor `me`, or along the report path to its
     /// successor.
     pub fn run(
         &mut self,
@@ -198,7 +198,7 @@ impl RoomOnPlane {
         CallOutcome::DataSent(reply, self.context.media.send_data(&self.room, data).await)
     }
 
-    /// Gives a participant another role of the room's template.
+    /// Changes a participant's role to another one in the room's template.
     pub async fn set_role(
         self,
         template: Option<TemplateId>,
@@ -248,7 +248,7 @@ pub(super) fn subscription_rules(
         .collect()
 }
 
-/// Returns a role of the room's template.
+/// Returns a template role.
 fn find_role<'a>(
     template: Option<&TemplateId>,
     roles: &'a BTreeMap<RoleName, Role>,

@@ -26,7 +26,7 @@
 //! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
 //! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change. They are read again in each phase.
 //! - [`Reservations`]: seats for connecting clients, in memory, for a minute. They keep two clients from connecting for a role's last seat.
-//! - [`Join`]: source of a join: a report, or reconciliation.
+//! - [`Join`]: join source: a report, or reconciliation.
 //!
 //! LiveKit's participants, and participants found by reconciliation, have only the second phase. A request that reserves no seat only
 //! checks whether a client could join now.
@@ -70,7 +70,7 @@ use crate::mailbox::Timer;
 /// Maximum time for which a seat is reserved.
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// Source of a join.
+/// Join source.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Join {
     /// Reported by the media plane for this time.
@@ -79,7 +79,7 @@ pub(super) enum Join {
     Listed { left_before: Timestamp },
 }
 
-/// Terms of a join: the template's roles, and the participant's role according to the last change.
+/// Join terms: the template's roles, and the participant's role according to the last change.
 struct JoinTerms {
     roles: BTreeMap<RoleName, Role>,
     /// Absent if the participant's own role applies.
@@ -148,7 +148,7 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// Reads the terms of a join, and sets the participant's role according to the last change. Refused if the template no longer has that
+    /// Reads the join terms, and sets the participant's role according to the last change. Refused if the template no longer has that
     /// role, since the token's role must not come back that way.
     async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
         let (store, room) = (&self.context.store, self.roster.room());

@@ -1,4 +1,4 @@
-//! Messages of a room actor: the requests of callers with their replies, and the outcomes of calls to the media plane.
+//! Messages to a room actor: the requests of callers with their replies, and the outcomes of calls to the media plane.
 
 use conclave_db::{OpenTrack, StoreError};
 use conclave_media::{MediaError, MuteOutcome, ServerData};
@@ -17,7 +17,7 @@ use crate::registry::{InspectMessage, Inspection};
 /// Room on the media plane, and in the records at the time of the query.
 #[derive(Debug)]
 pub struct RoomObservation {
-    /// Time of the query.
+    /// Query time.
     pub(super) asked_at: Timestamp,
     /// Joins in the records that have had time to complete.
     pub(super) known: Vec<ParticipantSid>,
@@ -70,7 +70,7 @@ pub enum RoomMsg {
     },
     /// A call to the media plane has returned.
     MediaCallEnded {
-        /// Id of the call.
+        /// Call id.
         call: CallId,
         /// Result; absent if the call panicked.
         outcome: Option<Box<CallOutcome>>,
@@ -149,7 +149,7 @@ pub type SendDataReply = RpcReplyPort<Result<(), TreeError>>;
 pub struct ChangeRoleRequest {
     /// Participant, which must be connected.
     pub identity: Identity,
-    /// Role of the room's template.
+    /// Role in the room's template.
     pub role: RoleName,
     /// Participant or API key that makes the request.
     pub by: ChangedBy,
@@ -176,10 +176,10 @@ pub(super) fn room_ended() -> TreeError {
     Problem::no_room_for_data().into()
 }
 
-/// Number of a call, unique within one run of a room's actor.
+/// Call number, unique within one run of a room's actor.
 pub type CallId = u64;
 
-/// Result of a call, with the caller's reply port.
+/// Call result, with the caller's reply port.
 #[derive(Debug)]
 pub enum CallOutcome {
     /// A participant was disconnected, or was not connected.

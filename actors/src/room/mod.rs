@@ -82,17 +82,17 @@ use reconcile::Absences;
 use report_order::{Next, ReportOrder};
 use roster::Roster;
 
-/// Arguments of a room's actor, set once by the project.
+/// Arguments for a room's actor, set once by the project.
 pub struct RoomActor {
     /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Path of reports to this actor.
+    /// Report path to this actor.
     pub path: ReportPath<RoomMsg>,
 }
 
-/// Initial state of a room's actor.
+/// Initial state for a room's actor.
 pub struct RoomStart {
     pub(crate) snapshot: RoomSnapshot,
     /// Seats that an earlier actor had reserved when it stopped. They are in no record.
@@ -113,7 +113,7 @@ pub struct LiveRoom {
     context: Arc<ActorContext>,
     me: Mailbox<RoomMsg>,
     path: ReportPath<RoomMsg>,
-    /// Name of the room on the media plane.
+    /// The room's name on the media plane.
     name: NamespacedRoom,
     roster: Roster,
     order: ReportOrder,
@@ -393,7 +393,7 @@ impl LiveRoom {
         self.calls.run(&self.me, &self.path, target, call);
     }
 
-    /// Handles the outcome of a call.
+    /// Handles a call's outcome.
     async fn media_call_ended(&mut self, call: CallId, outcome: Option<CallOutcome>) {
         match outcome {
             Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {

@@ -79,7 +79,7 @@ async fn observe(
 }
 
 impl LiveRoom {
-    /// Queries the media plane for the room's participants, in a spawned task. The reply takes the path of the reports: if it overtook an
+    /// Queries the media plane for the room's participants, in a spawned task. The reply takes the report path: if it overtook an
     /// earlier one, a clean leave would be written as a lost connection.
     pub(super) fn observe(&mut self) {
         let now = self.context.clock.now();
@@ -286,8 +286,8 @@ impl LiveRoom {
 pub(super) struct Absences(HashMap<ParticipantSid, Timestamp>);
 
 impl Absences {
-    /// Records the participants missing in a list of the time `at`. Returns those that have been absent for at least `grace`, and forgets
-    /// absences that are over.
+    /// Records the participants missing in a list of the time `at`. Returns the participants that have been absent for at least `grace`,
+    /// and forgets absences that are over.
     pub fn record(
         &mut self,
         absent: Vec<ParticipantSid>,

@@ -38,7 +38,8 @@ impl ReportOrder {
         }
     }
 
-    /// Takes the first report or marked message that may be handled while these calls are running. The second value is whether there are
+    /// Removes and returns the first report or marked message that may be handled while these calls are running. The second value is
+    /// whether there are
     /// more, so that the ticket has to be sent again.
     pub fn take(&mut self, calls: &MediaCalls) -> Option<(Next, bool)> {
         let may_handle = |waiting: &Waiting, is_first| match waiting {

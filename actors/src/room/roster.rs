@@ -1,4 +1,4 @@
-//! Roster of a room: the record as last written, the connected participants, and joins that may not be complete yet.
+//! Room roster: the record as last written, the connected participants, and joins that may not be complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

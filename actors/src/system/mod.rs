@@ -1,6 +1,6 @@
 //! The system actor: the root of the supervision tree.
 //!
-//! It starts projects with live records, passes the media plane's reports down to them, requests the inventory of live objects from the
+//! It starts projects with live records, passes the media plane's reports down to them, requests the live object inventory from the
 //! media plane, and deletes expired records.
 //!
 //! - [`projects`]: how projects are started, fail and are rebuilt.
@@ -66,16 +66,16 @@ pub enum SystemMsg {
     Restore(ProjectId),
     /// The record of a project without an actor was read.
     ProjectLoaded {
-        /// Id of the project.
+        /// Project id.
         id: ProjectId,
         /// Whether the project exists.
         exists: Result<bool, StoreError>,
     },
     /// Delete expired records.
     RunHousekeeping,
-    /// Request the inventory of live objects from the media plane, and arm the timer for the next time.
+    /// Request the live object inventory from the media plane, and arm the timer for the next time.
     Survey,
-    /// Inventory of live objects on the media plane.
+    /// Live object inventory on the media plane.
     Surveyed(Box<Result<Survey, MediaError>>),
     /// Record that the server runs.
     WriteHeartbeat,
@@ -97,7 +97,7 @@ pub struct SystemActor {
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Mailboxes of running projects, for callers outside the tree.
+    /// Running projects' mailboxes, for callers outside the tree.
     pub projects: ProjectMailboxes,
 }
 

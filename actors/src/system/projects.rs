@@ -22,11 +22,11 @@ use crate::project::{ProjectActor, ProjectMsg};
 /// Projects with live records.
 pub(super) struct Projects {
     context: Arc<ActorContext>,
-    /// Mailbox of the system actor.
+    /// The system actor's mailbox.
     me: Mailbox<SystemMsg>,
     children: ChildSet<ProjectId, ProjectMsg>,
     by_actor: HashMap<ActorId, ProjectId>,
-    /// Mailboxes of running projects, for callers outside the tree.
+    /// Running projects' mailboxes, for callers outside the tree.
     running: ProjectMailboxes,
 }
 
@@ -54,7 +54,7 @@ impl Projects {
         }
     }
 
-    /// Returns the number of projects.
+    /// Counts the projects.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -125,7 +125,7 @@ impl Projects {
         });
     }
 
-    /// Starts a project that exists. For one that does not, the buffered messages are replied to. Returns whether the project had failed,
+    /// Starts a project that exists. Otherwise, replies to the buffered messages. Returns whether the project had failed,
     /// so that reports may have been lost.
     pub async fn loaded(&mut self, id: ProjectId, exists: Result<bool, StoreError>) -> bool {
         match exists {
@@ -192,7 +192,7 @@ impl Projects {
     }
 }
 
-/// Returns the path of reports from the root to a project.
+/// Returns the report path from the root to a project.
 fn report_path(me: &Mailbox<SystemMsg>, id: &ProjectId) -> ReportPath<ProjectMsg> {
     let (me, id) = (me.clone(), id.clone());
     ReportPath::new(move |message| {

@@ -13,7 +13,7 @@ use super::SystemMsg;
 use crate::mailbox::{Mailbox, NoAnswer};
 use crate::project::ProjectMsg;
 
-/// Mailboxes of running projects. Cheap to clone; all clones share one map.
+/// Running projects' mailboxes. Cheap to clone; all clones share one map.
 #[derive(Clone, Default)]
 pub struct ProjectMailboxes(Arc<RwLock<HashMap<ProjectId, Mailbox<ProjectMsg>>>>);
 

@@ -73,7 +73,7 @@ pub enum WebhookEndpointMsg {
     Inspect(RpcReplyPort<Inspection>),
 }
 
-/// Result of a run.
+/// Run result.
 #[derive(Debug)]
 pub struct RunFinished {
     /// Time at which the next delivery is due; absent if none is pending.
@@ -90,13 +90,13 @@ impl InspectMessage for WebhookEndpointMsg {
     }
 }
 
-/// Arguments of a webhook endpoint's actor, set once by the project.
+/// Arguments for a webhook endpoint's actor, set once by the project.
 pub struct WebhookEndpointActor {
     /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// Project of the webhook endpoint.
+    /// The webhook endpoint's project.
     pub project: ProjectId,
     /// Id of the webhook endpoint.
     pub id: EndpointId,

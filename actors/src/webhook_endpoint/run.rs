@@ -24,9 +24,9 @@ use tokio::sync::watch;
 use super::RunFinished;
 use crate::context::ActorContext;
 
-/// Number of due deliveries read at once.
+/// Due deliveries read at once.
 const BATCH: u32 = 50;
-/// Number of rooms posted in parallel to a receiver whose last response was a success; otherwise one.
+/// Rooms posted in parallel to a receiver whose last response was a success; otherwise one.
 const ROOMS_AT_ONCE: usize = 4;
 /// Time after which a run returns its permits.
 const TURN: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ pub(super) struct Run {
     pub(super) last: Option<Attempt>,
 }
 
-/// Progress of a run, for the debug endpoint.
+/// Run progress, for the debug endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// POSTs without a response yet.
