@@ -71,6 +71,7 @@ impl Settings {
         recordings: &RecordingsConfig,
     ) -> Self {
         Self {
+            // Copied once at the start. The settings do not change while the server runs.
             webhooks: webhooks.clone(),
             reconcile: media.reconcile,
             lost_after: recordings.lost_after,

@@ -93,6 +93,7 @@ impl ActorFilter {
             && (!self.failed
                 || info.restarts() > 0
                 || matches!(entry.status, ActorStatus::Restarting))
+            // Plain text, not a pattern: paths contain the names that operators search for.
             && self.q.as_ref().is_none_or(|q| info.id.contains(q.as_str()))
     }
 }
@@ -155,6 +156,7 @@ impl Tree {
             .as_ref()
             .filter(|_| info.kind == ActorKind::Room)?;
         let room = NamespacedRoom::new(project, &info.name().parse().ok()?);
+        // Null is shown for a timeout, and the field is left out if the media plane has nothing to show.
         let answered = timeout(INSPECT_TIMEOUT, self.media().inspect_room(&room)).await;
         answered.unwrap_or(Some(serde_json::Value::Null))
     }

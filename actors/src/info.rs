@@ -133,6 +133,7 @@ impl ActorInfo {
 
     /// Records a failure, which a restart follows.
     pub fn record_failure(&self, at: Timestamp, reason: String) {
+        // Relaxed throughout: the counters are for display, and order nothing.
         self.restarts.fetch_add(1, Ordering::Relaxed);
         // The failed actor's mailbox is lost, so its messages no longer count as queued.
         self.handled
@@ -153,6 +154,7 @@ impl ActorInfo {
         // Requests of the debug endpoint would otherwise displace the messages of interest.
         if message != INSPECT {
             let mut diagnostics = self.diagnostics.lock();
+            // A ring: an actor that lives for months must not collect messages.
             if diagnostics.history.len() == HISTORY {
                 diagnostics.history.pop_front();
             }

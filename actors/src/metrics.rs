@@ -132,6 +132,7 @@ impl ActorMetrics {
 
     /// Sets the gauges of running uploads, and removes finished ones.
     pub fn update_upload_gauges(&self, uploads: &Uploader) {
+        // Uploads come and go, and their series with them.
         self.upload_sent.reset();
         self.upload_size.reset();
         let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -168,6 +169,7 @@ impl ActorMetrics {
         // Every kind and status, so that a series falls to 0 rather than keeping its last value.
         for kind in ActorKind::ALL {
             for status in ["running", "hibernating", "restarting"] {
+                // Absent in the registry means none.
                 let count = alive.get(&(kind, status)).copied().unwrap_or(0);
                 self.actors
                     .with_label_values(&[kind.as_str(), status])

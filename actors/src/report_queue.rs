@@ -140,6 +140,7 @@ impl Answers {
 impl RoomQueue {
     fn push(&mut self, report: Report, answer: Answer) -> Pushed {
         // Only the last mute state counts. A client that toggles quickly takes one place in the queue.
+        // Other reports are never merged: each is an event.
         let mute = mute_key(&report.event);
         let replaced = mute
             .as_ref()
@@ -189,6 +190,7 @@ impl RoomQueue {
     fn refused(&mut self, event: &MediaEvent) -> Pushed {
         Pushed::Refused(
             publisher(event)
+                // At most once per join: further refusals must not repeat the removal.
                 .filter(|sid| self.removing.insert((*sid).clone()))
                 .cloned(),
         )

@@ -108,6 +108,7 @@ pub struct Contents {
 
 /// Checks a whole file for damage, and counts its contents. For an older schema, these are the contents after its migration.
 pub(crate) fn inspect(file: &Path, vault: &Vault) -> Result<Contents, StoreError> {
+    // Only for display.
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
     read_checked(file, |schema, sql| {
         let count = |text: &str| sql.value::<i64>(text, &[]).map(i64::unsigned_abs);

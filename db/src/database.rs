@@ -67,6 +67,7 @@ impl Database {
             .with_label_values(&[location.engine()])
             .set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
+        // Shared with the writer threads, which set the reason, and the check, which finds damage.
         let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
         let shared = Shared {
             clock: clock.clone(),
@@ -122,6 +123,7 @@ impl Database {
         }
         // After the senders are gone: the threads run their queues, and exit.
         let threads = mem::take(&mut *self.0.writer_threads.lock());
+        // Logged only: every caller has its reply by now.
         if threads
             .into_iter()
             .filter_map(|thread| thread.join().err())

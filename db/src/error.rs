@@ -79,6 +79,7 @@ pub(crate) fn left_out<T>(
     result: Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     match result {
+        // Other errors are not about single tables, and must fail the start.
         Err(error @ StoreError::Damaged(_)) => {
             log::error!("{missing}: {error}");
             Ok(None)

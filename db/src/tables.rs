@@ -82,6 +82,7 @@ impl Cell {
     pub(crate) fn remove_nul(&mut self) -> bool {
         match self {
             Self::Text(text) if text.contains('\0') => {
+                // SQLite stores them, PostgreSQL does not.
                 text.retain(|character| character != '\0');
                 true
             }

@@ -133,6 +133,7 @@ impl LiveEgress {
                 let stopped = self.stop(recorder).await;
                 let _ = reply.send(stopped);
             }
+            // `arm_settle` below arms a poll, which stops an egress whose room has ended.
             EgressMsg::RoomEnded => self.room_open = false,
             EgressMsg::Poll => self.poll().await,
             EgressMsg::Uploaded(result) => self.upload_ended(result).await,
@@ -141,6 +142,7 @@ impl LiveEgress {
                 .iter_mut()
                 .for_each(|upload| upload.timer = None),
             EgressMsg::Inspect(reply) => {
+                // Requested here, so that a snapshot shows the current progress.
                 let progress = self.context.media.inspect_egress(&self.id).await;
                 let _ = reply.send(self.inspect(progress));
                 // An inspection changes nothing, so no timer or upload has to follow.
@@ -205,6 +207,7 @@ impl Actor for EgressActor {
         self.info.record_start(self.context.clock.now());
         let mut egress = LiveEgress::new(self, myself, running);
         egress.arm_settle();
+        // A rebuilt actor continues an outstanding upload at once.
         egress.drive_upload();
         Ok(egress)
     }

@@ -1,4 +1,4 @@
-//! Recording upload after the end of the recording.
+//! Upload of a recording's file, after the recording has ended.
 
 use std::sync::Arc;
 

@@ -118,6 +118,7 @@ impl AttemptResult {
 impl UploadMachine {
     /// Creates the upload of a recording that runs, or that has ended, possibly in an earlier run of the server.
     pub fn new(has_recording_ended: bool, file: FilePlace, now: Timestamp) -> Self {
+        // After a restart, an outstanding upload starts at once.
         let phase = if has_recording_ended {
             Phase::Waiting(now)
         } else {
@@ -143,6 +144,7 @@ impl UploadMachine {
 
     /// Records the end of the recording, after which its file exists.
     pub fn end_recording(&mut self, now: Timestamp) {
+        // A second report about the end must not restart the upload.
         if self.is_recording() {
             self.phase = Phase::Waiting(now);
         }
@@ -172,6 +174,7 @@ impl UploadMachine {
         result: Result<(), UploadFailure>,
         now: Timestamp,
     ) -> AttemptResult {
+        // The end unless one of the cases below schedules another attempt.
         self.phase = Phase::Ended;
         let (reason, may_recover) = match result {
             Ok(()) => return AttemptResult::Uploaded,
@@ -188,8 +191,10 @@ impl UploadMachine {
             Err(UploadFailure::Refused(reason)) => (reason, false),
             Err(UploadFailure::Interrupted(reason)) => (reason, true),
         };
+        // For the debug endpoint only.
         self.last_failure = Some(reason.clone());
         let delay = DELAYS
+            // After the last delay, attempts go on as long as the server runs.
             .get(self.failures)
             .or(DELAYS.last())
             .copied()
@@ -226,6 +231,7 @@ impl UploadMachine {
                 waited: *lost_after,
             };
         }
+        // Not later than the time at which the file counts as lost.
         self.phase = Phase::Waiting(lost_at.min(now.after(LOOK_AGAIN)));
         AttemptResult::Awaited { since }
     }
@@ -289,6 +295,7 @@ pub(super) fn final_state(
             Some(end.clone())
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
+        // The file may still exist there, so the error names the server.
         AttemptResult::Lost { node, waited } => failed(format!(
             "{cause}the recorded file is on the disk of another server, {node}, which was not active for {}",
             humantime::format_duration(*waited)

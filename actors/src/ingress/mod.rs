@@ -127,6 +127,7 @@ impl LiveIngress {
                 after,
                 answer,
             } => {
+                // Stored for `record`, which is called through the common trait.
                 self.after = after;
                 let result = self.handle_report(state, at).await;
                 // A reporter that has stopped waiting reports again, or is polled.
@@ -137,6 +138,7 @@ impl LiveIngress {
             }
             IngressMsg::Refresh(reply) => self.refresh(reply).await,
             IngressMsg::Delete(reply) => self.delete(reply).await,
+            // The record is final by now, so only the media plane is left.
             IngressMsg::RoomEnded => self.complete(),
             IngressMsg::Poll => self.poll().await,
             IngressMsg::Inspect(reply) => drop(reply.send(self.inspect())),

@@ -69,6 +69,7 @@ impl ProjectContext {
         // Linked, so that the project is notified of its end, and takes it along.
         match Actor::spawn_linked(None, actor, arguments, self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
+                // Notifications name processes, and a rebuilt child has another process.
                 self.by_actor.insert(actor.get_id(), name.clone().into());
                 set.spawned(&self.shared, name, Mailbox::new(actor, info));
             }

@@ -117,9 +117,11 @@ impl FollowedSet<RunningEgress> {
             let (result, may_run) = match storage(&context, &plan).await {
                 Ok(storage) => {
                     let result = start(&context, &plan, storage, recorder).await;
+                    // Decided before the result goes to the client.
                     let may_run = may_run(&result);
                     (result, may_run)
                 }
+                // The media plane was not called, so nothing can run.
                 Err(error) => (Err(error.into()), false),
             };
             let unanswered = may_run.then(|| Arc::new(UnansweredStart { plan, at }));

@@ -113,6 +113,7 @@ impl<F: Followed> FollowedSet<F> {
     /// Spawns a child, for the first time or again.
     pub async fn follow(&mut self, project: &mut ProjectContext, record: F) {
         let id = record.id().clone();
+        // Kept beside the child, so that the end of the room reaches a child without a process, too.
         self.rooms.insert(id.clone(), record.room().clone());
         let info = self.children.info(&id);
         let actor = F::actor(project, id.clone(), Arc::clone(&info));
@@ -162,6 +163,7 @@ impl<F: Followed> FollowedSet<F> {
     /// Removes a child whose record is final, and replies to the messages buffered for it.
     pub fn forget(&mut self, project: &ProjectContext, id: &F::Id) {
         self.rooms.remove(id);
+        // A stray that was cleaned up never had a child.
         let Some(child) = self.children.remove(&project.shared, id) else {
             return;
         };
@@ -205,6 +207,7 @@ impl<F: Followed> FollowedSet<F> {
                     .is_some_and(|child| child.mailbox().is_some());
                 if !is_running {
                     self.follow(project, record).await;
+                    // After the messages that were buffered, whose callers wait.
                     self.children.send(&id, F::poll());
                 }
             }

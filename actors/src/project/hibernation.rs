@@ -78,6 +78,7 @@ impl Hibernation {
 
     /// Whether a permit has to be requested, because a deadline has passed and none has been requested yet.
     pub fn claim_permit(&mut self, now: Timestamp) -> bool {
+        // One permit at a time: rooms of a project end one after another.
         let claims = !self.awaits_permit && self.is_due(now);
         self.awaits_permit |= claims;
         claims
@@ -93,6 +94,7 @@ impl Hibernation {
 
     /// Arms the timer for the earliest deadline.
     pub fn arm(&mut self, clock: &Clock, me: &Mailbox<ProjectMsg>) {
+        // One timer for all rooms, moved only if the earliest deadline changes.
         let wanted = self.next_wake();
         Timer::rearm(&mut self.timer, wanted, |at| {
             Timer::arm(

@@ -92,6 +92,7 @@ impl LiveProject {
         let context = &mut self.context;
         match message {
             ProjectMsg::Populate => self.populate().await?,
+            // The limit is checked in this actor, which alone counts the project's rooms.
             ProjectMsg::CreateRoom {
                 new,
                 limit,
@@ -229,6 +230,7 @@ impl LiveProject {
                     None => self.room_ended(&name),
                 }
             }
+            // These stop only when their records are final.
             Some(ChildKey::Egress(id)) => self.egresses.forget(context, &id),
             Some(ChildKey::Ingress(id)) => self.ingresses.forget(context, &id),
             Some(ChildKey::WebhookEndpoint(id)) => self.webhook_endpoints.forget(context, id),

@@ -1,7 +1,7 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Running actors poll by themselves. The live object inventory, which the system actor requests for all projects, finds those without
-//! an actor: a hibernating room whose join report was lost, and ended rooms, egresses and ingress endpoints that are still live on the
+//! Running actors poll by themselves. The live object inventory, which the system actor requests for all projects, finds objects without an
+//! actor: a hibernating room whose join report was lost, and ended rooms, egresses and ingress endpoints that are still live on the
 //! media plane. Objects without a record are left alone, since others may use the same media plane.
 
 use std::sync::Arc;

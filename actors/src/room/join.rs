@@ -100,6 +100,7 @@ impl LiveRoom {
             return Err(ReportError::RoleRemoved);
         }
         if self.role_is_full(&participant, &terms) {
+            // Connected participants and reserved seats both count.
             return Err(ReportError::RoleFull);
         }
         // Otherwise a participant that connects could not be recorded.
@@ -144,6 +145,7 @@ impl LiveRoom {
         self.reservations.release(&sid);
         self.roster
             .joined(sid, self.context.clock.monotonic(), joined);
+        // The join has stopped the timer in the records.
         self.arm_empty_timer();
         Ok(())
     }
@@ -167,6 +169,7 @@ impl LiveRoom {
         let changed = role_change.and_then(|last| last.role_for(participant.known_role_change()));
         let grant = last_role(participant, changed, &roles)?;
         if let Some(grant) = &grant {
+            // From here on, limits and the session use this role.
             participant.set_role(&grant.role, grant.max_kbps);
         }
         Ok(JoinTerms { roles, grant })
@@ -324,6 +327,7 @@ fn last_role(
     roles: &BTreeMap<RoleName, Role>,
 ) -> Result<Option<RoleGrant>, ReportError> {
     let own = participant.role();
+    // A change to the token's own role changes nothing.
     let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else {
         return Ok(None);
     };
@@ -378,12 +382,14 @@ impl Reservations {
         role: Option<RoleName>,
         now: Duration,
     ) {
+        // A newer join replaces an earlier one with the same identity.
         self.0.retain(|_, seat| seat.identity != identity);
         self.0.insert(
             sid,
             Reservation {
                 identity,
                 role,
+                // By the monotonic clock: a wrong wall clock must not keep seats reserved.
                 expires_at: now + LIFETIME,
             },
         );

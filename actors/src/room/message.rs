@@ -93,8 +93,10 @@ impl RoomMsg {
         match self {
             // The outcome that the caller wanted, or the nearest refusal.
             Self::Barrier(barrier) => barrier.pass(),
+            // Ending an ended room succeeds.
             Self::End(reply) => drop(reply.send(Ok(()))),
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
+            // As for a participant that is not connected.
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
@@ -211,6 +213,7 @@ impl CallOutcome {
             Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::DataSent(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::RoleSet(accepted, result) => {
+                // The media plane has changed the role, but the session that it belongs to has ended.
                 let error = result.map_or_else(|error| error, |_| participant_not_found());
                 let _ = accepted.reply.send(Err(error));
             }

@@ -39,6 +39,7 @@ fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> 
             .filter(|open| open.participant == seen.sid)
             .map(|open| &open.track)
     };
+    // Ends before starts: a track that is published again has another sid.
     let gone = open()
         .filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid))
         .cloned();
@@ -68,6 +69,7 @@ async fn observe(
         .tracks()
         .list_open(project, id)
         .await
+        // Logged like an unavailable media plane: in both cases the next reconciliation repeats it.
         .map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
     Ok(RoomObservation {
@@ -118,6 +120,7 @@ impl LiveRoom {
             .cloned()
             .collect();
         let grace = self.context.media.absence_grace();
+        // A single list is not enough, since it may be wrong.
         let lost = self.absences.record(gone, asked_at, grace);
         let verdict_at = self.absences.next_verdict(grace).unwrap_or(asked_at);
         self.ask_again_about_absences(verdict_at);
@@ -183,6 +186,7 @@ impl LiveRoom {
             .crash()
             // A media plane in another process has kept its participants, so they left by themselves.
             .filter(|_| !self.context.media.outlives_server());
+        // Only sessions from before the crash. Others were lost while this server ran.
         let is_interrupted = |sid: &ParticipantSid| {
             crash.is_some_and(|crash| self.roster.joined_before(sid, crash.restarted_at))
         };

@@ -53,6 +53,7 @@ impl ReportOrder {
                 })
             }
         };
+        // `None` also if an earlier ticket has already led to the last entry.
         let Taken { next, goes_on } = self.queues.take(&self.room, may_handle)?;
         let next = match next {
             Waiting::Report(report) => Next::Report(report),
@@ -63,10 +64,12 @@ impl ReportOrder {
 
     /// Marks and stores a message if reports precede it; returns it otherwise.
     pub fn wait_behind_reports(&mut self, message: RoomMsg, calls: &MediaCalls) -> Option<RoomMsg> {
+        // An observation waits for a role change even if no report is queued.
         let waits_for_role = matches!(message, RoomMsg::Observed(_)) && calls.is_changing_role();
         if !waits_for_role && !self.is_waiting() {
             return Some(message);
         }
+        // The mark lasts if this actor fails, its message does not. The successor finds a mark without a message.
         self.behind.insert(self.queues.mark(&self.room), message);
         None
     }
@@ -83,6 +86,7 @@ impl ReportOrder {
 
     /// Replies to everything queued on behalf of a room that has ended.
     pub fn answer_as_ended(&mut self) {
+        // Reports first: they arrived before the messages that wait for them.
         for waiting in self.queues.take_all(&self.room) {
             waiting.answers.send(Err(ReportError::RoomEnded));
         }

@@ -23,6 +23,7 @@ impl Roster {
         Self {
             room: Box::new(snapshot.room),
             participants: snapshot.participants,
+            // Joins written by an earlier actor count as complete.
             recent_joins: HashMap::new(),
             end_failed: false,
         }
@@ -54,6 +55,7 @@ impl Roster {
 
     /// Returns the participants whose joins were written at least `grace` before the monotonic time `now`, or by an earlier actor.
     pub fn settled(&mut self, now: Duration, grace: Duration) -> Vec<ParticipantSid> {
+        // Pruned here, with each reconciliation, so that the map stays small.
         self.recent_joins.retain(|_, at| *at + grace > now);
         let sids = self.participants.iter().map(|participant| &participant.sid);
         sids.filter(|sid| !self.recent_joins.contains_key(sid))
@@ -93,6 +95,7 @@ impl Roster {
     pub fn identities_by_role(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for participant in &self.participants {
+            // No role has an empty name.
             let role = participant.role.as_ref().map_or("", RoleName::as_str);
             participants
                 .entry(role)
@@ -113,6 +116,7 @@ impl Roster {
     pub fn joined_before(&self, sid: &ParticipantSid, at: Timestamp) -> bool {
         self.participants
             .iter()
+            // By the time of the record, which survives a restart of the server.
             .any(|participant| participant.sid == *sid && participant.joined_at < at)
     }
 
@@ -120,6 +124,7 @@ impl Roster {
     pub fn is_present(&self, participant: &ParticipantRef) -> bool {
         self.participants
             .iter()
+            // Both, since a report's sid and identity come from outside, and may not belong together.
             .any(|p| p.sid == participant.sid && p.identity == participant.identity)
     }
 
@@ -135,6 +140,7 @@ impl Roster {
         if let Some(participant) = self
             .participants
             .iter_mut()
+            // By sid: the identity may have joined again since.
             .find(|participant| participant.sid == *sid)
         {
             participant.role = Some(role.clone());
@@ -143,6 +149,7 @@ impl Roster {
 
     /// Replaces the record and the participants with the result of a write.
     pub fn refresh(&mut self, now: RoomSnapshot) {
+        // Replaced as a whole, so that memory never differs from the records in a detail.
         *self.room = now.room;
         self.participants = now.participants;
     }

@@ -144,6 +144,7 @@ impl LiveSystem {
             SystemMsg::Survey => self.survey(),
             SystemMsg::Surveyed(survey) => match *survey {
                 Ok(survey) => self.projects.surveyed(survey),
+                // The timer repeats it.
                 Err(error) => log::warn!("the records were not reconciled: {error}"),
             },
             SystemMsg::Restore(project) => self.projects.load(project),
@@ -168,6 +169,7 @@ impl LiveSystem {
     async fn populate(&mut self) {
         match self.context.store.server().live_projects().await {
             Ok(projects) => {
+                // Spawning is quick: each project loads its records in its own first message.
                 self.projects.populate(projects).await;
                 self.run_housekeeping();
                 // Each project reads its records before it handles its part of the inventory.

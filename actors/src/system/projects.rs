@@ -93,6 +93,7 @@ impl Projects {
     /// Sends to a project, and starts it if it is not running. Messages on this path keep their order.
     pub fn send(&mut self, id: ProjectId, message: ProjectMsg) {
         if !self.children.contains(&id) {
+            // The message is buffered below until the project is known to exist.
             self.load(id.clone());
         }
         // Projects do not hibernate, so none has to be woken.

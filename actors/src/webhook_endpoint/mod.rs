@@ -140,9 +140,11 @@ impl LiveWebhookEndpoint {
         match message {
             // The run may already have read the queue for the last time.
             WebhookEndpointMsg::Queued if self.run.is_some() => self.queued_meanwhile = true,
+            // Not posted at once, so that the deliveries of a burst share a run.
             WebhookEndpointMsg::Queued => self.sleep_until(self.context.clock.now()),
             WebhookEndpointMsg::Tick => {
                 self.tick = None;
+                // One run at a time, since two would post the same deliveries.
                 if self.run.is_none() {
                     self.start_run();
                 }
@@ -192,6 +194,7 @@ impl LiveWebhookEndpoint {
             // After a run that panicked, the next tick starts another one.
             let finished = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
             let finished = finished.unwrap_or(RunFinished {
+                // In the past, which means the next tick.
                 next_due: Some(Timestamp::from_millis(0)),
                 deleted: false,
                 last_attempt: None,
@@ -213,6 +216,7 @@ impl LiveWebhookEndpoint {
         if finished.deleted {
             return self.me.actor().stop(Some("deleted".into()));
         }
+        // A run may post nothing, for example without a lease.
         if finished.last_attempt.is_some() {
             self.last_attempt = finished.last_attempt;
         }
@@ -293,6 +297,7 @@ impl Actor for WebhookEndpointActor {
         endpoint: &mut LiveWebhookEndpoint,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = endpoint.run.take() {
+            // An error means that the run has just finished.
             let _ = run.stopping.send(true);
             if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task)
                 .await

@@ -137,6 +137,7 @@ fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<StoredCod
 /// Generates a code that no project has.
 fn generate(sql: Sql<'_>) -> Result<RoomCode, StoreError> {
     let mut code = RoomCode::generate();
+    // A collision is practically impossible, but the check costs one read.
     while by_hash(sql, &code.hash())?.is_some() {
         code = RoomCode::generate();
     }
@@ -178,6 +179,7 @@ fn insert(
 
 /// Counts a use, if one is left. The update's condition is the whole rule, so no two exchanges can take the last use.
 fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreError> {
+    // Refused like an unknown code, as everywhere.
     if tx.sql.change(USE, args![id, project, tx.now])? == 0 {
         return StoreError::refuse(Problem::code_not_found());
     }
@@ -373,6 +375,7 @@ impl Codes {
             .write(Queue::of(project), move |tx| {
                 let found = usable(tx.sql, &code, tx.now)?;
                 let exchange = exchange(tx, &found, identity.as_ref())?;
+                // Before the use is counted, so that a refused exchange costs nothing.
                 admit(&exchange)?;
                 count_use(tx, &found.record.project_id, found.record.id)?;
                 Ok(exchange)

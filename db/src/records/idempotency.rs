@@ -80,6 +80,7 @@ impl Tx<'_> {
             .secret
             .then(|| self.seal_always(&response.body, PURPOSE))
             .transpose()?;
+        // The refused participant is part of the key, the participant that made the request is not.
         let row = args![
             &slot.project_id,
             slot.operation,
@@ -142,6 +143,7 @@ fn find(
 
 fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     let body = match stored.key_id {
+        // Most responses contain no secret, and are stored as they are.
         None => stored.body,
         Some(key_id) => vault
             .open_sealed(
@@ -177,6 +179,7 @@ impl Database {
         T: Send + 'static,
     {
         self.write(queue, move |tx| {
+            // If the change is refused, nothing is stored here: the caller stores the refusal.
             let result = run(tx)?;
             tx.store_response(recorder.as_ref(), &result)?;
             Ok(result)
@@ -195,6 +198,7 @@ impl Responses {
     /// # Errors
     /// Fails when the database cannot be read or the response cannot be decrypted.
     pub async fn find(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
+        // By this server's clock at the read, so a row that housekeeping has not deleted yet is not found.
         let (vault, oldest) = (
             Arc::clone(self.0.vault()),
             self.0.clock().now().before(RETENTION),

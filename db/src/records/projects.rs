@@ -104,6 +104,7 @@ impl Projects {
     ) -> Result<Project, StoreError> {
         self.0
             .write(Queue::SERVER, move |tx| {
+                // Random, so a collision fails on the primary key and is not retried.
                 let id = ProjectId::new();
                 tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
                 existing(tx.sql, &id)
@@ -133,6 +134,7 @@ impl Projects {
             })
         };
         // A bulk read, and not a list: those have limits per project, and this is the operator's.
+        // One more than the page, to know whether another one follows.
         let rows = self
             .0
             .bulk_read(move |sql| {

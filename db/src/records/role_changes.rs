@@ -83,6 +83,7 @@ const SET_SESSION_ROLE: &str =
     "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 
 fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
+    // Exactly one of the two columns is set.
     if let Some(identity) = row.get("changed_by_identity")? {
         return Ok(ChangedBy::Identity(identity));
     }

@@ -72,6 +72,7 @@ pub(crate) fn reopen_tracks(
     let rows = tracks
         .iter()
         .map(|track| *args![room.id, &participant.sid, &room.project_id, &track.sid]);
+    // One row per track that had ended with the session, and none for others.
     let reopened = tx
         .sql
         .each(REOPEN, rows, |row| row.get::<TrackSid>("track_sid"))?;

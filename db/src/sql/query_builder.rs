@@ -80,6 +80,7 @@ impl<'a> QueryBuilder<'a> {
         let next = args.len() + 1;
         let _ = write!(text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
         args.extend([
+            // The extra row is dropped from the page, and only shows that there is more.
             Value::from(page.limit + 1),
             Value::from(page.offset.cast_signed()),
         ]);

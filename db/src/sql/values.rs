@@ -79,6 +79,7 @@ where
 
 impl<T: Column> Column for Option<T> {
     fn read(value: Value<'_>) -> Option<Self> {
+        // Only an `Option` accepts NULL. Every other type refuses it.
         if matches!(value, Value::Null) {
             Some(None)
         } else {
@@ -146,6 +147,7 @@ impl<const N: usize> Column for [u8; N] {
 
 impl From<bool> for Value<'_> {
     fn from(value: bool) -> Self {
+        // As 0 or 1 on both engines.
         Self::Integer(value.into())
     }
 }

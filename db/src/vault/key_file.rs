@@ -40,6 +40,7 @@ struct Ring {
 impl Ring {
     fn parse(text: &str) -> Option<Self> {
         let mut keys = text.split_whitespace().map(parse_key);
+        // A file without keys is refused, as is a line that is not a key.
         let current = Arc::new(SealKey::new(&keys.next()??));
         let old = keys
             .map(|key| key.map(|key| Arc::new(SealKey::new(&key))))
@@ -72,6 +73,7 @@ impl KeyFile {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
+        // Also after creating it: another process may have created the file first, with another key.
         let ring = read(path)?;
         Ok(Self {
             path: path.to_owned(),

@@ -36,6 +36,7 @@ fn each_combination<F: Default>(
     filters: &[Filter<F>],
     mut check: impl FnMut(F, Vec<&'static str>),
 ) {
+    // Each bit of the number stands for a filter.
     for combination in 0..1u32 << filters.len() {
         let chosen = filters
             .iter()
@@ -54,6 +55,7 @@ fn each_combination<F: Default>(
 fn with_schema(check: impl FnOnce(Sql<'_>, &ProjectId)) {
     let mut connection = Connection::open_in_memory().unwrap();
     migrate::migrate(&mut connection).unwrap();
+    // Without rows, so the planner relies on the statistics that a migration has written.
     check(Sql::Sqlite(&connection), &ProjectId::new());
 }
 
@@ -76,6 +78,7 @@ fn assert_searches(plan: &str, columns: &[&str]) {
 #[test]
 fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
     with_schema(|sql, _| {
+        // A table that has statistics for some of its indexes only would mislead the planner.
         let names =
             |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
         let known = names("SELECT idx AS name FROM sqlite_stat1 ORDER BY idx");

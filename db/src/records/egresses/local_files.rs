@@ -50,6 +50,7 @@ const SET_REMOVED: &str = "UPDATE egresses SET file_removed_at = ?3
      WHERE project_id = ?1 AND egress_id = ?2 AND file_removed_at IS NULL";
 
 fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
+    // The id orders recordings that ended in the same millisecond.
     let (id, project_id, egress_id) = (
         row.get("id")?,
         row.get("project_id")?,

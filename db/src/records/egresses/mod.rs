@@ -382,6 +382,7 @@ fn detail(row: &Row<'_>) -> Result<EgressDetail, StoreError> {
 
 /// Reads the columns of all selects.
 pub(crate) fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
+    // Both or neither. The name remains readable after the destination is deleted.
     let (name, id): (Option<_>, Option<_>) = (row.get("destination")?, row.get("destination_id")?);
     Ok(Egress {
         id: row.get("id")?,
@@ -431,6 +432,7 @@ pub(crate) fn advance(
     // Only a failed egress has an error, and it always has one.
     let failed = state.status == EgressStatus::Failed;
     let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
+    // The media plane's own time of the end is better than the time of its report.
     let ended_at = state
         .status
         .is_final()

@@ -75,6 +75,7 @@ pub(crate) fn insert(
 /// Reads the upload of a running egress.
 pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
     let (status, error): (Option<_>, _) = (row.get("upload_result")?, row.get("upload_error")?);
+    // NULL while the recording runs.
     let end = status.map(|status| RecordingEnd { status, error });
     Ok(PendingUpload {
         end,
@@ -135,6 +136,7 @@ impl Uploads {
                     status: EgressStatus::Ending,
                     error: None,
                     ended_at: None,
+                    // The outcome itself is in the row of the upload until then.
                     ..state.clone()
                 };
                 advance(tx, &project, &ending, at)
@@ -220,6 +222,7 @@ impl Uploads {
                     DestinationKind::Recording,
                     &vault,
                 )?;
+                // Filtered by kind above, so the other case does not occur.
                 Ok(found.and_then(|config| match config {
                     DestinationConfig::Recording(storage) => Some(storage),
                     DestinationConfig::Rtmp(_) => None,

@@ -99,6 +99,7 @@ impl Session {
             };
             connected.map_err(|error| store_error(&error))
         };
+        // The library's own limit covers only the TCP connection, not the handshake.
         let too_slow = || StoreError::Unavailable(format!("{} does not answer", server.location()));
         let limited = runtime.block_on(async { timeout(server.connect_limit(), connecting).await });
         let (client, wire) = limited.map_err(|_| too_slow())??;
@@ -173,6 +174,7 @@ impl Session {
             .params()
             .iter()
             .chain(columns)
+            // Parameters and columns have the same few types.
             .find(|of| !super::is_read(of))
         {
             Some(other) => Err(StoreError::Fault(format!("the type {other}"))),
@@ -275,6 +277,7 @@ impl Session {
             .iter()
             .filter(|text| !self.statements.borrow().contains_key(**text))
             .collect();
+        // No round trip if a job of the same kind has run before.
         if unknown.is_empty() {
             return Ok(());
         }
@@ -341,6 +344,7 @@ impl Session {
     ) -> Result<(Statement, Vec<Parameter>), StoreError> {
         let statement = self.prepare(text)?;
         let types = statement.params();
+        // Checked first, so that the error has both counts.
         if types.len() != args.len() {
             let counts = format!("{} parameters, {} arguments", types.len(), args.len());
             return Err(StoreError::Fault(format!("a statement has {counts}")));

@@ -164,6 +164,7 @@ impl LeaseState {
 /// Sends a value if it differs from the last one.
 pub(super) fn replace<T: PartialEq>(channel: &watch::Sender<T>, value: T) {
     channel.send_if_modified(|last| {
+        // Receivers wake only for a change. The lease publishes after every request.
         let has_changed = *last != value;
         *last = value;
         has_changed

@@ -58,6 +58,7 @@ impl Default for LeaseTiming {
 /// Returns the time since the machine was started. Unlike `Instant`, it includes the machine's sleep: a server that wakes must not trust a
 /// renewal from before.
 pub(super) fn steady_now() -> Duration {
+    // CLOCK_MONOTONIC stops while the machine sleeps.
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(
         u64::try_from(now.tv_sec).unwrap_or_default(),
@@ -86,6 +87,7 @@ impl Observation {
             // A new renewal restarts the count.
             .filter(|before| before.last == last)
             .map_or(Duration::ZERO, |before| {
+                // At most a quarter of the silence per read: the time in which the database did not reply counts for little.
                 before.silence
                     + now
                         .saturating_sub(before.answered)
