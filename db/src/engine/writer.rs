@@ -309,7 +309,7 @@ impl Queue {
     pub(crate) const SERVER: Self = Self(None);
 
     /// Queue for a project's jobs, which run in order.
-    pub(crate) fn of(project: &ProjectId) -> Self {
+    pub(crate) fn for_project(project: &ProjectId) -> Self {
         Self(Some(project.clone()))
     }
 
@@ -388,7 +388,10 @@ mod tests {
     #[test]
     fn projects_take_turns_and_the_jobs_of_each_keep_their_order() {
         let (sender, mut jobs) = jobs();
-        let [busy, other] = [Queue::of(&ProjectId::new()), Queue::of(&ProjectId::new())];
+        let [busy, other] = [
+            Queue::for_project(&ProjectId::new()),
+            Queue::for_project(&ProjectId::new()),
+        ];
         let send = |queue: &Queue, job| sender.send((queue.clone(), job)).unwrap();
         (0..1_000).for_each(|job| send(&busy, job));
         assert_eq!(jobs.next(), Some(0));

@@ -100,7 +100,7 @@ impl ApiKeys {
             return Err(no_such_project(&project));
         };
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // A prefix identifies one key, so a key with a used prefix is generated again.
                 let mut key = ApiKey::generate(owner.env);
                 while find(tx.sql, &key.prefix())?.is_some() {

@@ -261,7 +261,7 @@ impl Codes {
         recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), recorder, move |tx| {
                 let room = open_room(tx.sql, &new.project_id, &new.room)?;
                 // Without memory: this is a write, and must see the transaction's own state.
                 room_role(&mut Snapshot::new(tx.sql, None), &room, &new.role)?;
@@ -310,7 +310,7 @@ impl Codes {
     /// Refused when the project has no such code.
     pub async fn disable(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // A code of another project is refused like an unknown one.
                 let known =
                     by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
@@ -331,7 +331,7 @@ impl Codes {
         id: CodeId,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let room = by_name(tx.sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
                 let known = tx
                     .sql
@@ -372,7 +372,7 @@ impl Codes {
     ) -> Result<CodeExchange, StoreError> {
         self.0
             // Checked again inside the transaction: the code may have been used up since `project_of`.
-            .write(Queue::of(project), move |tx| {
+            .write(Queue::for_project(project), move |tx| {
                 let found = usable(tx.sql, &code, tx.now)?;
                 let exchange = exchange(tx, &found, identity.as_ref())?;
                 // Before the use is counted, so that a refused exchange costs nothing.

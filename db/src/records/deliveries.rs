@@ -214,7 +214,7 @@ impl Deliveries {
         record: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 // First, so that an unknown delivery is refused as such.
                 existing(tx.sql, &project, id)?;
                 let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
@@ -288,7 +288,7 @@ impl Deliveries {
         latest: Timestamp,
     ) -> Result<usize, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.change(
                     BRING_FORWARD,
                     args![endpoint, latest, tx.now, STEP, &project],
@@ -304,7 +304,7 @@ impl Deliveries {
     pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
         self.0
             // The update requires `pending`, so a repeated record of the same attempt changes nothing once the delivery is final.
-            .write(Queue::of(&attempt.project_id), move |tx| {
+            .write(Queue::for_project(&attempt.project_id), move |tx| {
                 let status = attempt.status();
                 let row = args![
                     attempt.delivery_id,

@@ -325,7 +325,7 @@ impl Destinations {
         record: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), record, move |tx| {
                 let config = new.config.clone().complete(None)?;
                 refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
                 refuse_taken_name(tx.sql, &new)?;
@@ -376,7 +376,7 @@ impl Destinations {
     /// plan does not include the feature, the deployment has no encryption key, or kept credentials cannot be decrypted.
     pub async fn update(&self, new: NewDestination) -> Result<Destination, StoreError> {
         self.0
-            .write(Queue::of(&new.project_id), move |tx| {
+            .write(Queue::for_project(&new.project_id), move |tx| {
                 let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
                 // Read inside the transaction: a concurrent change of the same destination must not be lost.
                 let config = changed(tx, &find()?, &new)?;
@@ -399,7 +399,7 @@ impl Destinations {
     ) -> Result<(), StoreError> {
         self.0
             // In one transaction, so no egress can start with the destination in between.
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let found = existing(tx.sql, &project, &id, &name)?;
                 refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
                 tx.sql.put(DELETE, args![&project, &id, &name])

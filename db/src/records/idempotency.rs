@@ -223,7 +223,7 @@ impl Responses {
         body.resize(RESERVED_BYTES, b' ');
         let reserved = Response { code: 503, body };
         self.0
-            .write(Queue::of(&record.slot.project_id), move |tx| {
+            .write(Queue::for_project(&record.slot.project_id), move |tx| {
                 tx.put_row(&record, &reserved)
             })
             .await
@@ -239,7 +239,7 @@ impl Responses {
         response: Response,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&record.slot.project_id), move |tx| {
+            .write(Queue::for_project(&record.slot.project_id), move |tx| {
                 tx.put_response(&record, &response)
             })
             .await

@@ -258,7 +258,7 @@ impl Ingresses {
     /// Refused when the room has ended, or the endpoint is recorded already.
     pub async fn create(&self, new: NewIngress) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&new.project_id), move |tx| {
+            .write(Queue::for_project(&new.project_id), move |tx| {
                 // The room may have ended while the media plane created the endpoint.
                 let room = open_by_id(tx.sql, &new.project_id, new.room)?;
                 insert(tx, &room, &new)?;
@@ -279,7 +279,7 @@ impl Ingresses {
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record(tx, &project, &state, at)
             })
             .await
@@ -291,7 +291,7 @@ impl Ingresses {
     /// Refused when the project has no such endpoint.
     pub async fn delete(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
                 // A repeated deletion succeeds, without another event.
                 if before.status == IngressStatus::Deleted {

@@ -233,7 +233,7 @@ impl Projects {
         change: impl FnOnce(&Tx<'_>, &ProjectId) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<Project, StoreError> {
         self.0
-            .write(Queue::of(&id), move |tx| {
+            .write(Queue::for_project(&id), move |tx| {
                 // An unknown id changes no row, and is refused by the read.
                 change(tx, &id)?;
                 existing(tx.sql, &id)

@@ -198,7 +198,7 @@ impl RoleChanges {
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), response, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), response, move |tx| {
                 record(tx, new)
             })
             .await

@@ -332,7 +332,7 @@ impl Templates {
         record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), record, move |tx| {
                 // Before the name is checked, so that an invalid request never depends on the records.
                 check_roles(&new.roles, |role| format!("roles.{role}."))?;
                 refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
@@ -375,7 +375,7 @@ impl Templates {
         change: TemplateChange,
     ) -> Result<Template, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let mut template = existing(tx.sql, &project, &id)?;
                 // Checked as a whole, since a new role may refer to an existing one.
                 template.roles.extend(change.roles.clone());
@@ -396,7 +396,7 @@ impl Templates {
     /// Refused when there is no such template, it is the default, or open rooms use it.
     pub async fn delete(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
                 // Roles and destinations follow through ON DELETE CASCADE.
                 tx.sql.put(DELETE, args![&id, &project])
@@ -415,7 +415,7 @@ impl Templates {
         role: Role,
     ) -> Result<PutRole, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let mut template = existing(tx.sql, &project, &id)?;
                 let is_new = template
                     .roles
@@ -462,7 +462,7 @@ impl Templates {
         name: RoleName,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let template = existing(tx.sql, &project, &id)?;
                 // The refusal lists the template's roles.
                 if !template.roles.contains_key(&name) {

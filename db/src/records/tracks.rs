@@ -139,7 +139,7 @@ impl Tracks {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_track(tx, &project, room, participant, &track, change, at)
             })
             .await
@@ -198,13 +198,13 @@ impl Tracks {
         track: TrackSummary,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
-                match find_session(tx.sql, &project, room, &sid)? {
-                    Some(session) => tx
-                        .sql
-                        .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
-                    None => Ok(()),
-                }
+            .write(Queue::for_project(&project), move |tx| match find_session(
+                tx.sql, &project, room, &sid,
+            )? {
+                Some(session) => tx
+                    .sql
+                    .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
+                None => Ok(()),
             })
             .await
     }
@@ -222,7 +222,7 @@ impl Tracks {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // Without a session, the role in the report is all that is known.
                 if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
                     participant = with_role(tx.sql, &project, session, participant)?;

@@ -244,7 +244,7 @@ impl Usage {
     /// Fails when the database cannot be written.
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let this_month = tx.now.month_start();
                 // Usually there is nothing to settle, or one month. A project without requests may have skipped several.
                 let mut month = account(tx.sql, &project)?.settled_until;

@@ -148,7 +148,7 @@ impl WebhookEndpoints {
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 let id = EndpointId::new();
                 let plain = secret.reveal().as_bytes();
                 // Inside the transaction, under the rotation lock: a rotation must not miss this secret.
@@ -233,7 +233,7 @@ impl WebhookEndpoints {
         id: EndpointId,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // In the transaction of the event, so that no delivery for a deleted endpoint remains.
                 if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                     return StoreError::refuse(not_found());
@@ -251,7 +251,7 @@ impl WebhookEndpoints {
     pub async fn delete(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
         self.0
             // One row, however many deliveries are pending. Queries hide an inactive endpoint's deliveries.
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // The secret is erased at once, and not only with the row.
                 let no_secret: &[u8] = &[];
                 if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {

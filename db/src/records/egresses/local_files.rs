@@ -109,7 +109,7 @@ impl LocalFiles {
     /// Fails when the database cannot be written.
     pub async fn record_removed(&self, project: ProjectId, id: EgressId) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])
             })
             .await

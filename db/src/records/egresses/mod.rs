@@ -184,7 +184,7 @@ impl Egresses {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<RunningEgress, StoreError> {
         self.0
-            .write(Queue::of(&plan.room.split().0), move |tx| {
+            .write(Queue::for_project(&plan.room.split().0), move |tx| {
                 // The response is stored with the egress. After a crash, a repeated request finds both or neither.
                 let running = start(tx, &plan, &started, &node)?;
                 tx.store_response(record.as_ref(), &running.egress)?;
@@ -206,7 +206,7 @@ impl Egresses {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 advance(tx, &project, &state, at)
             })
             .await

@@ -121,7 +121,7 @@ impl Uploads {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 // The outcome is kept beside the egress, whose status becomes final only with the upload.
                 tx.sql.put(
                     SET_END,
@@ -156,7 +156,7 @@ impl Uploads {
         multipart: String,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
             })
             .await
@@ -173,7 +173,7 @@ impl Uploads {
         since: Option<Timestamp>,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MISSING, args![&project, &id, since])
             })
             .await
@@ -192,7 +192,7 @@ impl Uploads {
         rest: UploadRest,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let egress = settle(tx, &project, &state, at)?;
                 // Deleted in the transaction of the final status: a crash leaves both or neither.
                 if rest == UploadRest::Nothing {

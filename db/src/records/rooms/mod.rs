@@ -350,7 +350,7 @@ impl Rooms {
         record: Option<ResponseRecorder<Room>>,
         done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
     ) {
-        let queue = Queue::of(&new.project_id);
+        let queue = Queue::for_project(&new.project_id);
         // Without a response to store, the job is a single INSERT, so it needs no savepoint.
         let isolation = if record.is_some() {
             Isolation::Savepoint
@@ -493,7 +493,7 @@ impl Rooms {
     /// Fails when the database cannot be written.
     pub async fn end(&self, project: ProjectId, room: RoomId) -> Result<Room, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let at = tx.now;
                 end_room(tx, &project, room, at)
             })

@@ -370,7 +370,7 @@ impl Sessions {
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_join(tx, &project, room, &participant, at)
             })
             .await
@@ -389,7 +389,7 @@ impl Sessions {
         before: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_return(tx, &project, room, &participant, before)
             })
             .await
@@ -454,7 +454,7 @@ impl Sessions {
         leave: Leave,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_leaves(tx, &project, room, |p| p.sid == sid, leave)
             })
             .await
@@ -477,7 +477,7 @@ impl Sessions {
             empty_since: Some(at),
         };
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
             })
             .await
@@ -496,7 +496,7 @@ impl Sessions {
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let leave = Leave {
                     at: last_heartbeat,
                     departure: Departure::Lost,
@@ -519,7 +519,7 @@ impl Sessions {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 // A participant with a session did join, and its leave is reported by itself.
                 if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
                     return Ok(());
