@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::engine::snapshot::Snapshot;
 use crate::engine::sqlite::{self, Damage, DamageCheck};
-use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
+use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterStop, WriterThreads};
 use crate::engine::{Readers, postgres};
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
@@ -30,7 +30,7 @@ struct Inner {
     writer: Mutex<Option<Arc<Writer>>>,
     writer_threads: Mutex<Vec<JoinHandle<()>>>,
     writer_ended: watch::Receiver<bool>,
-    writer_end: Arc<OnceLock<WriterEnd>>,
+    writer_stop: Arc<OnceLock<WriterStop>>,
     damage: Damage,
     /// Thread that checks for damage, once a server runs.
     damage_check: Mutex<Option<DamageCheck>>,
@@ -68,13 +68,13 @@ impl Database {
             .set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
         // Shared with the writer threads, which set the reason, and the check, which finds damage.
-        let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
+        let (stop, damage) = (Arc::<OnceLock<WriterStop>>::default(), Damage::default());
         let shared = Shared {
             clock: clock.clone(),
             vault: Arc::clone(&vault),
             metrics,
             is_server: Arc::clone(&is_server),
-            end: Arc::clone(&end),
+            stop: Arc::clone(&stop),
         };
         let (writer, threads, readers) = match &location {
             Location::File(path) => {
@@ -102,7 +102,7 @@ impl Database {
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_threads: Mutex::new(handles),
             writer_ended: ended,
-            writer_end: end,
+            writer_stop: stop,
             damage,
             damage_check: Mutex::default(),
             readers,
@@ -135,15 +135,15 @@ impl Database {
     }
 
     /// Returns once a writer thread has stopped, with the reason: after [`Self::close`], or by itself. Its writes fail from then on.
-    pub(crate) async fn writer_ended(&self) -> WriterEnd {
+    pub(crate) async fn writer_ended(&self) -> WriterStop {
         let mut ended = self.0.writer_ended.clone();
         // An error means that all threads have exited.
         let _ = ended.wait_for(|ended| *ended).await;
         self.0
-            .writer_end
+            .writer_stop
             .get()
             .copied()
-            .unwrap_or(WriterEnd::Failed)
+            .unwrap_or(WriterStop::Failed)
     }
 
     /// Record location.

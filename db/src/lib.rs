@@ -50,7 +50,7 @@ pub use engine::postgres::migrate::build_indexes;
 pub use engine::snapshot::Credential;
 pub use engine::sqlite::file::FilePlace;
 pub use engine::sqlite::{DRAFT_SUFFIX, SNAPSHOT_AGE};
-pub use engine::writer::WriterEnd;
+pub use engine::writer::WriterStop;
 pub use error::{ImportError, StoreError};
 pub use import::{ImportProgress, Imported, import_file};
 pub use options::{Location, OlderSchema, PostgresOptions, StoreMetrics, StoreOptions};

@@ -7,7 +7,7 @@ use conclave_model::Clock;
 
 use crate::backup::Backups;
 use crate::database::Database;
-use crate::engine::writer::WriterEnd;
+use crate::engine::writer::WriterStop;
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
 use crate::records::api_keys::ApiKeys;
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Returns once a writer thread has stopped, with the reason: after [`Store::close`], or by itself. Its writes fail from then on.
-    pub async fn writer_ended(&self) -> WriterEnd {
+    pub async fn writer_ended(&self) -> WriterStop {
         self.0.database.writer_ended().await
     }
 

@@ -66,9 +66,9 @@ pub(crate) struct WriterThreads {
 }
 
 /// Reports a thread's exit when it is dropped, even by a panic.
-struct End(watch::Sender<bool>);
+struct ExitGuard(watch::Sender<bool>);
 
-impl Drop for End {
+impl Drop for ExitGuard {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }
@@ -76,7 +76,7 @@ impl Drop for End {
 
 /// Reason why a writer thread has stopped before the store was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriterEnd {
+pub enum WriterStop {
     /// The thread panicked.
     Failed,
     /// Another server has taken over the database.
@@ -87,7 +87,7 @@ pub enum WriterEnd {
     FileGone,
 }
 
-impl WriterEnd {
+impl WriterStop {
     /// Describes the reason for an operator.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -117,7 +117,7 @@ pub(crate) struct Shared {
     /// Set once the process is known to be a server.
     pub(crate) is_server: Arc<AtomicBool>,
     /// First reason why a thread has stopped.
-    pub(crate) end: Arc<OnceLock<WriterEnd>>,
+    pub(crate) stop: Arc<OnceLock<WriterStop>>,
 }
 
 impl Writer {
@@ -136,7 +136,7 @@ impl Writer {
         let (mut senders, mut handles) = (Vec::new(), Vec::new());
         for lane in lanes {
             let (sender, receiver) = channel();
-            let end = End(ends.clone());
+            let end = ExitGuard(ends.clone());
             let thread = thread::Builder::new()
                 .name("store-writer".into())
                 .spawn(move || {

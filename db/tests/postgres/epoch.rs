@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_db::{StoreError, WriterEnd};
+use conclave_db::{StoreError, WriterStop};
 use tokio::time::timeout;
 
 use super::support::{create_project, create_room, new_room};
@@ -30,7 +30,7 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
         timeout(WAIT_LIMIT, old.writer_ended())
             .await
             .expect("the writer ends"),
-        WriterEnd::TakenOver
+        WriterStop::TakenOver
     );
     // A job whose statements are all sent together. It belongs to no project, so it has another
     // writer session.
@@ -140,7 +140,7 @@ async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
     let end = timeout(WAIT_LIMIT, store.writer_ended())
         .await
         .expect("the writer ends");
-    assert_eq!(end, WriterEnd::CommitsLost);
+    assert_eq!(end, WriterStop::CommitsLost);
     assert_eq!(
         database
             .run("SELECT string_agg(name, ' ') FROM rooms")
@@ -172,7 +172,7 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
             // The first writes may find that their connection is lost.
             let _ = store.server().renew_heartbeat().await;
             tokio::select! {
-                end = store.writer_ended() => return assert_eq!(end, WriterEnd::CommitsLost),
+                end = store.writer_ended() => return assert_eq!(end, WriterStop::CommitsLost),
                 () = tokio::time::sleep(Duration::from_millis(5)) => {}
             }
         }
@@ -199,5 +199,5 @@ async fn an_epoch_that_the_database_has_forgotten_is_no_takeover() {
     let end = timeout(WAIT_LIMIT, store.writer_ended())
         .await
         .expect("the writer ends");
-    assert_eq!(end, WriterEnd::CommitsLost);
+    assert_eq!(end, WriterStop::CommitsLost);
 }

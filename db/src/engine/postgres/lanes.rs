@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{Link, STATEMENT_LIMIT};
-use crate::engine::writer::{JobOutcome, Jobs, Shared, Work, WriterEnd};
+use crate::engine::writer::{JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
 use crate::options::{PostgresOptions, StoreMetrics};
 use crate::sql::postgres::{CommitError, Session};
@@ -198,7 +198,7 @@ pub(super) struct Lane {
     /// Number of the connection for which they were compared with the rows.
     compared: u64,
     /// Reason why this server stops writing.
-    over: Option<WriterEnd>,
+    over: Option<WriterStop>,
     shared: Shared,
     hook: Arc<CommitHook>,
 }
@@ -249,7 +249,7 @@ impl Lane {
             work.finish(committed.as_ref().map(|_| ()));
             // The other jobs of the queue are dropped with it, which replies to them.
             if let Some(over) = self.over {
-                let _ = self.shared.end.set(over);
+                let _ = self.shared.stop.set(over);
                 log::error!("this server stops writing: {}", over.as_str());
                 return;
             }
@@ -298,7 +298,7 @@ impl Lane {
             .inc_by(session.waits() - before);
         // A mark without a row means lost commits, a fence without a row means another epoch.
         if self.epoch.is_some() && session.was_set_back() {
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
         } else if session.was_fenced() {
             self.over = Some(self.end_of_epoch());
         }
@@ -334,11 +334,11 @@ impl Lane {
     }
 
     /// Determines why this server's epoch is over: another server has the next one, or the database no longer knows this one.
-    fn end_of_epoch(&mut self) -> WriterEnd {
+    fn end_of_epoch(&mut self) -> WriterStop {
         let found = self.link.session().and_then(read_rows);
         match (found, self.epoch) {
-            (Ok((found, _)), Some(own)) if found < own => WriterEnd::CommitsLost,
-            _ => WriterEnd::TakenOver,
+            (Ok((found, _)), Some(own)) if found < own => WriterStop::CommitsLost,
+            _ => WriterStop::TakenOver,
         }
     }
 
@@ -358,7 +358,7 @@ impl Lane {
         let is_behind = |(row, job): (&i64, &Uuid)| rows.get(row).is_none_or(|found| found < job);
         // Rows of a later epoch belong to another server, which the fence detects.
         if epoch < own || (epoch == own && last_jobs.iter().any(is_behind)) {
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
             return Err(StoreError::Unavailable(
                 "commits of this server are gone".into(),
             ));
@@ -435,7 +435,7 @@ impl Lane {
         // commits.
         if self.epoch.is_some() && !is_known {
             let _ = session.roll_back();
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
             return Err(StoreError::Unavailable(
                 "commits of this server are gone".into(),
             ));

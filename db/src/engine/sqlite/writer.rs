@@ -16,7 +16,7 @@ use super::CommitCount;
 use super::damage::Damage;
 use super::write_turn::WriteTurn;
 use crate::engine::sqlite::file::FilePlace;
-use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterEnd};
+use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
 use crate::options::StoreMetrics;
 use crate::sql::Sql;
@@ -143,7 +143,7 @@ impl Thread {
             }
             // The reason was set during this batch, whose jobs have an error by now. The rest of the queue is dropped, which replies to
             // them.
-            if self.shared.end.get().is_some() {
+            if self.shared.stop.get().is_some() {
                 return;
             }
         }
@@ -217,8 +217,8 @@ impl Thread {
             if self.place.as_ref().is_none_or(FilePlace::is_there) {
                 return Ok(committed);
             }
-            let _ = self.shared.end.set(WriterEnd::FileGone);
-            log::error!("{}", WriterEnd::FileGone.as_str());
+            let _ = self.shared.stop.set(WriterStop::FileGone);
+            log::error!("{}", WriterStop::FileGone.as_str());
             Err(StoreError::Unavailable(
                 "the file of the database has gone".into(),
             ))
