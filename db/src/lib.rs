@@ -48,7 +48,7 @@ pub use engine::postgres::indexes::{IndexState, UpcomingIndex};
 pub use engine::postgres::lease;
 pub use engine::postgres::migrate::build_indexes;
 pub use engine::snapshot::Credential;
-pub use engine::sqlite::file::FilePlace;
+pub use engine::sqlite::file::FileLocation;
 pub use engine::sqlite::{DRAFT_SUFFIX, SNAPSHOT_AGE};
 pub use engine::writer::WriterStop;
 pub use error::{ImportError, StoreError};

@@ -12,7 +12,7 @@ use conclave_outbound::upload::{
 };
 use serde_json::Value;
 
-use super::upload_machine::{AttemptResult, FilePlace, UploadMachine, final_state};
+use super::upload_machine::{AttemptResult, FileLocation, UploadMachine, final_state};
 use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
@@ -34,7 +34,7 @@ pub(super) struct Upload {
 
 impl Upload {
     pub fn new(egress: &Egress, pending: PendingUpload, context: &ActorContext) -> Self {
-        let file = FilePlace::of(&pending, &context.node, context.settings.lost_after);
+        let file = FileLocation::new(&pending, &context.node, context.settings.lost_after);
         let PendingUpload {
             end,
             multipart_id,

@@ -27,12 +27,12 @@ pub(super) struct UploadMachine {
     /// Attempts that have failed in this run of the server.
     failures: usize,
     last_failure: Option<String>,
-    file: FilePlace,
+    file: FileLocation,
 }
 
 /// Server whose disk has the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FilePlace {
+pub(super) enum FileLocation {
     /// This server.
     Here,
     /// Another server, whose disk may be shared.
@@ -46,9 +46,9 @@ pub(super) enum FilePlace {
     },
 }
 
-impl FilePlace {
+impl FileLocation {
     /// Returns a file's location.
-    pub fn of(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
+    pub fn new(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
         match &pending.node {
             Some(node) if node != here => Self::Elsewhere {
                 node: node.clone(),
@@ -117,7 +117,7 @@ impl AttemptResult {
 
 impl UploadMachine {
     /// Creates the upload of a recording that runs, or that has ended, possibly in an earlier run of the server.
-    pub fn new(has_recording_ended: bool, file: FilePlace, now: Timestamp) -> Self {
+    pub fn new(has_recording_ended: bool, file: FileLocation, now: Timestamp) -> Self {
         // After a restart, an outstanding upload starts at once.
         let phase = if has_recording_ended {
             Phase::Waiting(now)
@@ -214,7 +214,7 @@ impl UploadMachine {
 
     /// Waits for a file on another server's disk.
     fn miss_file(&mut self, now: Timestamp) -> AttemptResult {
-        let FilePlace::Elsewhere {
+        let FileLocation::Elsewhere {
             node,
             missing_since,
             lost_after,
@@ -250,7 +250,7 @@ impl UploadMachine {
             Phase::Ended => "ended",
         };
         let mut state = json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure});
-        if let FilePlace::Elsewhere {
+        if let FileLocation::Elsewhere {
             node,
             missing_since,
             ..
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_upload_begins_when_the_recording_has_ended_and_once() {
-        let mut upload = UploadMachine::new(false, FilePlace::Here, now());
+        let mut upload = UploadMachine::new(false, FileLocation::Here, now());
         assert!(!upload.begin(now()) && upload.is_recording());
         upload.end_recording(now());
         assert!(upload.begin(now()) && !upload.begin(now()));
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_upload_that_is_outstanding_at_a_start_begins_at_once() {
-        assert!(UploadMachine::new(true, FilePlace::Here, now()).begin(now()));
+        assert!(UploadMachine::new(true, FileLocation::Here, now()).begin(now()));
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
      {
         let refused = || Err(UploadFailure::Refused("403".into()));
         for (failure, patience) in [(interrupted as fn() -> _, 4), (refused as fn() -> _, 1)] {
-            let (mut upload, mut at) = (UploadMachine::new(true, FilePlace::Here, now()), now());
+            let (mut upload, mut at) = (UploadMachine::new(true, FileLocation::Here, now()), now());
             for (number, seconds) in [10, 60, 300, 600, 600, 600, 600].into_iter().enumerate() {
                 assert!(upload.begin(at));
                 let result = upload.end_attempt(failure(), at);
@@ -384,7 +384,7 @@ mod tests {
             ),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
-            let mut upload = UploadMachine::new(true, FilePlace::Here, now());
+            let mut upload = UploadMachine::new(true, FileLocation::Here, now());
             assert!(upload.begin(now()));
             assert_eq!(upload.end_attempt(Err(failure), now()), result);
             assert!(upload.has_ended());
@@ -395,9 +395,9 @@ mod tests {
         now().after(Duration::from_secs(hour * 3_600))
     }
 
-    fn elsewhere(missing_since: Option<Timestamp>) -> FilePlace {
+    fn elsewhere(missing_since: Option<Timestamp>) -> FileLocation {
         let (node, lost_after) = (NodeId::new(), Duration::from_secs(24 * 3_600));
-        FilePlace::Elsewhere {
+        FileLocation::Elsewhere {
             node,
             missing_since,
             lost_after,
@@ -442,15 +442,15 @@ mod tests {
                 node: node.cloned(),
                 ..PendingUpload::default()
             };
-            FilePlace::of(&pending, &here, day)
+            FileLocation::new(&pending, &here, day)
         };
         assert_eq!(
             (place(None), place(Some(&here))),
-            (FilePlace::Here, FilePlace::Here)
+            (FileLocation::Here, FileLocation::Here)
         );
         assert!(matches!(
             place(Some(&NodeId::new())),
-            FilePlace::Elsewhere { .. }
+            FileLocation::Elsewhere { .. }
         ));
     }
 

@@ -58,7 +58,7 @@ pub(super) fn open_for_writing(
 
 /// Path of an open file, and the file's identity.
 #[derive(Debug, Clone)]
-pub struct FilePlace {
+pub struct FileLocation {
     path: PathBuf,
     id: FileId,
 }
@@ -70,7 +70,7 @@ fn id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-impl FilePlace {
+impl FileLocation {
     /// Records the file with this metadata, at this path.
     #[must_use]
     pub fn new(path: PathBuf, metadata: &Metadata) -> Self {

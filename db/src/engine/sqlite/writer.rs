@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use super::CommitCount;
 use super::damage::Damage;
 use super::write_turn::WriteTurn;
-use crate::engine::sqlite::file::FilePlace;
+use crate::engine::sqlite::file::FileLocation;
 use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
 use crate::options::StoreMetrics;
@@ -44,7 +44,7 @@ pub(super) struct Thread {
     /// How many damaged tables the connection refuses.
     guarded: Cell<usize>,
     /// Where the file was opened; `None` for an in-memory database.
-    place: Option<FilePlace>,
+    location: Option<FileLocation>,
 }
 
 /// Jobs in one transaction, and the queue from which more may be added.
@@ -89,9 +89,9 @@ impl Thread {
         let metadata = is_file.then(|| path.metadata()).transpose();
         let metadata = metadata
             .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        let (guarded, place) = (
+        let (guarded, location) = (
             Cell::new(0),
-            metadata.map(|metadata| FilePlace::new(path, &metadata)),
+            metadata.map(|metadata| FileLocation::new(path, &metadata)),
         );
         Ok(Self {
             connection,
@@ -101,7 +101,7 @@ impl Thread {
             hook,
             damage,
             guarded,
-            place,
+            location,
         })
     }
 
@@ -214,7 +214,7 @@ impl Thread {
         let committed = committed.and_then(|committed| {
             // The commit succeeded, but possibly into an unlinked file, such as after its disk was unmounted. Nothing that only this
             // process can see may be acknowledged.
-            if self.place.as_ref().is_none_or(FilePlace::is_there) {
+            if self.location.as_ref().is_none_or(FileLocation::is_there) {
                 return Ok(committed);
             }
             let _ = self.shared.stop.set(WriterStop::FileGone);
