@@ -34,7 +34,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 const NAME_BYTES: usize = 100;
 
 /// One connection's write lock.
-pub(crate) struct WriteTurn {
+pub(crate) struct WriteLock {
     database: PathBuf,
     name: String,
     /// Opened at the first use, so that a process that never writes creates no files; `None` if they cannot be opened.
@@ -53,9 +53,9 @@ struct Files {
 }
 
 /// Acquired lock. It is released on drop.
-pub(crate) struct Turn<'a>(Option<&'a File>);
+pub(crate) struct WriteLockGuard<'a>(Option<&'a File>);
 
-impl Drop for Turn<'_> {
+impl Drop for WriteLockGuard<'_> {
     fn drop(&mut self) {
         // Closing the file would not be enough: a child process between fork and exec shares the lock.
         if let Some(file) = self.0 {
@@ -64,7 +64,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl WriteTurn {
+impl WriteLock {
     /// Creates the lock of a database. Opens nothing yet.
     pub(crate) fn new(database: &Path, is_server: Arc<AtomicBool>) -> Self {
         let (database, name) = (database.to_owned(), name(std::env::args_os()));
@@ -79,9 +79,9 @@ impl WriteTurn {
     }
 
     /// Waits for the lock. After [`PATIENCE`], the transaction starts without it.
-    pub(crate) fn take(&self) -> Turn<'_> {
+    pub(crate) fn take(&self) -> WriteLockGuard<'_> {
         let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else {
-            return Turn(None);
+            return WriteLockGuard(None);
         };
         let mut wait = Wait {
             turn,
@@ -113,11 +113,11 @@ impl WriteTurn {
             // Only for the log, so an error is ignored. Padded with spaces, which overwrites a longer name.
             let _ = turn.write_all_at(format!("{:NAME_BYTES$}", self.name).as_bytes(), 0);
         }
-        Turn(taken.then_some(turn))
+        WriteLockGuard(taken.then_some(turn))
     }
 
     /// Logs a long wait for SQLite's own lock: a program has it that does not take this one.
-    pub(crate) fn note_wait_for_sqlite(&self, waited: Duration) {
+    pub(crate) fn record_wait_for_sqlite(&self, waited: Duration) {
         if waited >= UNNOTICED {
             let by = "for SQLite's own lock, held by another program, such as sqlite3, or by a stopped process";
             self.warn(&format!("waited {} ms {by}", waited.as_millis()));
@@ -156,7 +156,9 @@ impl WriteTurn {
         });
         // The files belong to another user, for example. Writes continue without this lock.
         files
-            .inspect_err(|error| log::warn!("the write lock between processes is unavailable: {error}"))
+            .inspect_err(|error| {
+                log::warn!("the write lock between processes is unavailable: {error}")
+            })
             .ok()
     }
 }
@@ -253,9 +255,9 @@ mod tests {
     }
 
     fn is_free(database: &Path) -> bool {
-        let turn = WriteTurn {
+        let turn = WriteLock {
             patience: Cell::new(Duration::ZERO),
-            ..WriteTurn::new(database, Arc::default())
+            ..WriteLock::new(database, Arc::default())
         };
         turn.take().0.is_some()
     }
@@ -263,7 +265,7 @@ mod tests {
     #[test]
     fn a_turn_is_that_of_one_until_it_ends() {
         let (_dir, database) = turns();
-        let first = WriteTurn::new(&database, Arc::default());
+        let first = WriteLock::new(&database, Arc::default());
         let turn = first.take();
         assert!(!is_free(&database));
         drop(turn);
@@ -281,7 +283,7 @@ mod tests {
         );
         thread::scope(|scope| {
             scope.spawn(|| {
-                let busy = WriteTurn::new(&database, Arc::default());
+                let busy = WriteLock::new(&database, Arc::default());
                 while !ended.load(Ordering::Relaxed) {
                     let _turn = busy.take();
                     others.fetch_add(1, Ordering::Relaxed);
@@ -292,7 +294,7 @@ mod tests {
             while !begun.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
-            let command = WriteTurn::new(&database, Arc::default());
+            let command = WriteLock::new(&database, Arc::default());
             let before = others.load(Ordering::Relaxed);
             for _ in 0..50 {
                 assert!(command.take().0.is_some());
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn the_turn_of_a_process_that_is_killed_is_free() {
         let (_dir, database) = turns();
-        drop(WriteTurn::new(&database, Arc::default()).take());
+        drop(WriteLock::new(&database, Arc::default()).take());
         let mut holder = Command::new("sh");
         holder
             .args([
@@ -332,11 +334,11 @@ mod tests {
     #[test]
     fn one_who_stands_still_is_waited_for_only_once() {
         let (_dir, database) = turns();
-        let standing = WriteTurn::new(&database, Arc::default());
+        let standing = WriteLock::new(&database, Arc::default());
         let _turn = standing.take();
-        let writer = WriteTurn {
+        let writer = WriteLock {
             patience: Cell::new(Duration::from_millis(1)),
-            ..WriteTurn::new(&database, Arc::default())
+            ..WriteLock::new(&database, Arc::default())
         };
         assert!(writer.take().0.is_none());
         assert_eq!(writer.patience.get(), PATIENCE_AFTER_FAILURE);
@@ -348,12 +350,12 @@ mod tests {
     #[test]
     fn one_who_waits_learns_whose_turn_it_is() {
         let (_dir, database) = turns();
-        let standing = WriteTurn {
+        let standing = WriteLock {
             name: "process 7 (key create)".into(),
-            ..WriteTurn::new(&database, Arc::default())
+            ..WriteLock::new(&database, Arc::default())
         };
         let _turn = standing.take();
-        let writer = WriteTurn::new(&database, Arc::default());
+        let writer = WriteLock::new(&database, Arc::default());
         let Files { queue, turn } = writer.open().unwrap();
         let mut wait = Wait {
             turn: &turn,

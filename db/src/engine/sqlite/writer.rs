@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::CommitCount;
 use super::damage::Damage;
-use super::write_turn::WriteTurn;
+use super::write_turn::WriteLock;
 use crate::engine::sqlite::file::FileLocation;
 use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
@@ -35,7 +35,7 @@ const END_PAUSE: Duration = Duration::from_millis(2);
 /// State of the writer thread. Nothing else in this process may write, through this connection or another one.
 pub(super) struct Thread {
     connection: Connection,
-    turn: WriteTurn,
+    write_lock: WriteLock,
     shared: Shared,
     /// Commit count, for the readers.
     commits: CommitCount,
@@ -84,7 +84,7 @@ impl Thread {
     ) -> Result<Self, StoreError> {
         // An in-memory database has an empty path, and nothing that could be unmounted.
         let path = PathBuf::from(connection.path().unwrap_or_default());
-        let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
+        let write_lock = WriteLock::new(&path, Arc::clone(&shared.is_server));
         let is_file = !path.as_os_str().is_empty();
         let metadata = is_file.then(|| path.metadata()).transpose();
         let metadata = metadata
@@ -95,7 +95,7 @@ impl Thread {
         );
         Ok(Self {
             connection,
-            turn,
+            write_lock,
             shared,
             commits,
             hook,
@@ -112,7 +112,7 @@ impl Thread {
         while let Some(first) = jobs.wait() {
             let begun = Instant::now();
             // Taken before the batch's time starts: jobs that arrive during this wait belong to the same batch.
-            let turn = self.turn.take();
+            let lock = self.write_lock.take();
             let mut batch = Batch {
                 work: vec![first],
                 jobs: &mut jobs,
@@ -120,7 +120,7 @@ impl Thread {
             };
             let committed = self.commit(&mut batch);
             // Dropped before the replies, so that another process can write meanwhile.
-            drop(turn);
+            drop(lock);
             has_written |= committed.is_ok();
             #[cfg(feature = "faults")]
             let _ = super::faults::reach(&self.connection, "batch ended");
@@ -162,13 +162,13 @@ impl Thread {
             .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
         let _ = self.connection.busy_timeout(Duration::ZERO);
         for _ in 0..END_TRIES {
-            let turn = self.turn.take();
+            let lock = self.write_lock.take();
             let emptied = self
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
                     row.get::<_, bool>(0)
                 });
-            drop(turn);
+            drop(lock);
             // The first column is 1 if another connection prevented it.
             // On an error there is no point in another try. The log stays, and the next start recovers it.
             if !matches!(emptied, Ok(true)) {
@@ -198,7 +198,7 @@ impl Thread {
         // IMMEDIATE takes the write lock now. A deferred transaction that has read would fail at its first write, without a wait, if another
         // process had written meanwhile (SQLITE_BUSY_SNAPSHOT).
         let begun = self.sql("BEGIN IMMEDIATE");
-        self.turn.note_wait_for_sqlite(asked.elapsed());
+        self.write_lock.record_wait_for_sqlite(asked.elapsed());
         if let Err(error) = begun {
             // This job has waited for the lock as long as it may. Queued jobs fail with it, instead of each waiting as long in turn.
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
