@@ -53,7 +53,7 @@ use crate::vault::Vault;
 
 /// Handle to the writer. When the last clone is dropped, its threads finish their queues and exit.
 pub(crate) struct Writer {
-    lanes: Vec<Sender<(Queue, Box<dyn Work>)>>,
+    sessions: Vec<Sender<(Queue, Box<dyn Work>)>>,
     waiting: IntGauge,
 }
 
@@ -124,7 +124,7 @@ impl Writer {
     /// Starts a thread for each of `sessions`, which run jobs until all senders are gone. If there are several, the last session has the
     /// jobs that belong to no project.
     pub(crate) fn start<L>(
-        lanes: Vec<L>,
+        sessions: Vec<L>,
         waiting: IntGauge,
     ) -> Result<(Self, WriterThreads), StoreError>
     where
@@ -134,21 +134,21 @@ impl Writer {
         // stop.
         let (ends, ended) = watch::channel(false);
         let (mut senders, mut handles) = (Vec::new(), Vec::new());
-        for lane in lanes {
+        for session in sessions {
             let (sender, receiver) = channel();
             let end = ExitGuard(ends.clone());
             let thread = thread::Builder::new()
                 .name("store-writer".into())
                 .spawn(move || {
                     let _end = end;
-                    lane(Jobs::new(receiver));
+                    session(Jobs::new(receiver));
                 });
             handles.push(thread.map_err(|error| StoreError::Unavailable(error.to_string()))?);
             senders.push(sender);
         }
         Ok((
             Self {
-                lanes: senders,
+                sessions: senders,
                 waiting,
             },
             WriterThreads { handles, ended },
@@ -178,8 +178,8 @@ impl Writer {
     {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
-        let sent = match self.lanes.get(queue.lane(self.lanes.len())) {
-            Some(lane) => lane
+        let sent = match self.sessions.get(queue.session(self.sessions.len())) {
+            Some(session) => session
                 .send((queue, Box::new(Job::new(isolation, run, done))))
                 .is_ok(),
             None => false,
@@ -314,8 +314,8 @@ impl Queue {
     }
 
     /// Index of this queue's writer session, out of `sessions`: constant per project, and the last for jobs of no project.
-    pub(super) fn lane(&self, lanes: usize) -> usize {
-        let last = lanes.saturating_sub(1);
+    pub(super) fn session(&self, sessions: usize) -> usize {
+        let last = sessions.saturating_sub(1);
         match &self.0 {
             Some(project) if last > 0 => {
                 let mut hasher = DefaultHasher::new();

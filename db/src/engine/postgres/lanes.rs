@@ -10,7 +10,7 @@
 //! - The *fence* reads the row of `leadership` with this server's epoch, and locks it until the end. Another server takes over either after
 //!   this transaction, or before it, and then the transaction fails.
 //! - The *mark* overwrites the previous job's id with this job's id in the session's row of the table `lanes`. If the connection is lost
-//!   during `COMMIT`, the row shows the outcome ([`Lane::resolve`]). If the row has neither id, commits are gone: PostgreSQL has failed
+//!   during `COMMIT`, the row shows the outcome ([`WriterSession::resolve`]). If the row has neither id, commits are gone: PostgreSQL has failed
 //!   over to a server that lacked them, and this server's memory is ahead of the records. So the server exits. A session that reconnects
 //!   checks the rows of all sessions, since some of them may not write for a long time.
 
@@ -61,13 +61,13 @@ pub(super) type LastJobs = Arc<Mutex<BTreeMap<i64, Uuid>>>;
 /// collide.
 pub(super) fn rows(options: &PostgresOptions) -> Range<i64> {
     // One more than the setting, for jobs that belong to no project.
-    let lanes = i64::try_from(options.lanes.max(1)).unwrap_or(1) + 1;
+    let count = i64::try_from(options.lanes.max(1)).unwrap_or(1) + 1;
     let first = match options.epoch {
         Some(_) => 0,
         // Below all numbers of servers, with a block of numbers for each random value.
-        None => -i64::from(u32::MAX) - i64::from(Uuid::new_v4().as_fields().0) * (lanes + 1),
+        None => -i64::from(u32::MAX) - i64::from(Uuid::new_v4().as_fields().0) * (count + 1),
     };
-    first..first + lanes
+    first..first + count
 }
 
 /// A job's transaction.
@@ -81,7 +81,7 @@ struct Transaction<'a> {
 }
 
 /// Outcome of a transaction.
-enum End {
+enum TransactionOutcome {
     /// Committed, with these events.
     Committed(Vec<CommittedEvent>),
     /// The job failed, and has its own error.
@@ -93,7 +93,7 @@ enum End {
 }
 
 impl Transaction<'_> {
-    fn run(&self, work: &mut dyn Work, shared: &Shared) -> End {
+    fn run(&self, work: &mut dyn Work, shared: &Shared) -> TransactionOutcome {
         if let Err(error) = begin(self.session, self.epoch) {
             return self.undo(error);
         }
@@ -109,7 +109,7 @@ impl Transaction<'_> {
         if work.run(&mut tx) == JobOutcome::Rollback {
             // If this fails, the connection is lost, and the transaction with it.
             let _ = self.session.roll_back();
-            return End::Refused;
+            return TransactionOutcome::Refused;
         }
         // After the job's own statements: a job that fails leaves the session's row as it was.
         let mark = args![self.row, self.last, self.job];
@@ -121,16 +121,16 @@ impl Transaction<'_> {
             return self.undo(error);
         }
         match self.session.commit() {
-            Ok(()) => End::Committed(tx.events),
-            Err(CommitError::RolledBack(error)) => End::RolledBack(error),
-            Err(CommitError::InDoubt(error)) => End::InDoubt(tx.events, error),
+            Ok(()) => TransactionOutcome::Committed(tx.events),
+            Err(CommitError::RolledBack(error)) => TransactionOutcome::RolledBack(error),
+            Err(CommitError::InDoubt(error)) => TransactionOutcome::InDoubt(tx.events, error),
         }
     }
 
-    fn undo(&self, error: StoreError) -> End {
+    fn undo(&self, error: StoreError) -> TransactionOutcome {
         // If this fails, the connection is lost, and the transaction with it.
         let _ = self.session.roll_back();
-        End::RolledBack(error)
+        TransactionOutcome::RolledBack(error)
     }
 }
 
@@ -180,13 +180,13 @@ fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError
     Ok((
         epoch,
         rows.into_iter()
-            .filter_map(|(_, lane, job)| lane.zip(job))
+            .filter_map(|(_, row, job)| row.zip(job))
             .collect(),
     ))
 }
 
 /// Writer session: writes one transaction after another, and determines the outcome of the last one if the connection is lost.
-pub(super) struct Lane {
+pub(super) struct WriterSession {
     row: i64,
     /// Epoch of the server; `None` for a command, which writes beside a server.
     epoch: Option<i64>,
@@ -203,7 +203,7 @@ pub(super) struct Lane {
     hook: Arc<CommitHook>,
 }
 
-impl Lane {
+impl WriterSession {
     pub(super) fn new(
         row: i64,
         options: &PostgresOptions,
@@ -303,19 +303,19 @@ impl Lane {
             self.over = Some(self.end_of_epoch());
         }
         match ended {
-            End::Committed(events) => {
+            TransactionOutcome::Committed(events) => {
                 self.committed(job);
                 Ok(events)
             }
-            End::Refused => Ok(Vec::new()),
-            End::RolledBack(error) => {
+            TransactionOutcome::Refused => Ok(Vec::new()),
+            TransactionOutcome::RolledBack(error) => {
                 if self.epoch.is_none() {
                     // It may have been the mark: a command writes its row again.
                     self.last = None;
                 }
                 Err(error)
             }
-            End::InDoubt(events, error) => {
+            TransactionOutcome::InDoubt(events, error) => {
                 log::warn!(
                     "the connection was lost during a commit, whose outcome will be read from the database: {error}"
                 );

@@ -23,7 +23,7 @@ use crate::options::{OlderSchema, PostgresOptions};
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::tx::CommitHook;
 pub(crate) use import::Import;
-use lanes::{Lane, LastJobs};
+use lanes::{LastJobs, WriterSession};
 pub(crate) use readers::Readers;
 
 /// Maximum statement duration in a write, a point read or a command.
@@ -37,19 +37,19 @@ pub(crate) fn open(
     on_commit: CommitHook,
 ) -> Result<(Writer, WriterThreads, Readers), StoreError> {
     let (hook, last_jobs) = (Arc::new(on_commit), LastJobs::default());
-    let lane = |row: i64| {
-        let lane = Lane::new(
+    let session = |row: i64| {
+        let session = WriterSession::new(
             row,
             options,
             shared.clone(),
             Arc::clone(&hook),
             Arc::clone(&last_jobs),
         );
-        move |jobs: Jobs<Box<dyn Work>>| lane.run(jobs)
+        move |jobs: Jobs<Box<dyn Work>>| session.run(jobs)
     };
     // `rows` has one more than the setting, for jobs that belong to no project.
-    let lanes = lanes::rows(options).map(lane).collect();
-    let (writer, threads) = Writer::start(lanes, shared.metrics.writes_waiting.clone())?;
+    let sessions = lanes::rows(options).map(session).collect();
+    let (writer, threads) = Writer::start(sessions, shared.metrics.writes_waiting.clone())?;
     let waiting = &shared.metrics.reads_waiting;
     let readers = Readers::start(
         &options.server,

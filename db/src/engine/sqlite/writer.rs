@@ -316,7 +316,7 @@ mod tests {
             .execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
             .unwrap();
         let shared = Shared {
-            end: Arc::default(),
+            stop: Arc::default(),
             clock: Clock::manual(Timestamp::from_millis(0)),
             vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
             metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
