@@ -21,9 +21,9 @@ use crate::vault::Vault;
 
 /// Handle to the database. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Database(Arc<Inner>);
+pub(crate) struct Database(Arc<DatabaseState>);
 
-struct Inner {
+struct DatabaseState {
     location: Location,
     clock: Clock,
     vault: Arc<Vault>,
@@ -95,7 +95,7 @@ impl Database {
             }
         };
         let WriterThreads { handles, ended } = threads;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(DatabaseState {
             location,
             clock,
             vault,
