@@ -157,7 +157,7 @@ impl Database {
     }
 
     /// Marks this process as a server, and starts to check the file for damage.
-    pub(crate) fn note_server(&self) -> Result<(), StoreError> {
+    pub(crate) fn mark_as_server(&self) -> Result<(), StoreError> {
         self.0.is_server.store(true, Ordering::Relaxed);
         if let Location::File(path) = &self.0.location {
             let check = DamageCheck::start(path, self.0.damage.clone())?;

@@ -14,7 +14,7 @@ const HOLD: &str = "SELECT 1 FROM pg_advisory_xact_lock_shared(5136918)";
 const HOLD_ALONE: &str = "SELECT 1 FROM pg_advisory_xact_lock(5136918)";
 /// Key that encrypts secrets. On SQLite it is the first one of the key file.
 const NEEDED: &str = "SELECT encryption_key_id FROM leadership WHERE id = 1";
-const NOTE: &str = "UPDATE leadership SET encryption_key_id = ?2 WHERE id = 1 AND coalesce(encryption_key_id, '') IN (?1, '')";
+const SET_KEY: &str = "UPDATE leadership SET encryption_key_id = ?2 WHERE id = 1 AND coalesce(encryption_key_id, '') IN (?1, '')";
 
 /// Waits for a running rotation, and prevents others until the end of this transaction. Returns the id of the sealing key; `None` for the
 /// first one of the key file.
@@ -41,6 +41,6 @@ pub(crate) fn hold_alone(sql: Sql<'_>) -> Result<(), StoreError> {
 
 /// Names the key that seals from now on, by its id `new`; every server needs it for a takeover. Returns whether the previous one had the id
 /// `old`, or there was none.
-pub(crate) fn note(sql: Sql<'_>, old: &str, new: &str) -> Result<bool, StoreError> {
-    sql.change(NOTE, args![old, new]).map(|rows| rows > 0)
+pub(crate) fn set_sealing_key(sql: Sql<'_>, old: &str, new: &str) -> Result<bool, StoreError> {
+    sql.change(SET_KEY, args![old, new]).map(|rows| rows > 0)
 }

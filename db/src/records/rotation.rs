@@ -369,7 +369,7 @@ impl EncryptionKey {
         // A server without the key could not take over, nor open secrets sealed from now on.
         check_servers(&cluster, &new)?;
         if step == RotationStep::Sealed {
-            self.note_key(&old, &new).await?;
+            self.set_sealing_key(&old, &new).await?;
         }
         // Also before the old key is deleted, in case the previous step was interrupted.
         let sealed = self
@@ -392,7 +392,7 @@ impl EncryptionKey {
     }
 
     /// Makes the new key the sealing one.
-    async fn note_key(&self, old: &str, new: &str) -> Result<(), RotationError> {
+    async fn set_sealing_key(&self, old: &str, new: &str) -> Result<(), RotationError> {
         // The row is locked by the transactions of a busy server, so this is tried several times.
         let mut attempts = 1..ATTEMPTS_AT_ROW;
         loop {
@@ -400,7 +400,7 @@ impl EncryptionKey {
             match self
                 .0
                 .write(Queue::SERVER, move |tx| {
-                    rotation_lock::note(tx.sql, &old, &new)
+                    rotation_lock::set_sealing_key(tx.sql, &old, &new)
                 })
                 .await
             {

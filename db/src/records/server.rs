@@ -189,7 +189,7 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
         (SELECT id FROM events e WHERE created_at <= ?1
            AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_id = e.id) LIMIT ?2)
      RETURNING project_id, id";
-const NOTE_DELETED: &str =
+const SET_LAST_DELETED: &str =
     "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
 
 /// Server-wide records.
@@ -215,7 +215,7 @@ impl ServerRecords {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
-        self.database.note_server()?;
+        self.database.mark_as_server()?;
         let begun = self.database.write(Queue::SERVER, |tx| {
             // One round trip on PostgreSQL, where each would otherwise be prepared by itself.
             tx.sql
@@ -375,6 +375,6 @@ fn delete_events(tx: &Tx<'_>, oldest: Timestamp) -> Result<usize, StoreError> {
             .or_insert(id);
     }
     last.iter()
-        .try_for_each(|(project, id)| tx.sql.put(NOTE_DELETED, args![project, *id]))?;
+        .try_for_each(|(project, id)| tx.sql.put(SET_LAST_DELETED, args![project, *id]))?;
     Ok(count)
 }
