@@ -22,7 +22,7 @@ const LONGEST_METADATA: usize = 1_024;
 /// Rows found in a snapshot. The first commit after it, by this process or another one, clears them, so a remembered row is never older
 /// than a query's result.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct SnapshotMemory {
     /// The engine's number of the snapshot, which differs between connections.
     version: i64,
     keys: HashMap<ApiKeyPrefix, StoredKey>,
@@ -34,10 +34,10 @@ pub(crate) struct Memory {
 pub(crate) struct Snapshot<'c> {
     pub(crate) sql: Sql<'c>,
     /// Absent for an engine that does not number its snapshots.
-    memory: Option<&'c mut Memory>,
+    memory: Option<&'c mut SnapshotMemory>,
 }
 
-impl Memory {
+impl SnapshotMemory {
     /// Forgets the rows of a snapshot with another number.
     pub(crate) fn keep_for(&mut self, version: i64) {
         if self.version != version {
@@ -51,7 +51,7 @@ impl Memory {
 }
 
 impl<'c> Snapshot<'c> {
-    pub(crate) fn new(sql: Sql<'c>, memory: Option<&'c mut Memory>) -> Self {
+    pub(crate) fn new(sql: Sql<'c>, memory: Option<&'c mut SnapshotMemory>) -> Self {
         Self { sql, memory }
     }
 

@@ -49,9 +49,9 @@ impl Readers {
         let (lists, bulk) = ((readers / 4).max(1), (readers / 8).max(1));
         let points = readers.saturating_sub(lists + bulk).max(1);
         for (kind, count, limit) in [
-            (Kind::Point, points, STATEMENT_LIMIT),
-            (Kind::List, lists, STATEMENT_LIMIT),
-            (Kind::Bulk, bulk, BULK_LIMIT),
+            (ReaderClass::Point, points, STATEMENT_LIMIT),
+            (ReaderClass::List, lists, STATEMENT_LIMIT),
+            (ReaderClass::Bulk, bulk, BULK_LIMIT),
         ] {
             for _ in 0..count {
                 let (queue, mut link, waiting) = (
@@ -93,7 +93,7 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.run(Some(Kind::Point), |_| Ok(()), run).await
+        self.run(Some(ReaderClass::Point), |_| Ok(()), run).await
     }
 
     /// Runs a project's list, which has a deadline.
@@ -132,7 +132,7 @@ impl Readers {
                 }
             })
         };
-        self.run(Some(Kind::List), limit, list).await
+        self.run(Some(ReaderClass::List), limit, list).await
     }
 
     /// Runs a read that may take long.
@@ -141,7 +141,7 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.run(Some(Kind::Bulk), |_| Ok(()), run).await
+        self.run(Some(ReaderClass::Bulk), |_| Ok(()), run).await
     }
 
     /// Reads an actor's initial state, on any idle thread.
@@ -163,7 +163,7 @@ impl Readers {
     /// Runs a read in a separate transaction, on a thread of `kind`, or on any. `prepare` is sent before it.
     async fn run<T, F>(
         &self,
-        kind: Option<Kind>,
+        kind: Option<ReaderClass>,
         prepare: impl FnOnce(&Session) -> Result<(), StoreError> + Send + 'static,
         run: F,
     ) -> Result<T, StoreError>
@@ -172,7 +172,7 @@ impl Readers {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let limit = if matches!(kind, None | Some(Kind::Bulk)) {
+        let limit = if matches!(kind, None | Some(ReaderClass::Bulk)) {
             BULK_LIMIT
         } else {
             STATEMENT_LIMIT
@@ -205,7 +205,7 @@ impl Readers {
     }
 }
 
-fn run_jobs(queue: &ReadQueue<Job>, kind: Kind, mut link: Link, waiting: &IntGauge) {
+fn run_jobs(queue: &ReadQueue<Job>, kind: ReaderClass, mut link: Link, waiting: &IntGauge) {
     while let Some(job) = queue.next(kind) {
         waiting.dec();
         let session = link.session();
@@ -222,25 +222,25 @@ fn run_jobs(queue: &ReadQueue<Job>, kind: Kind, mut link: Link, waiting: &IntGau
 
 /// Concurrency class of a reader thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ReaderClass {
     Point,
     List,
     Bulk,
 }
 
-impl Kind {
+impl ReaderClass {
     pub const ALL: [Self; 3] = [Self::Point, Self::List, Self::Bulk];
 }
 
 /// Queued jobs of type `J`.
 pub(super) struct ReadQueue<J> {
-    waiting: Mutex<Waiting<J>>,
+    waiting: Mutex<QueuedReads<J>>,
     /// One per kind, signalled when its threads have something to do.
-    arrivals: [Condvar; Kind::ALL.len()],
+    arrivals: [Condvar; ReaderClass::ALL.len()],
 }
 
-struct Waiting<J> {
-    own: [VecDeque<J>; Kind::ALL.len()],
+struct QueuedReads<J> {
+    own: [VecDeque<J>; ReaderClass::ALL.len()],
     loads: VecDeque<J>,
     is_closed: bool,
 }
@@ -255,20 +255,20 @@ pub(super) struct Closed;
 impl<J> ReadQueue<J> {
     /// Creates an empty queue and its sender.
     pub fn new() -> (Arc<Self>, Sender<J>) {
-        let waiting = Waiting {
-            own: Kind::ALL.map(|_| VecDeque::new()),
+        let waiting = QueuedReads {
+            own: ReaderClass::ALL.map(|_| VecDeque::new()),
             loads: VecDeque::new(),
             is_closed: false,
         };
         let queue = Arc::new(Self {
             waiting: Mutex::new(waiting),
-            arrivals: Kind::ALL.map(|_| Condvar::new()),
+            arrivals: ReaderClass::ALL.map(|_| Condvar::new()),
         });
         (Arc::clone(&queue), Sender(queue))
     }
 
     /// Waits for a thread's next job; `None` once the queue is closed and empty.
-    pub fn next(&self, kind: Kind) -> Option<J> {
+    pub fn next(&self, kind: ReaderClass) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {
             // Its own kind first, so that thousands of loads after a takeover do not delay requests.
@@ -286,7 +286,7 @@ impl<J> ReadQueue<J> {
 
 impl<J> Sender<J> {
     /// Queues a job for the threads of a kind.
-    pub fn send(&self, kind: Kind, job: J) -> Result<(), Closed> {
+    pub fn send(&self, kind: ReaderClass, job: J) -> Result<(), Closed> {
         self.push(|waiting| &mut waiting.own[kind as usize], job)?;
         self.0.arrivals[kind as usize].notify_one();
         Ok(())
@@ -304,7 +304,7 @@ impl<J> Sender<J> {
 
     fn push(
         &self,
-        queue: impl FnOnce(&mut Waiting<J>) -> &mut VecDeque<J>,
+        queue: impl FnOnce(&mut QueuedReads<J>) -> &mut VecDeque<J>,
         job: J,
     ) -> Result<(), Closed> {
         let mut waiting = self.0.waiting.lock();
@@ -341,33 +341,42 @@ mod tests {
     fn a_thread_takes_its_own_jobs_before_loads_and_none_of_other_kinds() {
         let (queue, sender) = ReadQueue::new();
         sender.send_load("load").unwrap();
-        sender.send(Kind::List, "list").unwrap();
-        sender.send(Kind::Point, "point").unwrap();
-        let mut taken = Vec::from([queue.next(Kind::Point), queue.next(Kind::Point)]);
+        sender.send(ReaderClass::List, "list").unwrap();
+        sender.send(ReaderClass::Point, "point").unwrap();
+        let mut taken = Vec::from([
+            queue.next(ReaderClass::Point),
+            queue.next(ReaderClass::Point),
+        ]);
         sender.send_load("another load").unwrap();
-        taken.push(queue.next(Kind::Bulk));
+        taken.push(queue.next(ReaderClass::Bulk));
         assert_eq!(taken, [Some("point"), Some("load"), Some("another load")]);
         sender.close();
         assert_eq!(
-            [sender.send(Kind::Point, "late"), sender.send_load("late")],
+            [
+                sender.send(ReaderClass::Point, "late"),
+                sender.send_load("late")
+            ],
             [Err(Closed), Err(Closed)]
         );
         assert_eq!(
-            (queue.next(Kind::Point), queue.next(Kind::List)),
+            (
+                queue.next(ReaderClass::Point),
+                queue.next(ReaderClass::List)
+            ),
             (None, Some("list")),
             "what waits is finished"
         );
-        assert_eq!(queue.next(Kind::List), None);
+        assert_eq!(queue.next(ReaderClass::List), None);
     }
 
     #[test]
     fn idle_threads_of_every_kind_take_loads() {
         let (queue, sender) = ReadQueue::new();
-        let threads = Kind::ALL.map(|kind| {
+        let threads = ReaderClass::ALL.map(|kind| {
             let queue = Arc::clone(&queue);
             thread::spawn(move || queue.next(kind))
         });
-        (0..Kind::ALL.len()).for_each(|load| sender.send_load(load).unwrap());
+        (0..ReaderClass::ALL.len()).for_each(|load| sender.send_load(load).unwrap());
         let mut taken = threads.map(|thread| thread.join().unwrap());
         taken.sort_unstable();
         assert_eq!(taken, [Some(0), Some(1), Some(2)]);

@@ -37,10 +37,10 @@ pub(crate) fn find(path: &Path) -> Result<String, StoreError> {
 
 /// Damaged tables of a file. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Damage(Arc<Found>);
+pub(crate) struct Damage(Arc<DamagedTables>);
 
 #[derive(Default)]
-struct Found {
+struct DamagedTables {
     count: AtomicUsize,
     tables: RwLock<BTreeSet<String>>,
 }

@@ -26,7 +26,7 @@ pub(crate) use damage::{Damage, DamageCheck};
 pub(crate) use export::Export;
 pub(crate) use reader::Readers;
 pub use reader::SNAPSHOT_AGE;
-use writer::Thread;
+use writer::WriterThread;
 
 /// Opens a file, creates or migrates it if allowed, and starts the threads. Requires a running actix system. `readers` is the number of
 /// threads that make point reads.
@@ -48,7 +48,7 @@ pub(crate) fn open(
         &shared.metrics.reads_waiting,
     )?;
     let waiting = shared.metrics.writes_waiting.clone();
-    let thread = Thread::new(connection, shared, commits, on_commit, damage)?;
+    let thread = WriterThread::new(connection, shared, commits, on_commit, damage)?;
     let (writer, threads) = Writer::start(vec![move |jobs| thread.run_batches(jobs)], waiting)?;
     Ok((writer, threads, readers))
 }

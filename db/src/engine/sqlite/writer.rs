@@ -33,7 +33,7 @@ const END_TRIES: u32 = 25;
 const END_PAUSE: Duration = Duration::from_millis(2);
 
 /// State of the writer thread. Nothing else in this process may write, through this connection or another one.
-pub(super) struct Thread {
+pub(super) struct WriterThread {
     connection: Connection,
     write_lock: WriteLock,
     shared: Shared,
@@ -74,7 +74,7 @@ struct Committed {
     took: Duration,
 }
 
-impl Thread {
+impl WriterThread {
     pub(super) fn new(
         connection: Connection,
         shared: Shared,
@@ -310,7 +310,7 @@ mod tests {
     const INSERT: &str = "INSERT INTO numbers VALUES (?1)";
     const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING";
 
-    fn thread() -> Thread {
+    fn thread() -> WriterThread {
         let connection = Connection::open_in_memory().unwrap();
         connection
             .execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
@@ -322,7 +322,7 @@ mod tests {
             metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
             is_server: Arc::default(),
         };
-        Thread::new(
+        WriterThread::new(
             connection,
             shared,
             CommitCount::default(),
@@ -359,7 +359,7 @@ mod tests {
         (committed.map(drop), thread.numbers())
     }
 
-    impl Thread {
+    impl WriterThread {
         fn numbers(&self) -> Vec<i64> {
             Sql::Sqlite(&self.connection)
                 .many("SELECT number FROM numbers", &[], |row| row.get("number"))

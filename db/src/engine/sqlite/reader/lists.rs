@@ -1,4 +1,4 @@
-//! Threads for lists and bulk reads.
+//! ReaderThreads for lists and bulk reads.
 //!
 //! A page through an index takes a millisecond, but a client may request a page far into millions of rows. So a list has a deadline, and
 //! each project runs few at once: lists delay only other lists of their project.
@@ -16,7 +16,7 @@ use crate::engine::{LIST_DEADLINE, LISTS_OF_PROJECT, too_slow};
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
-/// Threads for lists.
+/// ReaderThreads for lists.
 pub(super) const THREADS: usize = 4;
 
 /// Limits on lists that run or wait for a thread.
@@ -31,12 +31,12 @@ const CHECK_EVERY: i32 = 10_000;
 /// Handle to the list threads.
 #[derive(Clone)]
 pub(super) struct Lists {
-    threads: Threads,
+    threads: ReaderThreads,
     permits: ProjectPermits,
 }
 
 impl Lists {
-    pub(super) fn new(threads: Threads) -> Self {
+    pub(super) fn new(threads: ReaderThreads) -> Self {
         Self {
             threads,
             permits: ProjectPermits::new(AT_ONCE),
@@ -88,8 +88,8 @@ fn until<T>(
 
 /// Handle to threads with a common queue.
 #[derive(Clone)]
-pub(super) struct Threads {
-    queue: Addr<Thread>,
+pub(super) struct ReaderThreads {
+    queue: Addr<ReaderThread>,
     waiting: IntGauge,
 }
 
@@ -102,18 +102,18 @@ impl Message for Job {
     type Result = ();
 }
 
-struct Thread {
+struct ReaderThread {
     connections: Connections,
     /// Kept from the first job on.
     connection: Option<Pooled>,
     waiting: IntGauge,
 }
 
-impl Actor for Thread {
+impl Actor for ReaderThread {
     type Context = SyncContext<Self>;
 }
 
-impl Handler<Job> for Thread {
+impl Handler<Job> for ReaderThread {
     type Result = ();
 
     fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
@@ -126,7 +126,7 @@ impl Handler<Job> for Thread {
     }
 }
 
-impl Thread {
+impl ReaderThread {
     fn connection(&mut self) -> Result<&Connection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -140,12 +140,12 @@ impl Thread {
     }
 }
 
-impl Threads {
+impl ReaderThreads {
     /// Starts threads over a pool with a connection for each.
     pub(super) fn start(connections: &Connections, count: usize, waiting: IntGauge) -> Self {
         let (connections, gauge) = (connections.clone(), waiting.clone());
         // The closure runs once per thread.
-        let queue = SyncArbiter::start(count, move || Thread {
+        let queue = SyncArbiter::start(count, move || ReaderThread {
             connections: connections.clone(),
             connection: None,
             waiting: gauge.clone(),

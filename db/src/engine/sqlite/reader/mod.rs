@@ -2,7 +2,7 @@
 //!
 //! - A **point read** finds named records: a few rows by their keys, in microseconds. It runs on its caller's thread ([`point_reads`]).
 //! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
-//! - A **bulk read** reads all rows of a kind: initial states of actors, a file check, a backup ([`Threads`]).
+//! - A **bulk read** reads all rows of a kind: initial states of actors, a file check, a backup ([`ReaderThreads`]).
 //!
 //! A read sees everything that this process had committed when it was requested, and whatever other processes had committed
 //! [`SNAPSHOT_AGE`] before.
@@ -23,11 +23,11 @@ use super::CommitCount;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
-use lists::{Lists, Threads};
+use lists::{Lists, ReaderThreads};
 use point_reads::PointReads;
 pub use point_reads::SNAPSHOT_AGE;
 
-/// Threads for bulk reads: a long one, such as a backup, leaves one free.
+/// ReaderThreads for bulk reads: a long one, such as a backup, leaves one free.
 const BULK_THREADS: usize = 2;
 
 /// Handle to the readers.
@@ -35,7 +35,7 @@ const BULK_THREADS: usize = 2;
 pub(crate) struct Readers {
     point_reads: PointReads,
     lists: Lists,
-    bulk: Threads,
+    bulk: ReaderThreads,
 }
 
 impl Readers {
@@ -48,7 +48,7 @@ impl Readers {
         waiting: &IntGauge,
     ) -> Result<Self, StoreError> {
         let connections = open_pool(path, lists::THREADS + BULK_THREADS)?;
-        let threads = |count| Threads::start(&connections, count, waiting.clone());
+        let threads = |count| ReaderThreads::start(&connections, count, waiting.clone());
         let point_reads = PointReads::new(manager(path), point_readers, commits);
         Ok(Self {
             point_reads,

@@ -13,7 +13,7 @@ use thread_local::ThreadLocal;
 use tokio::runtime::Handle;
 
 use super::{begin, end};
-use crate::engine::snapshot::{Memory, Snapshot};
+use crate::engine::snapshot::{Snapshot, SnapshotMemory};
 use crate::engine::sqlite::CommitCount;
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
@@ -134,7 +134,7 @@ pub(super) struct SnapshotConnection {
     sqlite: Connection,
     /// Start of the transaction, and a lower bound of the commits that it has seen; `None` if none is open.
     held: Option<(Instant, u64)>,
-    memory: Memory,
+    memory: SnapshotMemory,
 }
 
 impl SnapshotConnection {
@@ -142,7 +142,7 @@ impl SnapshotConnection {
         Self {
             sqlite,
             held: None,
-            memory: Memory::default(),
+            memory: SnapshotMemory::default(),
         }
     }
 
