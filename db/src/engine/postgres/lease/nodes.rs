@@ -311,7 +311,7 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
         encryption,
         media: row.get("media_key_id")?,
     };
-    let obstacle = Obstacle::of(
+    let obstacle = Obstacle::new(
         &keys,
         known,
         state.schema,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use uuid::Uuid;
 
 use super::keys::KeyIds;
-use super::machine::{Answer, Request};
+use super::machine::{LeaseReply, Request};
 use super::{Beat, Holder, LeaseRow};
 use crate::engine::postgres::migrate;
 use crate::error::StoreError;
@@ -73,17 +73,17 @@ pub(super) fn make(
     request: Request,
     claimant: &Claimant<'_>,
     has_schema: &Cell<bool>,
-) -> Result<Answer, StoreError> {
+) -> Result<LeaseReply, StoreError> {
     let (sql, holder) = (Sql::Postgres(session), claimant.holder.to_string());
     let changed = |count| {
         if count == 0 {
-            Answer::Refused
+            LeaseReply::Refused
         } else {
-            Answer::Done
+            LeaseReply::Done
         }
     };
     match request {
-        Request::Read => read(session, has_schema).map(Answer::Row),
+        Request::Read => read(session, has_schema).map(LeaseReply::Row),
         Request::Renew { epoch } => sql.change(RENEW, args![epoch, &holder]).map(changed),
         Request::Release { epoch } => sql.change(RELEASE, args![epoch, &holder]).map(changed),
         Request::Claim { seen } => claim(session, seen, claimant),
@@ -121,7 +121,7 @@ fn read(session: &Session, has_schema: &Cell<bool>) -> Result<LeaseRow, StoreErr
     row.ok_or_else(|| StoreError::Fault("the table leadership or beats has no row".into()))
 }
 
-fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
+fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<LeaseReply, StoreError> {
     let (holder, keys) = (claimant.holder.to_string(), claimant.keys);
     session.send_text("BEGIN")?;
     let row = args![
@@ -138,8 +138,8 @@ fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answe
         // The fence is this session's marker for a division by zero. Here it means that another server was faster, and the session goes on.
         Err(_) if session.was_fenced() => {
             session.forget_fence();
-            session.roll_back().map(|()| Answer::Refused)
+            session.roll_back().map(|()| LeaseReply::Refused)
         }
-        committed => committed.map(|()| Answer::Done),
+        committed => committed.map(|()| LeaseReply::Done),
     }
 }

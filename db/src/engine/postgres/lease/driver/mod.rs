@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::keys::KeyIds;
-use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
+use super::machine::{Candidate, LeaseMachine, LeaseReply, LeaseStep, Request, Standing};
 use super::nodes::{ClusterState, NodeInfo, Reporter};
 use super::requests::{self, Claimant};
 use super::timing::{LeaseTiming, steady_now};
@@ -295,19 +295,19 @@ impl Driver {
         loop {
             self.wait(Duration::ZERO);
             match self.machine.step(steady_now()) {
-                Step::Make(number, request, limit) => {
+                LeaseStep::Make(number, request, limit) => {
                     // Before a release, so that this server has stopped acting when another one starts.
                     self.publish();
                     let answer = self.make(request, limit);
                     // A refused renewal has two causes: a takeover, or a database that went back. Another read shows which.
-                    if let (Request::Renew { epoch }, Answer::Refused) = (request, &answer) {
+                    if let (Request::Renew { epoch }, LeaseReply::Refused) = (request, &answer) {
                         self.look_back(epoch);
                     }
                     self.machine.answered(number, answer, steady_now());
                 }
-                Step::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
+                LeaseStep::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
                 // Each request has its reply before the next step.
-                Step::AwaitAnswer | Step::End => break,
+                LeaseStep::AwaitAnswer | LeaseStep::End => break,
             }
             self.publish();
             self.report();
@@ -332,7 +332,7 @@ impl Driver {
 
     /// Determines why an epoch is over: another server has the next one, or the database no longer knows this one.
     fn look_back(&mut self, epoch: i64) {
-        if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
+        if let LeaseReply::Row(row) = self.make(Request::Read, self.timing.answer) {
             self.is_set_back = row.beat.epoch < epoch
                 || (row.beat.epoch == epoch && row.holder != Some(self.holder));
         }
@@ -352,7 +352,7 @@ impl Driver {
     fn follow(&mut self) {
         loop {
             // A failure is logged, and the last known server remains.
-            if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
+            if let LeaseReply::Row(row) = self.make(Request::Read, self.timing.answer) {
                 // The row still names this process if the reply to the release was lost.
                 let is_released = row.holder != Some(self.holder);
                 replace(
@@ -398,7 +398,7 @@ impl Driver {
         }
     }
 
-    fn make(&mut self, request: Request, limit: Duration) -> Answer {
+    fn make(&mut self, request: Request, limit: Duration) -> LeaseReply {
         match self.attempt(request, limit) {
             Ok(answer) => {
                 self.failure = None;
@@ -412,12 +412,12 @@ impl Driver {
                 }
                 // The reply may still arrive on this session, so the next request has a new one.
                 (self.session, self.failure) = (None, Some(failure));
-                Answer::Failed
+                LeaseReply::Failed
             }
         }
     }
 
-    fn attempt(&mut self, request: Request, limit: Duration) -> Result<Answer, StoreError> {
+    fn attempt(&mut self, request: Request, limit: Duration) -> Result<LeaseReply, StoreError> {
         // Read for each request: a key file may change during a rotation.
         self.own = (self.keys)()?;
         self.machine.set_keys(self.own.clone());

@@ -63,7 +63,7 @@ pub struct RequestNumber(u64);
 
 /// Reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum LeaseReply {
     /// The lease, as a read found it.
     Row(LeaseRow),
     /// A claim, a renewal or a release found its row, and changed it.
@@ -76,7 +76,7 @@ pub enum Answer {
 
 /// Next action of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum LeaseStep {
     /// Send this request, and give up after this time.
     Make(RequestNumber, Request, Duration),
     /// Wait for the reply to the last request.
@@ -99,7 +99,7 @@ pub enum Obstacle {
 impl Obstacle {
     /// Returns the obstacle for a server with these keys, which knows schemas up to `known`, for records with the schema `found` that need
     /// the keys with these ids (encryption, media plane).
-    pub(super) fn of(
+    pub(super) fn new(
         keys: &KeyIds,
         known: i64,
         found: i64,
@@ -233,14 +233,14 @@ impl LeaseMachine {
     }
 
     /// Returns the next action.
-    pub fn step(&mut self, now: Duration) -> Step {
+    pub fn step(&mut self, now: Duration) -> LeaseStep {
         let request = match (self.standing, self.outstanding) {
-            (Standing::Released | Standing::Lost { .. }, _) => return Step::End,
-            (_, Some(_)) => return Step::AwaitAnswer,
-            _ if now < self.due => return Step::WaitUntil(self.due),
+            (Standing::Released | Standing::Lost { .. }, _) => return LeaseStep::End,
+            (_, Some(_)) => return LeaseStep::AwaitAnswer,
+            _ if now < self.due => return LeaseStep::WaitUntil(self.due),
             (Standing::Standby { .. }, None) if self.is_stopping => {
                 self.standing = Standing::Released;
-                return Step::End;
+                return LeaseStep::End;
             }
             (Standing::Standby { .. }, None) => self
                 .claim
@@ -259,7 +259,7 @@ impl LeaseMachine {
         self.make(request, now)
     }
 
-    fn make(&mut self, request: Request, now: Duration) -> Step {
+    fn make(&mut self, request: Request, now: Duration) -> LeaseStep {
         self.requests += 1;
         let number = RequestNumber(self.requests);
         self.outstanding = Some(Outstanding {
@@ -272,11 +272,11 @@ impl LeaseMachine {
         } else {
             self.timing.answer
         };
-        Step::Make(number, request, limit)
+        LeaseStep::Make(number, request, limit)
     }
 
     /// Records the reply to a request.
-    pub fn answered(&mut self, number: RequestNumber, answer: Answer, now: Duration) {
+    pub fn answered(&mut self, number: RequestNumber, answer: LeaseReply, now: Duration) {
         let Some(outstanding) = self
             .outstanding
             .take_if(|outstanding| outstanding.number == number)
@@ -287,15 +287,15 @@ impl LeaseMachine {
         match (outstanding.request, answer) {
             // A release that fails is not repeated: a standby takes over after the silence.
             (Request::Release { .. }, _) => self.standing = Standing::Released,
-            (request, Answer::Failed) => {
+            (request, LeaseReply::Failed) => {
                 // The claim may have failed because of a read-only database, which also keeps the active server from renewing.
                 if matches!(request, Request::Claim { .. }) {
                     self.write_refused();
                 }
                 self.due = now + self.timing.retry;
             }
-            (Request::Read, Answer::Row(row)) => self.read(&row, now),
-            (Request::Claim { seen }, Answer::Done) => {
+            (Request::Read, LeaseReply::Row(row)) => self.read(&row, now),
+            (Request::Claim { seen }, LeaseReply::Done) => {
                 self.activate(seen.epoch + 1, outstanding.made);
             }
             // Another server was faster. Its renewals are counted anew.
@@ -303,7 +303,7 @@ impl LeaseMachine {
                 self.seen = None;
                 self.due = now;
             }
-            (Request::Renew { .. }, Answer::Done) => self.renewed(outstanding.made),
+            (Request::Renew { .. }, LeaseReply::Done) => self.renewed(outstanding.made),
             // Only a confirmed refusal ends it. A failed renewal is repeated, since the lease may still be this server's.
             (Request::Renew { epoch }, _) => self.standing = Standing::Lost { epoch },
         }
@@ -326,7 +326,7 @@ impl LeaseMachine {
         }
         self.active = row.active_server();
         let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
-        let obstacle = Obstacle::of(
+        let obstacle = Obstacle::new(
             &self.candidate.keys,
             self.candidate.schema,
             row.schema,

@@ -1,15 +1,15 @@
 //! Random schedules of several servers on a simulated database: lost, late and repeated requests; paused, killed and stopped servers; a
 //! database that hangs. Server clocks differ by up to a third.
 
-mod world;
+mod cluster;
 
 use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::world::{Fault, World};
-use super::{Answer, Beat, Holder, LeaseRow, Request};
+use self::cluster::{Fault, SimulatedCluster};
+use super::{Beat, Holder, LeaseReply, LeaseRow, Request};
 
 /// Milliseconds during which faults happen.
 const FAULTS: u64 = 12_000;
@@ -66,13 +66,13 @@ proptest! {
         delay in delay(),
         faults in vec((0..FAULTS, fault()), 0..8),
     ) {
-        let mut world = World::new(seed, &clocks, delay);
-        faults.into_iter().for_each(|(at, fault)| world.schedule(at, fault));
-        world.run_until(FAULTS);
-        world.end_faults();
-        world.run_until(FAULTS + RECOVERY);
-        prop_assert_eq!(world.problems(), &BTreeSet::new());
-        prop_assert!(world.has_trusted_server(), "nobody is active");
+        let mut cluster = SimulatedCluster::new(seed, &clocks, delay);
+        faults.into_iter().for_each(|(at, fault)| cluster.schedule(at, fault));
+        cluster.run_until(FAULTS);
+        cluster.end_faults();
+        cluster.run_until(FAULTS + RECOVERY);
+        prop_assert_eq!(cluster.problems(), &BTreeSet::new());
+        prop_assert!(cluster.has_trusted_server(), "nobody is active");
     }
 }
 
@@ -88,15 +88,15 @@ proptest! {
         millis in 100..60_000_u64,
         hangs: bool,
     ) {
-        let mut world = World::new(seed, &clocks, 100);
-        world.run_until(6_000);
-        let epoch = world.epoch();
-        prop_assert!(epoch >= 1 && world.has_trusted_server());
-        world.schedule(from, if hangs { Fault::Hang { millis } } else { Fault::ReadOnly { millis } });
-        world.run_until(from + millis + RECOVERY);
-        prop_assert_eq!(world.problems(), &BTreeSet::new());
-        prop_assert!(world.has_trusted_server());
-        prop_assert_eq!(world.epoch(), epoch, "another server took over");
+        let mut cluster = SimulatedCluster::new(seed, &clocks, 100);
+        cluster.run_until(6_000);
+        let epoch = cluster.epoch();
+        prop_assert!(epoch >= 1 && cluster.has_trusted_server());
+        cluster.schedule(from, if hangs { Fault::Hang { millis } } else { Fault::ReadOnly { millis } });
+        cluster.run_until(from + millis + RECOVERY);
+        prop_assert_eq!(cluster.problems(), &BTreeSet::new());
+        prop_assert!(cluster.has_trusted_server());
+        prop_assert_eq!(cluster.epoch(), epoch, "another server took over");
     }
 }
 
@@ -165,11 +165,11 @@ impl<T: Copy> Database<T> {
     }
 
     /// Runs a request, unless it has to wait for a lock.
-    pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, Answer)> {
+    pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, LeaseReply)> {
         match pending.request {
             // Reads take no locks, so they never wait.
-            Request::Read => vec![(pending.from, Answer::Row(self.row()))],
-            _ if self.is_read_only => vec![(pending.from, Answer::Failed)],
+            Request::Read => vec![(pending.from, LeaseReply::Row(self.row()))],
+            _ if self.is_read_only => vec![(pending.from, LeaseReply::Failed)],
             // The claim has locked the row of the renewals.
             _ if self.claim.is_some() => {
                 self.waiting.push(pending);
@@ -185,7 +185,7 @@ impl<T: Copy> Database<T> {
     }
 
     /// Runs the requests that waited for transactions which have ended.
-    pub fn run_waiting(&mut self) -> Vec<(T, Answer)> {
+    pub fn run_waiting(&mut self) -> Vec<(T, LeaseReply)> {
         if !self.open.is_empty() {
             return Vec::new();
         }
@@ -212,14 +212,14 @@ impl<T: Copy> Database<T> {
         }
     }
 
-    fn change(&mut self, pending: &Pending<T>) -> Answer {
+    fn change(&mut self, pending: &Pending<T>) -> LeaseReply {
         let found = match pending.request {
             Request::Claim { seen } => seen == self.beat,
             Request::Renew { epoch } | Request::Release { epoch } => epoch == self.beat.epoch,
             Request::Read => false,
         };
         if !found {
-            return Answer::Refused;
+            return LeaseReply::Refused;
         }
         match pending.request {
             // Both rows get the new epoch in one transaction.
@@ -234,6 +234,6 @@ impl<T: Copy> Database<T> {
             Request::Release { .. } => self.holder = None,
             _ => self.beat.number += 1,
         }
-        Answer::Done
+        LeaseReply::Done
     }
 }

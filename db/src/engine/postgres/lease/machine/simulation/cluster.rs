@@ -8,8 +8,8 @@ use fastrand::Rng;
 use uuid::Uuid;
 
 use super::super::{
-    Answer, Candidate, Holder, KeyIds, LeaseMachine, LeaseTiming, Request, RequestNumber, Standing,
-    Step,
+    Candidate, Holder, KeyIds, LeaseMachine, LeaseReply, LeaseStep, LeaseTiming, Request,
+    RequestNumber, Standing,
 };
 use super::{Database, Pending};
 
@@ -55,7 +55,7 @@ enum Event {
     /// A lease request reaches the database.
     Arrive(Process, RequestNumber, Request, Holder),
     /// A reply reaches a process.
-    Answer(Process, RequestNumber, Answer),
+    LeaseReply(Process, RequestNumber, LeaseReply),
     /// A process starts a transaction.
     Write(Process),
     /// A transaction reaches the database.
@@ -95,7 +95,7 @@ impl Server {
     }
 }
 
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     now: u64,
     rng: Rng,
     /// Maximum delay of a request or a reply without a fault.
@@ -114,9 +114,9 @@ pub(super) struct World {
     has_faults: bool,
 }
 
-impl World {
+impl SimulatedCluster {
     pub fn new(seed: u64, clocks: &[u64], delay: u64) -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             now: 0,
             rng: Rng::with_seed(seed),
             delay,
@@ -132,11 +132,11 @@ impl World {
             has_faults: true,
         };
         for &rate in clocks {
-            let server = world.servers.len();
+            let server = cluster.servers.len();
             let (machine, holder) = machine(server, 0, None);
             let (start, predecessor, paused_until, loss) = (0, None, 0, (0, 0));
             let is_stopping = false;
-            world.servers.push(Server {
+            cluster.servers.push(Server {
                 rate,
                 start,
                 machine,
@@ -147,10 +147,10 @@ impl World {
                 is_stopping,
             });
             // Servers start at different times, so that the order of the first claims varies.
-            let at = world.rng.u64(0..2_000);
-            world.schedule_event(at, Event::Start(server));
+            let at = cluster.rng.u64(0..2_000);
+            cluster.schedule_event(at, Event::Start(server));
         }
-        world
+        cluster
     }
 
     pub fn schedule(&mut self, at: u64, fault: Fault) {
@@ -209,7 +209,7 @@ impl World {
             {
                 self.schedule_event(
                     self.hangs_until,
-                    Event::Answer(process, number, Answer::Failed),
+                    Event::LeaseReply(process, number, LeaseReply::Failed),
                 );
             }
             // The others reach the database late, but do.
@@ -219,7 +219,7 @@ impl World {
                 self.schedule_event(self.hangs_until, event);
             }
             Event::Wake(process)
-            | Event::Answer(process, ..)
+            | Event::LeaseReply(process, ..)
             | Event::Write(process)
             | Event::Begun(process, ..)
                 if self.now < self.servers[process.server].paused_until =>
@@ -237,7 +237,7 @@ impl World {
                 });
                 self.answers(answers);
             }
-            Event::Answer(process, number, answer) => self.answer(process, number, answer),
+            Event::LeaseReply(process, number, answer) => self.answer(process, number, answer),
             Event::Write(process) => self.write(process),
             Event::Begin(process, id, epoch) => {
                 // PostgreSQL's idle_in_transaction_session_timeout, without which a paused server
@@ -319,15 +319,15 @@ impl World {
             return;
         };
         match machine.step(local) {
-            Step::Make(number, request, limit) => {
+            LeaseStep::Make(number, request, limit) => {
                 let server = &self.servers[process.server];
                 // The time limit runs on the server's own clock, like its timers.
                 let (late, holder) = (server.true_time(local + limit), server.holder);
                 self.send(process, Event::Arrive(process, number, request, holder));
-                self.schedule_event(late, Event::Answer(process, number, Answer::Failed));
+                self.schedule_event(late, Event::LeaseReply(process, number, LeaseReply::Failed));
             }
-            Step::AwaitAnswer => {}
-            Step::WaitUntil(until) => {
+            LeaseStep::AwaitAnswer => {}
+            LeaseStep::WaitUntil(until) => {
                 // Rounding may give the current millisecond, which would repeat the step without
                 // end.
                 let at = self.servers[process.server]
@@ -335,17 +335,17 @@ impl World {
                     .max(self.now + 1);
                 self.schedule_event(at, Event::Wake(process));
             }
-            Step::End => self.end(process.server),
+            LeaseStep::End => self.end(process.server),
         }
     }
 
-    fn answers(&mut self, answers: Vec<((Process, RequestNumber), Answer)>) {
+    fn answers(&mut self, answers: Vec<((Process, RequestNumber), LeaseReply)>) {
         for ((process, number), answer) in answers {
             // Some replies arrive twice, which the request numbers have to detect.
             if self.rng.u8(..10) == 0 {
-                self.send(process, Event::Answer(process, number, answer.clone()));
+                self.send(process, Event::LeaseReply(process, number, answer.clone()));
             }
-            self.send(process, Event::Answer(process, number, answer));
+            self.send(process, Event::LeaseReply(process, number, answer));
         }
         self.check_trust();
     }
@@ -366,7 +366,7 @@ impl World {
         self.answers(answers);
     }
 
-    fn answer(&mut self, process: Process, number: RequestNumber, answer: Answer) {
+    fn answer(&mut self, process: Process, number: RequestNumber, answer: LeaseReply) {
         let Some((machine, local)) = self.machine(process) else {
             return;
         };
