@@ -1,4 +1,4 @@
-//! ReaderThreads for lists and bulk reads.
+//! Threads for lists and bulk reads.
 //!
 //! A page through an index takes a millisecond, but a client may request a page far into millions of rows. So a list has a deadline, and
 //! each project runs few at once: lists delay only other lists of their project.
@@ -16,7 +16,7 @@ use crate::engine::{LIST_DEADLINE, LISTS_OF_PROJECT, too_slow};
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
-/// ReaderThreads for lists.
+/// Threads for lists.
 pub(super) const THREADS: usize = 4;
 
 /// Limits on lists that run or wait for a thread.

@@ -27,7 +27,7 @@ use lists::{Lists, ReaderThreads};
 use point_reads::PointReads;
 pub use point_reads::SNAPSHOT_AGE;
 
-/// ReaderThreads for bulk reads: a long one, such as a backup, leaves one free.
+/// Threads for bulk reads: a long one, such as a backup, leaves one free.
 const BULK_THREADS: usize = 2;
 
 /// Handle to the readers.

@@ -307,7 +307,7 @@ impl Driver {
                 }
                 LeaseStep::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
                 // Each request has its reply before the next step.
-                LeaseStep::AwaitAnswer | LeaseStep::End => break,
+                LeaseStep::AwaitReply | LeaseStep::End => break,
             }
             self.publish();
             self.report();

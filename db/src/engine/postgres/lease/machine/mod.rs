@@ -80,7 +80,7 @@ pub enum LeaseStep {
     /// Send this request, and give up after this time.
     Make(RequestNumber, Request, Duration),
     /// Wait for the reply to the last request.
-    AwaitAnswer,
+    AwaitReply,
     /// Wait until this time.
     WaitUntil(Duration),
     /// Stop: the lease is released or lost.
@@ -236,7 +236,7 @@ impl LeaseMachine {
     pub fn step(&mut self, now: Duration) -> LeaseStep {
         let request = match (self.standing, self.outstanding) {
             (Standing::Released | Standing::Lost { .. }, _) => return LeaseStep::End,
-            (_, Some(_)) => return LeaseStep::AwaitAnswer,
+            (_, Some(_)) => return LeaseStep::AwaitReply,
             _ if now < self.due => return LeaseStep::WaitUntil(self.due),
             (Standing::Standby { .. }, None) if self.is_stopping => {
                 self.standing = Standing::Released;

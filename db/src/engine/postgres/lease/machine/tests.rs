@@ -97,7 +97,7 @@ fn a_released_lease_is_taken_at_once_and_renewed_each_second() {
     );
     assert_eq!(lease.step(seconds(1.5)), LeaseStep::WaitUntil(seconds(2.)));
     let renewal = make(&mut lease, seconds(2.), Request::Renew { epoch: 5 });
-    assert_eq!(lease.step(seconds(2.)), LeaseStep::AwaitAnswer);
+    assert_eq!(lease.step(seconds(2.)), LeaseStep::AwaitReply);
     lease.answered(renewal, LeaseReply::Done, seconds(3.5));
     assert_eq!(
         lease.standing(),

@@ -55,7 +55,7 @@ enum Event {
     /// A lease request reaches the database.
     Arrive(Process, RequestNumber, Request, Holder),
     /// A reply reaches a process.
-    LeaseReply(Process, RequestNumber, LeaseReply),
+    Reply(Process, RequestNumber, LeaseReply),
     /// A process starts a transaction.
     Write(Process),
     /// A transaction reaches the database.
@@ -209,7 +209,7 @@ impl SimulatedCluster {
             {
                 self.schedule_event(
                     self.hangs_until,
-                    Event::LeaseReply(process, number, LeaseReply::Failed),
+                    Event::Reply(process, number, LeaseReply::Failed),
                 );
             }
             // The others reach the database late, but do.
@@ -219,7 +219,7 @@ impl SimulatedCluster {
                 self.schedule_event(self.hangs_until, event);
             }
             Event::Wake(process)
-            | Event::LeaseReply(process, ..)
+            | Event::Reply(process, ..)
             | Event::Write(process)
             | Event::Begun(process, ..)
                 if self.now < self.servers[process.server].paused_until =>
@@ -237,7 +237,7 @@ impl SimulatedCluster {
                 });
                 self.answers(answers);
             }
-            Event::LeaseReply(process, number, answer) => self.answer(process, number, answer),
+            Event::Reply(process, number, answer) => self.answer(process, number, answer),
             Event::Write(process) => self.write(process),
             Event::Begin(process, id, epoch) => {
                 // PostgreSQL's idle_in_transaction_session_timeout, without which a paused server
@@ -324,9 +324,9 @@ impl SimulatedCluster {
                 // The time limit runs on the server's own clock, like its timers.
                 let (late, holder) = (server.true_time(local + limit), server.holder);
                 self.send(process, Event::Arrive(process, number, request, holder));
-                self.schedule_event(late, Event::LeaseReply(process, number, LeaseReply::Failed));
+                self.schedule_event(late, Event::Reply(process, number, LeaseReply::Failed));
             }
-            LeaseStep::AwaitAnswer => {}
+            LeaseStep::AwaitReply => {}
             LeaseStep::WaitUntil(until) => {
                 // Rounding may give the current millisecond, which would repeat the step without
                 // end.
@@ -343,9 +343,9 @@ impl SimulatedCluster {
         for ((process, number), answer) in answers {
             // Some replies arrive twice, which the request numbers have to detect.
             if self.rng.u8(..10) == 0 {
-                self.send(process, Event::LeaseReply(process, number, answer.clone()));
+                self.send(process, Event::Reply(process, number, answer.clone()));
             }
-            self.send(process, Event::LeaseReply(process, number, answer));
+            self.send(process, Event::Reply(process, number, answer));
         }
         self.check_trust();
     }
