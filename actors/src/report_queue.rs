@@ -53,7 +53,7 @@ use tokio::sync::oneshot;
 /// Maximum queued reports about one identity in one room.
 const MAX_WAITING: usize = 1_000;
 
-type Answer = oneshot::Sender<Result<(), ReportError>>;
+type ReplySender = oneshot::Sender<Result<(), ReportError>>;
 
 /// Queues of all rooms. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
@@ -61,33 +61,33 @@ pub struct ReportQueues(Arc<Mutex<HashMap<NamespacedRoom, RoomQueue>>>);
 
 /// Entry in a room's queue.
 #[derive(Debug)]
-pub(crate) enum Waiting {
+pub(crate) enum QueueEntry {
     /// Report of the media plane.
-    Report(WaitingReport),
+    Report(QueuedReport),
     /// Position of a message, by the mark's number.
     Mark(u64),
 }
 
 /// Queued report.
 #[derive(Debug)]
-pub(crate) struct WaitingReport {
+pub(crate) struct QueuedReport {
     /// Report, as the media plane sent it.
     pub report: Report,
     /// Receivers of its result.
-    pub answers: Answers,
+    pub replies: ReportReplies,
 }
 
 /// Receivers of a report's result.
 #[derive(Debug)]
-pub(crate) struct Answers {
-    answer: Answer,
+pub(crate) struct ReportReplies {
+    answer: ReplySender,
     /// Receivers for reports that this one replaced.
-    replaced: Vec<Answer>,
+    replaced: Vec<ReplySender>,
 }
 
 /// Entry taken by a room's actor.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenEntry {
     pub next: Waiting,
     /// Whether another entry may be handled, too, so that the ticket has to be sent again.
     pub goes_on: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Taken {
 
 /// Outcome of a push.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub(crate) enum PushOutcome {
     /// Queued. The room's actor knows that reports are queued.
     Waits,
     /// Queued, and a ticket has to be sent.
@@ -107,7 +107,7 @@ pub(crate) enum Pushed {
 #[derive(Default)]
 struct RoomQueue {
     next: u64,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, QueueEntry>,
     /// Queued reports about a track's mute state.
     mutes: HashMap<(ParticipantSid, TrackSid), u64>,
     by_identity: Counts<Identity>,
@@ -117,7 +117,7 @@ struct RoomQueue {
     has_ticket: bool,
 }
 
-impl Answers {
+impl ReportReplies {
     /// Sends the result for the report, and for the reports that it replaced.
     pub fn send(self, result: Result<(), ReportError>) {
         for answer in self.replaced.into_iter().chain([self.answer]) {
@@ -127,7 +127,7 @@ impl Answers {
     }
 
     /// Adds the receiver of a report that replaces the previous one.
-    fn add(&mut self, answer: Answer) {
+    fn add(&mut self, answer: ReplySender) {
         // Otherwise receivers that gave up would pile up while the store is unavailable.
         self.replaced.retain(|waiting| !waiting.is_closed());
         let replaced = std::mem::replace(&mut self.answer, answer);
@@ -138,7 +138,7 @@ impl Answers {
 }
 
 impl RoomQueue {
-    fn push(&mut self, report: Report, answer: Answer) -> Pushed {
+    fn push(&mut self, report: Report, answer: ReplySender) -> PushOutcome {
         // Only the last mute state counts. A client that toggles quickly takes one place in the queue.
         // Other reports are never merged: each is an event.
         let mute = mute_key(&report.event);
@@ -146,9 +146,9 @@ impl RoomQueue {
             .as_ref()
             .and_then(|key| self.mutes.get(key))
             .and_then(|at| self.waiting.get_mut(at));
-        if let Some(Waiting::Report(waiting)) = replaced {
+        if let Some(QueueEntry::Report(waiting)) = replaced {
             waiting.report = report;
-            waiting.answers.add(answer);
+            waiting.replies.add(answer);
             return self.pushed();
         }
         if let Some(identity) = report.event.identity() {
@@ -159,9 +159,9 @@ impl RoomQueue {
             }
             self.by_identity.add(identity.clone());
         }
-        let at = self.append(Waiting::Report(WaitingReport {
+        let at = self.append(QueueEntry::Report(QueuedReport {
             report,
-            answers: Answers {
+            replies: ReportReplies {
                 answer,
                 replaced: Vec::new(),
             },
@@ -172,23 +172,23 @@ impl RoomQueue {
         self.pushed()
     }
 
-    fn append(&mut self, waiting: Waiting) -> u64 {
+    fn append(&mut self, waiting: QueueEntry) -> u64 {
         let at = self.next;
         self.next += 1;
         self.waiting.insert(at, waiting);
         at
     }
 
-    fn pushed(&mut self) -> Pushed {
+    fn pushed(&mut self) -> PushOutcome {
         if std::mem::replace(&mut self.has_ticket, true) {
-            Pushed::Waits
+            PushOutcome::Waits
         } else {
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         }
     }
 
-    fn refused(&mut self, event: &MediaEvent) -> Pushed {
-        Pushed::Refused(
+    fn refused(&mut self, event: &MediaEvent) -> PushOutcome {
+        PushOutcome::Refused(
             publisher(event)
                 // At most once per join: further refusals must not repeat the removal.
                 .filter(|sid| self.removing.insert((*sid).clone()))
@@ -197,20 +197,20 @@ impl RoomQueue {
     }
 
     /// Removes and returns the first entry that may be handled. Keeps the ticket if another one may be handled, too.
-    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
+    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<TakenEntry> {
         // Entries are numbered in order of arrival.
         let first = self.waiting.keys().next().copied();
-        let can = |(at, waiting): &(&u64, &Waiting)| may_handle(waiting, Some(**at) == first);
+        let can = |(at, waiting): &(&u64, &QueueEntry)| may_handle(waiting, Some(**at) == first);
         let next = self.waiting.iter().find(can).map(|(at, _)| *at);
         let taken = next.and_then(|at| self.waiting.remove(&at));
-        if let Some(Waiting::Report(WaitingReport { report, .. })) = &taken {
+        if let Some(QueueEntry::Report(QueuedReport { report, .. })) = &taken {
             self.forget(&report.event);
         }
         let first = self.waiting.keys().next().copied();
-        let can = |(at, waiting): (&u64, &Waiting)| may_handle(waiting, Some(*at) == first);
+        let can = |(at, waiting): (&u64, &QueueEntry)| may_handle(waiting, Some(*at) == first);
         // The ticket is given up only if nothing else is ready. Otherwise nobody would announce the rest.
         self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
-        taken.map(|next| Taken {
+        taken.map(|next| TakenEntry {
             next,
             goes_on: self.has_ticket,
         })
@@ -229,7 +229,7 @@ impl RoomQueue {
 
 impl ReportQueues {
     /// Appends a report to its room's queue.
-    pub(crate) fn push(&self, report: Report, answer: Answer) -> Pushed {
+    pub(crate) fn push(&self, report: Report, answer: ReplySender) -> PushOutcome {
         let mut queues = self.0.lock();
         // The name is cloned only for a room without a queue.
         if let Some(queue) = queues.get_mut(&report.room) {
@@ -246,7 +246,7 @@ impl ReportQueues {
         let mut queues = self.0.lock();
         let queue = queues.entry(room.clone()).or_default();
         let number = queue.next;
-        queue.append(Waiting::Mark(number))
+        queue.append(QueueEntry::Mark(number))
     }
 
     /// Removes and returns the first entry for which `may_handle` returns true. Its second argument is whether the entry is the first of
@@ -255,7 +255,7 @@ impl ReportQueues {
         &self,
         room: &NamespacedRoom,
         may_handle: impl Fn(&Waiting, bool) -> bool,
-    ) -> Option<Taken> {
+    ) -> Option<TakenEntry> {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(room)?;
         let taken = queue.take(may_handle);
@@ -267,12 +267,12 @@ impl ReportQueues {
     }
 
     /// Removes and returns all reports queued for a room, and drops the marks.
-    pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
+    pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<QueuedReport> {
         let queue = self.0.lock().remove(room);
         queue
             .into_iter()
             .flat_map(|queue| queue.waiting.into_values())
-            .filter_map(Waiting::into_report)
+            .filter_map(QueueEntry::into_report)
             .collect()
     }
 
@@ -326,8 +326,8 @@ impl ReportQueues {
     }
 }
 
-impl Waiting {
-    fn into_report(self) -> Option<WaitingReport> {
+impl QueueEntry {
+    fn into_report(self) -> Option<QueuedReport> {
         match self {
             Self::Report(report) => Some(report),
             Self::Mark(_) => None,
@@ -459,7 +459,7 @@ mod tests {
 
     type Result = oneshot::Receiver<std::result::Result<(), ReportError>>;
 
-    fn push(queues: &ReportQueues, event: MediaEvent) -> (Pushed, Result) {
+    fn push(queues: &ReportQueues, event: MediaEvent) -> (PushOutcome, Result) {
         let (answer, result) = oneshot::channel();
         let report = Report {
             room: room(),
@@ -473,7 +473,7 @@ mod tests {
         let taken = queues.take(&room(), |_, _| true)?;
         taken.next.into_report().map(|waiting| {
             let event = waiting.report.event.clone();
-            waiting.answers.send(Ok(()));
+            waiting.replies.send(Ok(()));
             event
         })
     }
@@ -483,14 +483,14 @@ mod tests {
         let queues = ReportQueues::default();
         assert_eq!(
             push(&queues, published("alice", "TR_1")).0,
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         );
-        assert_eq!(push(&queues, left("alice")).0, Pushed::Waits);
-        let Taken { goes_on, .. } = queues.take(&room(), |_, _| true).unwrap();
+        assert_eq!(push(&queues, left("alice")).0, PushOutcome::Waits);
+        let TakenEntry { goes_on, .. } = queues.take(&room(), |_, _| true).unwrap();
         assert!(goes_on && queues.is_waiting(&room()) && !queues.claim_ticket(&room()));
         assert_eq!(take(&queues), Some(left("alice")));
         assert!(!queues.is_waiting(&room()) && take(&queues).is_none());
-        assert_eq!(push(&queues, left("bob")).0, Pushed::NeedsTicket);
+        assert_eq!(push(&queues, left("bob")).0, PushOutcome::NeedsTicket);
     }
 
     /// Proves S-49.
@@ -529,27 +529,33 @@ mod tests {
         for number in 0..MAX_WAITING {
             assert_ne!(
                 push(&queues, published("alice", &format!("TR_{number}"))).0,
-                Pushed::Refused(None)
+                PushOutcome::Refused(None)
             );
         }
         let (pushed, mut result) = push(&queues, published("alice", "TR_x"));
-        assert_eq!(pushed, Pushed::Refused(Some("PA_alice".parse().unwrap())));
+        assert_eq!(
+            pushed,
+            PushOutcome::Refused(Some("PA_alice".parse().unwrap()))
+        );
         assert_eq!(result.try_recv(), Ok(Err(ReportError::Unavailable)));
         assert_eq!(
             push(&queues, muted("alice", "TR_x", true)).0,
-            Pushed::Refused(None),
+            PushOutcome::Refused(None),
             "the removal is on its way"
         );
         assert_eq!(
             push(&queues, left("alice")).0,
-            Pushed::Waits,
+            PushOutcome::Waits,
             "an end is always taken"
         );
-        assert_eq!(push(&queues, published("bob", "TR_b")).0, Pushed::Waits);
+        assert_eq!(
+            push(&queues, published("bob", "TR_b")).0,
+            PushOutcome::Waits
+        );
         while take(&queues).is_some() {}
         assert_eq!(
             push(&queues, published("alice", "TR_x")).0,
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         );
     }
 
@@ -560,10 +566,10 @@ mod tests {
         let mark = queues.mark(&room());
         push(&queues, left("bob"));
         let is_held = |waiting: &Waiting, is_first: bool| match waiting {
-            Waiting::Report(waiting) => waiting.report.event == left("alice"),
-            Waiting::Mark(_) => !is_first,
+            QueueEntry::Report(waiting) => waiting.report.event == left("alice"),
+            QueueEntry::Mark(_) => !is_first,
         };
-        let Taken { next, goes_on } = queues
+        let TakenEntry { next, goes_on } = queues
             .take(&room(), |waiting, is_first| !is_held(waiting, is_first))
             .unwrap();
         assert!(
@@ -578,8 +584,8 @@ mod tests {
         );
         assert!(queues.claim_ticket(&room()) && !queues.claim_ticket(&room()));
         assert_eq!(take(&queues), Some(left("alice")));
-        let Taken { next, goes_on } = queues.take(&room(), |_, is_first| is_first).unwrap();
-        assert!(matches!(next, Waiting::Mark(number) if number == mark) && !goes_on);
+        let TakenEntry { next, goes_on } = queues.take(&room(), |_, is_first| is_first).unwrap();
+        assert!(matches!(next, QueueEntry::Mark(number) if number == mark) && !goes_on);
     }
 
     #[test]

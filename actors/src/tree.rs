@@ -28,7 +28,7 @@ use crate::mailbox::Mailbox;
 use crate::project::{CreateIngressRequest, ProjectMsg};
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::report_queue::{Flooders, Pushed, ReportQueues};
+use crate::report_queue::{Flooders, PushOutcome, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
 use crate::webhook_endpoint::WebhookEndpointMsg;
@@ -370,15 +370,15 @@ impl Tree {
     fn queue(&self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
         let (reports, room) = (&self.context.reports, report.room.clone());
         match reports.push(report, answer) {
-            Pushed::Waits => {}
-            Pushed::NeedsTicket => {
+            PushOutcome::Waits => {}
+            PushOutcome::NeedsTicket => {
                 let (project, name) = room.split();
                 // The tree has stopped: nobody would handle the report, nor any other.
                 if !self.projects.cast(project, ProjectMsg::Reports(name)) {
                     reports.clear();
                 }
             }
-            Pushed::Refused(flooder) => {
+            PushOutcome::Refused(flooder) => {
                 self.context.metrics.reports_refused.inc();
                 // Removed here, and not by an actor, behind whose messages the removal would wait.
                 if let Some(sid) = flooder {

@@ -20,7 +20,7 @@ use crate::error::TreeError;
 use crate::info::ActorKind;
 use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
 use crate::registry::ActorStatus;
-use crate::report_queue::WaitingReport;
+use crate::report_queue::QueuedReport;
 use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
 
 /// Delay before a room that could not be ended is woken again.
@@ -205,8 +205,8 @@ impl Rooms {
                 | MediaEvent::InvalidIdentity => {
                     refuse_join(project, name.clone(), waiting);
                 }
-                _ if self.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
-                _ => waiting.answers.send(Err(ReportError::RoomEnded)),
+                _ if self.lacks_rooms => waiting.replies.send(Err(ReportError::Unavailable)),
+                _ => waiting.replies.send(Err(ReportError::RoomEnded)),
             }
         }
     }
@@ -257,7 +257,7 @@ impl Rooms {
         };
         child.into_waiting().into_iter().for_each(answer);
         for waiting in take_reports(project, name) {
-            waiting.answers.send(Err(refusal));
+            waiting.replies.send(Err(refusal));
         }
     }
 
@@ -414,13 +414,13 @@ fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
 }
 
 /// Removes and returns the reports queued for a room.
-fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<WaitingReport> {
+fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<QueuedReport> {
     let room = NamespacedRoom::new(&project.id, name);
     project.shared.reports.take_all(&room)
 }
 
 /// Refuses a join to a room that is not a child, in a spawned task, since the reason is in the room's record.
-fn refuse_join(project: &ProjectContext, room: RoomName, join: WaitingReport) {
+fn refuse_join(project: &ProjectContext, room: RoomName, join: QueuedReport) {
     let (store, project) = (project.shared.store.clone(), project.id.clone());
     tokio::spawn(async move {
         let error = match store.rooms().get(project, room).await {
@@ -429,7 +429,7 @@ fn refuse_join(project: &ProjectContext, room: RoomName, join: WaitingReport) {
             // It has just been created, or cannot be read. The client may try again.
             Ok(_) | Err(_) => ReportError::Unavailable,
         };
-        join.answers.send(Err(error));
+        join.replies.send(Err(error));
     });
 }
 

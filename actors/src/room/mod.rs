@@ -79,7 +79,7 @@ pub use message::{
     RoleReply, RoomMsg, RoomObservation, SendDataReply,
 };
 use reconcile::Absences;
-use report_order::{Next, ReportOrder};
+use report_order::{NextItem, ReportOrder};
 use roster::Roster;
 
 /// Arguments for a room's actor, set once by the project.
@@ -243,13 +243,13 @@ impl LiveRoom {
             return;
         };
         match next {
-            Next::Report(waiting) => {
+            NextItem::Report(waiting) => {
                 let result = self.handle_report(waiting.report).await;
-                waiting.answers.send(result);
+                waiting.replies.send(result);
             }
-            Next::Message(Some(message)) => self.handle_in_order(message).await,
+            NextItem::Message(Some(message)) => self.handle_in_order(message).await,
             // The mark of an earlier actor, whose message was lost with it.
-            Next::Message(None) => {}
+            NextItem::Message(None) => {}
         }
         if goes_on {
             self.send_ticket();

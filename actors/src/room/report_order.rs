@@ -11,7 +11,7 @@ use conclave_model::NamespacedRoom;
 
 use super::commands::MediaCalls;
 use super::message::RoomMsg;
-use crate::report_queue::{ReportQueues, Taken, Waiting, WaitingReport};
+use crate::report_queue::{QueueEntry, QueuedReport, ReportQueues, TakenEntry};
 
 /// A room's queue of reports, and the messages behind them.
 pub(super) struct ReportOrder {
@@ -21,9 +21,9 @@ pub(super) struct ReportOrder {
     behind: BTreeMap<u64, RoomMsg>,
 }
 
-/// Next item to handle.
-pub(super) enum Next {
-    Report(WaitingReport),
+/// NextItem item to handle.
+pub(super) enum NextItem {
+    Report(QueuedReport),
     /// A mark's message; absent if an earlier actor of this room has set the mark.
     Message(Option<RoomMsg>),
 }
@@ -41,10 +41,10 @@ impl ReportOrder {
     /// Removes and returns the first report or marked message that may be handled while these calls are running. The second value is
     /// whether there are
     /// more, so that the ticket has to be sent again.
-    pub fn take(&mut self, calls: &MediaCalls) -> Option<(Next, bool)> {
-        let may_handle = |waiting: &Waiting, is_first| match waiting {
-            Waiting::Report(waiting) => !calls.holds_report(&waiting.report.event),
-            Waiting::Mark(number) => {
+    pub fn take(&mut self, calls: &MediaCalls) -> Option<(NextItem, bool)> {
+        let may_handle = |waiting: &QueueEntry, is_first| match waiting {
+            QueueEntry::Report(waiting) => !calls.holds_report(&waiting.report.event),
+            QueueEntry::Mark(number) => {
                 self.behind.get(number).is_none_or(|message| match message {
                     // Its track states may already be an effect of the role change.
                     RoomMsg::Observed(_) => !calls.is_changing_role(),
@@ -54,10 +54,10 @@ impl ReportOrder {
             }
         };
         // `None` also if an earlier ticket has already led to the last entry.
-        let Taken { next, goes_on } = self.queues.take(&self.room, may_handle)?;
+        let TakenEntry { next, goes_on } = self.queues.take(&self.room, may_handle)?;
         let next = match next {
-            Waiting::Report(report) => Next::Report(report),
-            Waiting::Mark(number) => Next::Message(self.behind.remove(&number)),
+            QueueEntry::Report(report) => NextItem::Report(report),
+            QueueEntry::Mark(number) => NextItem::Message(self.behind.remove(&number)),
         };
         Some((next, goes_on))
     }
@@ -88,7 +88,7 @@ impl ReportOrder {
     pub fn answer_as_ended(&mut self) {
         // Reports first: they arrived before the messages that wait for them.
         for waiting in self.queues.take_all(&self.room) {
-            waiting.answers.send(Err(ReportError::RoomEnded));
+            waiting.replies.send(Err(ReportError::RoomEnded));
         }
         std::mem::take(&mut self.behind)
             .into_values()
@@ -148,8 +148,8 @@ mod tests {
         let mut taken = Vec::new();
         while let Some((next, _)) = order.take(calls) {
             taken.push(match next {
-                Next::Report(waiting) => waiting.report.event.identity().unwrap().to_string(),
-                Next::Message(message) => {
+                NextItem::Report(waiting) => waiting.report.event.identity().unwrap().to_string(),
+                NextItem::Message(message) => {
                     message.map_or("none", |message| (&message).into()).into()
                 }
             });
