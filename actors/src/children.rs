@@ -39,7 +39,7 @@ pub struct Child<M> {
 /// Result of sending to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Sent {
+pub enum SendOutcome {
     /// The message was sent, or is buffered for a child that is being rebuilt.
     Done,
     /// The child hibernated until this time. The message is buffered, and the supervisor must rebuild the child.
@@ -130,7 +130,7 @@ impl<M: Message> Child<M> {
     }
 
     /// Sends a message, or buffers it until the child is rebuilt. Above the maximum, a message is dropped, and its call fails.
-    pub fn send(&mut self, message: M) -> Sent {
+    pub fn send(&mut self, message: M) -> SendOutcome {
         match &mut self.process {
             Process::Hibernating { until } => {
                 let until = *until;
@@ -138,7 +138,7 @@ impl<M: Message> Child<M> {
                     messages: vec![message],
                     retry: None,
                 };
-                return Sent::Wake(until);
+                return SendOutcome::Wake(until);
             }
             Process::Running(mailbox) => {
                 // The child has just stopped, and its supervisor has not been notified yet.
@@ -155,7 +155,7 @@ impl<M: Message> Child<M> {
                 log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor");
             }
         }
-        Sent::Done
+        SendOutcome::Done
     }
 
     /// Hibernates a child that has stopped because it is idle. Returns false if messages are buffered, so that it must be rebuilt.

@@ -15,7 +15,7 @@ use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName, Timestamp};
 use super::context::ProjectContext;
 use super::hibernation::Hibernation;
 use super::message::{ChildKey, ProjectMsg, RoomReply};
-use crate::children::{Child, ChildSet, RestartCause, Sent};
+use crate::children::{Child, ChildSet, RestartCause, SendOutcome};
 use crate::error::TreeError;
 use crate::info::ActorKind;
 use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
@@ -176,7 +176,7 @@ impl Rooms {
             return;
         };
         // The message is buffered in the child until the records are loaded.
-        if let Sent::Wake(due) = room.send(message) {
+        if let SendOutcome::Wake(due) = room.send(message) {
             self.hibernation.remove(due, name.clone());
             load(project, name.clone());
         }
