@@ -13,7 +13,7 @@ use crate::info::ActorInfo;
 
 /// The media plane's last reply about a followed object, for the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct LastAnswer<S> {
+pub(crate) struct LastReply<S> {
     at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<S>,
@@ -34,7 +34,7 @@ pub(crate) trait Observation: Clone + Send + Sync + 'static {
 }
 
 /// The media plane's reply to a poll; `None` if it does not know the object.
-pub(crate) type PollAnswer<O> = Result<Option<O>, MediaError>;
+pub(crate) type PollReply<O> = Result<Option<O>, MediaError>;
 
 /// State of an actor that follows one object on the media plane.
 pub(crate) trait Follower: Send {
@@ -48,9 +48,8 @@ pub(crate) trait Follower: Send {
     fn info(&self) -> &ActorInfo;
 
     /// Returns the field with the media plane's last reply.
-    fn last_answer(
-        &mut self,
-    ) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
+    fn last_answer(&mut self)
+    -> &mut Option<LastReply<<Self::Observation as Observation>::Status>>;
 
     /// Writes a state to the record if it changes the record.
     fn record(
@@ -60,14 +59,14 @@ pub(crate) trait Follower: Send {
     ) -> impl Future<Output = Result<(), TreeError>> + Send;
 
     /// Stores a reply for the debug endpoint.
-    fn remember(&mut self, answer: &PollAnswer<Self::Observation>) {
+    fn remember(&mut self, answer: &PollReply<Self::Observation>) {
         let (status, error) = match answer {
             Ok(Some(observation)) => (Some(observation.status()), observation.error()),
             Ok(None) => (None, Some("not known there".into())),
             Err(error) => (None, Some(error.to_string())),
         };
         let at = self.context().clock.now();
-        *self.last_answer() = Some(LastAnswer { at, status, error });
+        *self.last_answer() = Some(LastReply { at, status, error });
     }
 
     /// Writes a reported state, which is durable when this returns `Ok`.

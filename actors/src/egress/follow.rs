@@ -10,7 +10,7 @@ use super::upload::Upload;
 use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer, Observation, PollAnswer};
+use crate::follow::{Follower, LastReply, Observation, PollReply};
 use crate::info::ActorInfo;
 use crate::mailbox::Timer;
 
@@ -43,7 +43,7 @@ impl Follower for LiveEgress {
         self.me.info()
     }
 
-    fn last_answer(&mut self) -> &mut Option<LastAnswer<EgressStatus>> {
+    fn last_answer(&mut self) -> &mut Option<LastReply<EgressStatus>> {
         &mut self.last_answer
     }
 
@@ -61,7 +61,7 @@ impl LiveEgress {
                 .media
                 .egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(answer, None).await?;
+            self.record_reply(answer, None).await?;
         }
         Ok(self.egress.clone())
     }
@@ -77,7 +77,7 @@ impl LiveEgress {
                 .media
                 .stop_egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(answer.map(|known| known.map(at_least_ending)), recorder)
+            self.record_reply(answer.map(|known| known.map(at_least_ending)), recorder)
                 .await?;
         }
         Ok(self.egress.clone())
@@ -114,9 +114,9 @@ impl LiveEgress {
     }
 
     /// Writes the media plane's reply. An egress that it does not know has failed.
-    async fn record_answer(
+    async fn record_reply(
         &mut self,
-        answer: PollAnswer<EgressState>,
+        answer: PollReply<EgressState>,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();

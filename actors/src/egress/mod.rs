@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer};
+use crate::follow::{Follower, LastReply};
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, Timer};
 use crate::registry::{InspectMessage, Inspection};
@@ -96,7 +96,7 @@ pub struct LiveEgress {
     settle: Option<Timer>,
     /// Upload of its file; `None` if there is nothing to upload.
     upload: Option<Upload>,
-    last_answer: Option<LastAnswer<EgressStatus>>,
+    last_answer: Option<LastReply<EgressStatus>>,
 }
 
 impl LiveEgress {

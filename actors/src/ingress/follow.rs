@@ -13,7 +13,7 @@ use conclave_model::{IngressId, Timestamp};
 use super::{IngressObservation, IngressReply, LiveIngress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer, Observation};
+use crate::follow::{Follower, LastReply, Observation};
 use crate::info::ActorInfo;
 use crate::mailbox::BarrierWait;
 
@@ -46,7 +46,7 @@ impl Follower for LiveIngress {
         &self.info
     }
 
-    fn last_answer(&mut self) -> &mut Option<LastAnswer<IngressStatus>> {
+    fn last_answer(&mut self) -> &mut Option<LastReply<IngressStatus>> {
         &mut self.last_answer
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer};
+use crate::follow::{Follower, LastReply};
 use crate::info::ActorInfo;
 use crate::mailbox::{BarrierWait, ReportPath};
 use crate::registry::{InspectMessage, Inspection};
@@ -113,7 +113,7 @@ pub struct LiveIngress {
     info: Arc<ActorInfo>,
     path: ReportPath<IngressObservation>,
     ingress: Ingress,
-    last_answer: Option<LastAnswer<IngressStatus>>,
+    last_answer: Option<LastReply<IngressStatus>>,
     /// Barrier for the observation that is being handled.
     after: Option<BarrierWait>,
 }

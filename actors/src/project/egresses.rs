@@ -62,7 +62,7 @@ impl Followed for RunningEgress {
         EgressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectContext, id: EgressId, message: EgressMsg) {
+    fn reply_without_actor(project: &ProjectContext, id: EgressId, message: EgressMsg) {
         match message {
             // An egress that this server has not started, such as another program's, has no event.
             EgressMsg::Report { answer, .. } => {

@@ -55,7 +55,7 @@ pub(super) trait Followed: Sized + Send + 'static {
     fn room_ended() -> MsgOf<Self>;
 
     /// Replies to a message whose actor does not exist: the record is final, or was never written.
-    fn answer_without_actor(project: &ProjectContext, id: Self::Id, message: MsgOf<Self>);
+    fn reply_without_actor(project: &ProjectContext, id: Self::Id, message: MsgOf<Self>);
 
     /// Ends an object that a final record may have left on the media plane, in a spawned task. Objects without a record are left alone.
     fn clean_up(project: &ProjectContext, id: &Self::Id);
@@ -127,7 +127,7 @@ impl<F: Followed> FollowedSet<F> {
         if self.children.contains(&id) {
             self.children.send(&id, message);
         } else if let Some((id, message)) = self.creations.hold(id, message) {
-            F::answer_without_actor(project, id, message);
+            F::reply_without_actor(project, id, message);
         }
     }
 
@@ -136,7 +136,7 @@ impl<F: Followed> FollowedSet<F> {
         if self.children.contains(&id) {
             self.children.send(&id, message);
         } else {
-            F::answer_without_actor(project, id, message);
+            F::reply_without_actor(project, id, message);
         }
     }
 
@@ -168,7 +168,7 @@ impl<F: Followed> FollowedSet<F> {
             return;
         };
         for message in child.into_waiting() {
-            F::answer_without_actor(project, id.clone(), message);
+            F::reply_without_actor(project, id.clone(), message);
         }
     }
 

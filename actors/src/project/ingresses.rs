@@ -68,7 +68,7 @@ impl Followed for Ingress {
         IngressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectContext, id: IngressId, message: IngressMsg) {
+    fn reply_without_actor(project: &ProjectContext, id: IngressId, message: IngressMsg) {
         let (context, project) = (Arc::clone(&project.shared), project.id.clone());
         match message {
             // The endpoint does not belong to this server.

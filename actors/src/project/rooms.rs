@@ -118,7 +118,7 @@ impl Rooms {
                     result: Box::new(result),
                     reply,
                 }) {
-                    answer_without_project(message, &path);
+                    reply_without_project(message, &path);
                 }
             });
     }
@@ -164,9 +164,9 @@ impl Rooms {
         if self.children.contains(name) {
             self.send(project, name, message);
         } else if self.lacks_rooms {
-            message.answer_as_unreadable();
+            message.reply_as_unreadable();
         } else {
-            message.answer_as_ended();
+            message.reply_as_ended();
         }
     }
 
@@ -234,14 +234,14 @@ impl Rooms {
     /// Removes a room that has ended, and replies to its buffered messages.
     pub fn forget(&mut self, project: &ProjectContext, name: &RoomName) {
         let refusal = ReportError::RoomEnded;
-        self.remove(project, name, RoomMsg::answer_as_ended, refusal);
+        self.remove(project, name, RoomMsg::reply_as_ended, refusal);
     }
 
     /// Removes a room whose records cannot be read, since the file is damaged. It counts neither as open nor as ended.
     fn give_up(&mut self, project: &ProjectContext, name: &RoomName) {
         self.lacks_rooms = true;
         let refusal = ReportError::Unavailable;
-        self.remove(project, name, RoomMsg::answer_as_unreadable, refusal);
+        self.remove(project, name, RoomMsg::reply_as_unreadable, refusal);
     }
 
     /// Removes a room, and replies to its buffered messages and reports.
@@ -403,7 +403,7 @@ impl Rooms {
 }
 
 /// Replies to a room's creator after its project has failed. The rebuilt project may have read its rooms before this one was written.
-fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
+fn reply_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
     let ProjectMsg::RoomCreated { result, reply } = created else {
         return;
     };

@@ -89,7 +89,7 @@ pub enum RoomMsg {
 
 impl RoomMsg {
     /// Replies on behalf of a room that has ended.
-    pub(crate) fn answer_as_ended(self) {
+    pub(crate) fn reply_as_ended(self) {
         match self {
             // The outcome that the caller wanted, or the nearest refusal.
             Self::Barrier(barrier) => barrier.pass(),
@@ -102,7 +102,7 @@ impl RoomMsg {
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome
                 .into_iter()
-                .for_each(|outcome| outcome.answer_as_ended()),
+                .for_each(|outcome| outcome.reply_as_ended()),
             // Queued reports are refused where the end of the room is noticed.
             Self::Reports
             | Self::EmptyTimeout(_)
@@ -114,7 +114,7 @@ impl RoomMsg {
     }
 
     /// Replies on behalf of a room whose records cannot be read because the database file is damaged.
-    pub(crate) fn answer_as_unreadable(self) {
+    pub(crate) fn reply_as_unreadable(self) {
         let unreadable = || {
             TreeError::Store(StoreError::Damaged(
                 "the records of the room cannot be read".into(),
@@ -126,7 +126,7 @@ impl RoomMsg {
             Self::MuteTrack { reply, .. } => drop(reply.send(Err(unreadable()))),
             Self::End(reply) | Self::SendData { reply, .. } => drop(reply.send(Err(unreadable()))),
             // The others do not depend on the records.
-            other => other.answer_as_ended(),
+            other => other.reply_as_ended(),
         }
     }
 }
@@ -207,7 +207,7 @@ pub struct AcceptedRole {
 
 impl CallOutcome {
     /// Sends the caller the media plane's reply. A role change that can no longer be written is refused as in a room that has ended.
-    pub(super) fn answer_as_ended(self) {
+    pub(super) fn reply_as_ended(self) {
         match self {
             Self::Removed(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),

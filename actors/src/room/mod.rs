@@ -177,8 +177,8 @@ impl LiveRoom {
             RoomMsg::Inspect(reply) => drop(reply.send(self.inspect())),
             // The actor drains its mailbox after the end, so these were sent before callers could know.
             message if !self.is_open() => {
-                self.order.answer_as_ended();
-                message.answer_as_ended();
+                self.order.reply_as_ended();
+                message.reply_as_ended();
             }
             RoomMsg::Reports => Box::pin(self.handle_next_report()).await,
             message @ (RoomMsg::Observed(_) | RoomMsg::Barrier(_) | RoomMsg::EmptyTimeout(_)) => {
@@ -233,7 +233,7 @@ impl LiveRoom {
                 reply,
             } => self.change_role(*request, recorder, reply),
             // No other message waits for reports.
-            message => message.answer_as_ended(),
+            message => message.reply_as_ended(),
         }
     }
 
@@ -400,7 +400,7 @@ impl LiveRoom {
                 self.write_role_change(*accepted, participant).await;
             }
             // Only a role change needs a write. All other outcomes are replied to as they are, in any room.
-            Some(outcome) => outcome.answer_as_ended(),
+            Some(outcome) => outcome.reply_as_ended(),
             None => {
                 log::error!(actor = &*self.me.info().id; "a call to the media plane panicked");
             }
@@ -475,7 +475,7 @@ impl LiveRoom {
             room: ended,
             participants: Vec::new(),
         });
-        self.order.answer_as_ended();
+        self.order.reply_as_ended();
         self.empty_timer = None;
         let (media, room) = (Arc::clone(&self.context.media), self.name.clone());
         tokio::spawn(async move {

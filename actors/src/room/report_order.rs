@@ -85,14 +85,14 @@ impl ReportOrder {
     }
 
     /// Replies to everything queued on behalf of a room that has ended.
-    pub fn answer_as_ended(&mut self) {
+    pub fn reply_as_ended(&mut self) {
         // Reports first: they arrived before the messages that wait for them.
         for waiting in self.queues.take_all(&self.room) {
             waiting.replies.send(Err(ReportError::RoomEnded));
         }
         std::mem::take(&mut self.behind)
             .into_values()
-            .for_each(RoomMsg::answer_as_ended);
+            .for_each(RoomMsg::reply_as_ended);
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
                 .wait_behind_reports(barrier_message(), &calls)
                 .is_none()
         );
-        order.answer_as_ended();
+        order.reply_as_ended();
         assert_eq!(answer.try_recv(), Ok(Err(ReportError::RoomEnded)));
         assert!(order.behind.is_empty());
         assert!(!order.is_waiting());

@@ -145,7 +145,7 @@ impl Projects {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
                 let child = self.children.remove(&self.context, &id);
                 for message in child.map(Child::into_waiting).into_iter().flatten() {
-                    self.answer_as_unknown(&id, message);
+                    self.reply_as_unknown(&id, message);
                 }
             }
             Err(error) => self.restore_later(id, RestartCause::Store(&error)),
@@ -154,7 +154,7 @@ impl Projects {
     }
 
     /// Replies on behalf of a project that does not exist. Other callers get no reply: no credential belongs to such a project.
-    fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
+    fn reply_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
         match message {
             ProjectMsg::Reports(room) => {
                 let room = NamespacedRoom::new(project, &room);
