@@ -4,7 +4,7 @@ use conclave_db::StoreError;
 use conclave_media::MediaError;
 use conclave_model::Problem;
 
-use crate::mailbox::NoAnswer;
+use crate::mailbox::NoReply;
 
 /// Failed request to an actor.
 #[derive(Debug, thiserror::Error)]
@@ -19,8 +19,8 @@ pub enum TreeError {
     #[error(transparent)]
     Media(#[from] MediaError),
     /// No actor replied in time.
-    #[error("no actor answered in time")]
-    NoAnswer,
+    #[error("no actor replied in time")]
+    NoReply,
 }
 
 impl From<Problem> for TreeError {
@@ -38,8 +38,8 @@ impl From<StoreError> for TreeError {
     }
 }
 
-impl From<NoAnswer> for TreeError {
-    fn from(_: NoAnswer) -> Self {
-        Self::NoAnswer
+impl From<NoReply> for TreeError {
+    fn from(_: NoReply) -> Self {
+        Self::NoReply
     }
 }

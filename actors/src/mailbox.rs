@@ -35,8 +35,8 @@ impl<M> Clone for Mailbox<M> {
 
 /// Failed call: the actor has stopped, or did not reply within the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the actor did not answer")]
-pub struct NoAnswer;
+#[error("the actor did not reply")]
+pub struct NoReply;
 
 impl<M: Message> Mailbox<M> {
     /// Creates the mailbox of `actor`, which counts in `info`.
@@ -75,7 +75,7 @@ impl<M: Message> Mailbox<M> {
     ///
     /// # Errors
     /// If the actor has stopped, or takes longer than `timeout`.
-    pub async fn call<T, F>(&self, message: F, timeout: Duration) -> Result<T, NoAnswer>
+    pub async fn call<T, F>(&self, message: F, timeout: Duration) -> Result<T, NoReply>
     where
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<T>) -> M,
@@ -83,7 +83,7 @@ impl<M: Message> Mailbox<M> {
         self.info.record_sent();
         match self.actor.call(message, Some(timeout)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
-            _ => Err(NoAnswer),
+            _ => Err(NoReply),
         }
     }
 }

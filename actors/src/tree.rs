@@ -62,7 +62,7 @@ impl Tree {
         };
         let (actor, _) = Actor::spawn(None, actor, ())
             .await
-            .map_err(|_| TreeError::NoAnswer)?;
+            .map_err(|_| TreeError::NoReply)?;
         let system = Mailbox::new(actor, info);
         context.registry.register(
             system.info(),

@@ -217,9 +217,7 @@ fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(error @ TreeError::Refused(_)) => !is_known(error),
         Err(
-            TreeError::Store(_)
-            | TreeError::Media(MediaError::Unavailable(_))
-            | TreeError::NoAnswer,
+            TreeError::Store(_) | TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoReply,
         ) => true,
         Ok(_) | Err(TreeError::Media(_)) => false,
     }

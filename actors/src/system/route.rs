@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use ractor::RpcReplyPort;
 
 use super::SystemMsg;
-use crate::mailbox::{Mailbox, NoAnswer};
+use crate::mailbox::{Mailbox, NoReply};
 use crate::project::ProjectMsg;
 
 /// Running projects' mailboxes. Cheap to clone; all clones share one map.
@@ -80,7 +80,7 @@ impl ProjectRoute {
         id: ProjectId,
         timeout: Duration,
         message: impl FnOnce(RpcReplyPort<T>) -> ProjectMsg,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, NoReply> {
         // Directly, so that the root is no bottleneck for the requests of all projects.
         match self.running.get(&id) {
             Some(running) => running.call(message, timeout).await,

@@ -150,7 +150,7 @@ impl Fixture {
         self.plane.panics.store(1, Ordering::SeqCst);
         let answer = question.await;
         assert!(
-            matches!(answer, Err(TreeError::NoAnswer)),
+            matches!(answer, Err(TreeError::NoReply)),
             "the caller gets no answer"
         );
         let fallen =
