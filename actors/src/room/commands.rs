@@ -66,7 +66,7 @@ struct RunningCall {
 
 /// Call that may start.
 #[derive(Debug)]
-struct BegunCall {
+struct StartedCall {
     id: CallId,
     /// Previous call about the same participant, if one is running.
     previous: Option<oneshot::Receiver<()>>,
@@ -89,7 +89,7 @@ impl MediaCalls {
         target: Target,
         call: impl Future<Output = CallOutcome> + Send + 'static,
     ) {
-        let BegunCall { id, previous, done } = self.begin(target);
+        let StartedCall { id, previous, done } = self.register(target);
         let (me, path) = (me.clone(), path.clone());
         tokio::spawn(async move {
             if let Some(previous) = previous {
@@ -111,7 +111,7 @@ impl MediaCalls {
         });
     }
 
-    fn begin(&mut self, target: Target) -> BegunCall {
+    fn register(&mut self, target: Target) -> StartedCall {
         let (done, returned) = oneshot::channel();
         let same = |call: &&mut RunningCall| {
             target.identity().is_some() && call.target.identity() == target.identity()
@@ -129,7 +129,7 @@ impl MediaCalls {
             target,
             returned: Some(returned),
         });
-        BegunCall {
+        StartedCall {
             id: self.next,
             previous,
             done,
@@ -142,7 +142,7 @@ impl MediaCalls {
     }
 
     /// Whether a report has to wait, because its participant's role is being changed.
-    pub fn holds_report(&self, event: &MediaEvent) -> bool {
+    pub fn defers_report(&self, event: &MediaEvent) -> bool {
         self.changing_role()
             .any(|identity| Some(identity) == event.identity())
     }
@@ -287,7 +287,7 @@ pub(super) mod tests {
 
     /// Registers a call that never returns. Returns its number.
     pub fn begin(calls: &mut MediaCalls, target: Target) -> CallId {
-        calls.begin(target).id
+        calls.register(target).id
     }
 
     #[test]
@@ -295,10 +295,10 @@ pub(super) mod tests {
         let mut calls = MediaCalls::default();
         let removal = begin(&mut calls, Target::Participant(id("bob")));
         let change = begin(&mut calls, Target::RoleOf(id("alice")));
-        assert!(calls.holds_report(&left("alice")) && !calls.holds_report(&left("bob")));
-        assert!(!calls.holds_report(&MediaEvent::InvalidIdentity) && calls.is_changing_role());
+        assert!(calls.defers_report(&left("alice")) && !calls.defers_report(&left("bob")));
+        assert!(!calls.defers_report(&MediaEvent::InvalidIdentity) && calls.is_changing_role());
         calls.end(change);
-        assert!(!calls.holds_report(&left("alice")) && !calls.is_changing_role());
+        assert!(!calls.defers_report(&left("alice")) && !calls.is_changing_role());
         calls.end(removal);
         assert!(calls.is_empty());
     }
@@ -306,15 +306,15 @@ pub(super) mod tests {
     #[test]
     fn a_call_waits_for_the_one_before_it_about_the_same_participant() {
         let mut calls = MediaCalls::default();
-        let first = calls.begin(Target::Participant(id("alice")));
-        let other = calls.begin(Target::Participant(id("bob")));
-        let mut second = calls.begin(Target::RoleOf(id("alice")));
+        let first = calls.register(Target::Participant(id("alice")));
+        let other = calls.register(Target::Participant(id("bob")));
+        let mut second = calls.register(Target::RoleOf(id("alice")));
         assert!(first.previous.is_none() && other.previous.is_none());
         let previous = second.previous.as_mut().unwrap();
         assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Empty));
         drop(first.done);
         assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Closed));
-        calls.begin(Target::Room);
-        assert!(calls.begin(Target::Room).previous.is_none());
+        calls.register(Target::Room);
+        assert!(calls.register(Target::Room).previous.is_none());
     }
 }

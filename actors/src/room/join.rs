@@ -26,7 +26,7 @@
 //! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
 //! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change. They are read again in each phase.
 //! - [`Reservations`]: seats for connecting clients, in memory, for a minute. They keep two clients from connecting for a role's last seat.
-//! - [`Join`]: join source: a report, or reconciliation.
+//! - [`JoinSource`]: join source: a report, or reconciliation.
 //!
 //! LiveKit's participants, and participants found by reconciliation, have only the second phase. A request that reserves no seat only
 //! checks whether a client could join now.
@@ -72,7 +72,7 @@ const LIFETIME: Duration = Duration::from_secs(60);
 
 /// Join source.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Join {
+pub(super) enum JoinSource {
     /// Reported by the media plane for this time.
     Reported { at: Timestamp },
     /// Found by reconciliation. A session of this join that was closed at `left_before` or earlier is reopened.
@@ -129,7 +129,7 @@ impl LiveRoom {
     pub(super) async fn record_join(
         &mut self,
         mut participant: Participant,
-        join: Join,
+        join: JoinSource,
     ) -> Result<(), ReportError> {
         let terms = self.join_terms(&mut participant).await?;
         if self.role_is_full(&participant, &terms) {
@@ -246,11 +246,11 @@ impl LiveRoom {
     async fn write_join(
         &self,
         participant: Participant,
-        join: Join,
+        join: JoinSource,
     ) -> Result<RoomSnapshot, StoreError> {
         let (sessions, room) = (self.context.store.sessions(), self.roster.room());
         // A session that was closed by mistake continues, rather than a second one being opened.
-        if let Join::Listed { left_before } = join {
+        if let JoinSource::Listed { left_before } = join {
             sessions
                 .record_return(
                     room.project_id.clone(),
@@ -266,18 +266,22 @@ impl LiveRoom {
             .await
     }
 
-    fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
+    fn joined_at(&self, participant: &Participant, join: JoinSource) -> Timestamp {
         // The time of the join itself. A participant that was found may have joined long ago.
         match join {
-            Join::Reported { at } => at,
-            Join::Listed { .. } => participant
+            JoinSource::Reported { at } => at,
+            JoinSource::Listed { .. } => participant
                 .joined_at
                 .unwrap_or_else(|| self.context.clock.now()),
         }
     }
 
     /// Writes the only event of a refused join. The role filled up after the participant's token was minted.
-    async fn refuse_join(&self, participant: &Participant, join: Join) -> Result<(), ReportError> {
+    async fn refuse_join(
+        &self,
+        participant: &Participant,
+        join: JoinSource,
+    ) -> Result<(), ReportError> {
         log::warn!(
             room = self.name.as_str(), identity = participant.identity.as_str();
             "a join was refused: the role is full"

@@ -72,7 +72,7 @@ use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, ReportPath, Timer, TimerView};
 use crate::registry::{Inspect, Inspection};
 use commands::{MediaCalls, RoomOnPlane, Target};
-use join::{Join, Reservations};
+use join::{JoinSource, Reservations};
 use message::participant_not_found;
 pub use message::{
     AcceptedRole, CallId, CallOutcome, ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply,
@@ -285,7 +285,9 @@ impl LiveRoom {
                 reserves_seat,
             } => return self.request_join(*participant, reserves_seat).await,
             MediaEvent::ParticipantJoined(participant) => {
-                return self.record_join(*participant, Join::Reported { at }).await;
+                return self
+                    .record_join(*participant, JoinSource::Reported { at })
+                    .await;
             }
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft {

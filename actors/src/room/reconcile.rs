@@ -12,7 +12,7 @@ use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::LiveRoom;
-use super::join::Join;
+use super::join::JoinSource;
 use super::message::{RoomMsg, RoomObservation};
 use crate::context::ActorContext;
 use crate::mailbox::Timer;
@@ -220,7 +220,7 @@ impl LiveRoom {
     /// Writes a join whose report was lost, or reopens a session that was closed some time before the query. A participant whose join would
     /// have been refused is removed.
     async fn admit_missed(&mut self, participant: Participant, asked_at: Timestamp) {
-        let join = Join::Listed {
+        let join = JoinSource::Listed {
             left_before: asked_at.before(LEAVE_GRACE),
         };
         let (sid, room) = (participant.sid.clone(), self.name.clone());

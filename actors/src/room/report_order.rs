@@ -43,7 +43,7 @@ impl ReportOrder {
     /// more, so that the ticket has to be sent again.
     pub fn take(&mut self, calls: &MediaCalls) -> Option<(NextItem, bool)> {
         let may_handle = |waiting: &QueueEntry, is_first| match waiting {
-            QueueEntry::Report(waiting) => !calls.holds_report(&waiting.report.event),
+            QueueEntry::Report(waiting) => !calls.defers_report(&waiting.report.event),
             QueueEntry::Mark(number) => {
                 self.behind.get(number).is_none_or(|message| match message {
                     // Its track states may already be an effect of the role change.
