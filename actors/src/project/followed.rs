@@ -126,7 +126,7 @@ impl<F: Followed> FollowedSet<F> {
     pub fn deliver_report(&mut self, project: &ProjectContext, id: F::Id, message: MsgOf<F>) {
         if self.children.contains(&id) {
             self.children.send(&id, message);
-        } else if let Some((id, message)) = self.creations.hold(id, message) {
+        } else if let Some((id, message)) = self.creations.buffer(id, message) {
             F::reply_without_actor(project, id, message);
         }
     }
@@ -236,14 +236,14 @@ impl<F: Followed> FollowedSet<F> {
 /// Children of one kind that are being created in spawned tasks, and the buffered reports about unknown ones.
 struct Creations<K, M> {
     running: usize,
-    held: Vec<(K, M)>,
+    buffered: Vec<(K, M)>,
 }
 
 impl<K, M> Default for Creations<K, M> {
     fn default() -> Self {
         Self {
             running: 0,
-            held: Vec::new(),
+            buffered: Vec::new(),
         }
     }
 }
@@ -255,11 +255,11 @@ impl<K, M> Creations<K, M> {
     }
 
     /// Buffers a message to an unknown child while any creation is running; returns it otherwise.
-    fn hold(&mut self, name: K, message: M) -> Option<(K, M)> {
+    fn buffer(&mut self, name: K, message: M) -> Option<(K, M)> {
         if self.running == 0 {
             return Some((name, message));
         }
-        self.held.push((name, message));
+        self.buffered.push((name, message));
         None
     }
 
@@ -267,7 +267,7 @@ impl<K, M> Creations<K, M> {
     fn end(&mut self) -> Vec<(K, M)> {
         // All of them, although other creations may run: messages for those are buffered again.
         self.running -= 1;
-        std::mem::take(&mut self.held)
+        std::mem::take(&mut self.buffered)
     }
 }
 
@@ -278,18 +278,18 @@ mod tests {
     #[test]
     fn a_message_to_an_unknown_child_is_held_until_a_creation_has_ended() {
         let mut creations = Creations::default();
-        assert_eq!(creations.hold("EG_1", 1), Some(("EG_1", 1)));
+        assert_eq!(creations.buffer("EG_1", 1), Some(("EG_1", 1)));
         creations.begin();
         creations.begin();
-        assert_eq!(creations.hold("EG_1", 1), None);
-        assert_eq!(creations.hold("EG_2", 2), None);
+        assert_eq!(creations.buffer("EG_1", 1), None);
+        assert_eq!(creations.buffer("EG_2", 2), None);
         assert_eq!(creations.end(), [("EG_1", 1), ("EG_2", 2)]);
         assert_eq!(
-            creations.hold("EG_2", 2),
+            creations.buffer("EG_2", 2),
             None,
             "the other creation may be its own"
         );
         assert_eq!(creations.end(), [("EG_2", 2)]);
-        assert_eq!(creations.hold("EG_2", 2), Some(("EG_2", 2)));
+        assert_eq!(creations.buffer("EG_2", 2), Some(("EG_2", 2)));
     }
 }

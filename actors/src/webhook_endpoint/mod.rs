@@ -57,7 +57,7 @@ use crate::context::ActorContext;
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, Timer};
 use crate::registry::{InspectMessage, Inspection};
-use run::{Progress, Run};
+use run::{Run, RunProgress};
 
 /// Message to a webhook endpoint actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
@@ -109,17 +109,17 @@ pub struct LiveWebhookEndpoint {
     project: ProjectId,
     id: EndpointId,
     tick: Option<Timer>,
-    run: Option<Running>,
+    run: Option<CurrentRun>,
     /// Whether a delivery was queued during the current run, which may not find it.
     queued_meanwhile: bool,
     last_attempt: Option<Attempt>,
 }
 
 /// Current run, and the flag that stops it after the POSTs in flight.
-struct Running {
+struct CurrentRun {
     task: JoinHandle<()>,
     stopping: watch::Sender<bool>,
-    progress: Arc<Progress>,
+    progress: Arc<RunProgress>,
 }
 
 impl LiveWebhookEndpoint {
@@ -201,7 +201,7 @@ impl LiveWebhookEndpoint {
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
-        self.run = Some(Running {
+        self.run = Some(CurrentRun {
             task,
             stopping,
             progress,
@@ -231,7 +231,7 @@ impl LiveWebhookEndpoint {
     }
 
     fn inspect(&self) -> Inspection {
-        let progress = |count: fn(&Progress) -> &AtomicUsize| {
+        let progress = |count: fn(&RunProgress) -> &AtomicUsize| {
             self.run
                 .as_ref()
                 .map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))

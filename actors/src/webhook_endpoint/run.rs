@@ -29,7 +29,7 @@ const BATCH: u32 = 50;
 /// Rooms posted in parallel to a receiver whose last response was a success; otherwise one.
 const ROOMS_AT_ONCE: usize = 4;
 /// Time after which a run returns its permits.
-const TURN: Duration = Duration::from_secs(5);
+const PERMIT_TIME: Duration = Duration::from_secs(5);
 /// Delay before a result is written again that the store could not write. It doubles up to the longest.
 const FIRST_RECORD_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_RECORD_DELAY: Duration = Duration::from_secs(5);
@@ -41,14 +41,14 @@ pub(super) struct Run {
     pub(super) endpoint: EndpointId,
     /// Becomes true when the actor stops.
     pub(super) stopping: watch::Receiver<bool>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<RunProgress>,
     /// Last attempt, of this run or an earlier one.
     pub(super) last: Option<Attempt>,
 }
 
 /// Run progress, for the debug endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     /// POSTs without a response yet.
     pub(super) in_flight: AtomicUsize,
     /// Results that the store could not write yet.
@@ -71,7 +71,7 @@ impl Run {
     /// Posts batches until no delivery is due.
     pub(super) async fn drain_due(mut self) -> RunFinished {
         let next_due = loop {
-            match self.turn().await {
+            match self.post_due().await {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(next_due)) => break next_due,
                 Err(Halt::Deleted) => {
@@ -98,7 +98,7 @@ impl Run {
     }
 
     /// Posts one batch. If nothing is due, breaks with the due time of the next delivery, if one is pending.
-    async fn turn(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
+    async fn post_due(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
         // Checked per batch, and again by the pool before each POST.
         if !self.context.deliveries.may_post() {
             return Err(Halt::NoLease);
@@ -143,7 +143,7 @@ impl Run {
 
     /// Waits for a batch's permits: one, and more if they are free and the receiver succeeds.
     async fn permits(&self, has_delivered: bool) -> Result<Vec<ProjectPermit>, Halt> {
-        let lane = match &self.last {
+        let class = match &self.last {
             // After a restart the log shows whether the receiver has ever accepted a delivery.
             None if has_delivered => ReceiverClass::Answering,
             None => ReceiverClass::Untried,
@@ -166,7 +166,7 @@ impl Run {
             pin!(
                 self.context
                     .deliveries
-                    .permits(&self.project, lane, at_once)
+                    .permits(&self.project, class, at_once)
             ),
             stopped,
         )
@@ -231,7 +231,7 @@ impl Run {
         // A receiver that has timed out would make the other deliveries wait for its timeout, too.
         for delivery in due {
             if self.is_stopping()
-                || begun.elapsed() > TURN
+                || begun.elapsed() > PERMIT_TIME
                 || last.as_ref().is_some_and(|last| last.outcome.timed_out)
             {
                 break;
