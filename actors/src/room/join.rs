@@ -26,7 +26,7 @@
 //! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
 //! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change. They are read again in each phase.
 //! - [`Reservations`]: seats for connecting clients, in memory, for a minute. They keep two clients from connecting for a role's last seat.
-//! - [`JoinSource`]: join source: a report, or reconciliation.
+//! - [`JoinSource`]: a report, or reconciliation.
 //!
 //! LiveKit's participants, and participants found by reconciliation, have only the second phase. A request that reserves no seat only
 //! checks whether a client could join now.
@@ -70,7 +70,7 @@ use crate::mailbox::Timer;
 /// Maximum time for which a seat is reserved.
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// Join source.
+/// Origin of a join.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JoinSource {
     /// Reported by the media plane for this time.
