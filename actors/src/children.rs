@@ -149,6 +149,7 @@ impl<M: Message> Child<M> {
                     };
                 }
             }
+            // Bounded, since a child may fail for as long as its records are damaged.
             Process::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
             Process::Waiting { .. } => {
                 // The caller's reply port is dropped, so its call fails at once.

@@ -172,6 +172,7 @@ async fn view(entry: RegistryEntry, history: bool) -> ActorView {
             None => ("busy", None),
         },
     };
+    // Identity and counters are shown even if the actor is busy.
     let (timers, state) = inspection.map_or_else(Default::default, |i| (i.timers, i.state));
     ActorView {
         id: info.id.to_string(),

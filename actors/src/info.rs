@@ -173,7 +173,7 @@ impl ActorInfo {
         let _ = conclave_model::faults::at(scope, &format!("{}.{message}", self.kind.as_str()));
     }
 
-    /// Returns the instant of the last start.
+    /// Returns the last start time.
     pub fn started_at(&self) -> Timestamp {
         Timestamp::from_millis(self.started_at.load(Ordering::Relaxed))
     }

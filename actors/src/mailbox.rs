@@ -82,6 +82,7 @@ impl<M: Message> Mailbox<M> {
     {
         self.info.record_sent();
         match self.actor.call(message, Some(timeout)).await {
+            // A dropped reply port and a timeout are the same to the caller.
             Ok(CallResult::Success(answer)) => Ok(answer),
             _ => Err(NoReply),
         }

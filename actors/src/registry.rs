@@ -101,6 +101,7 @@ pub trait Inspect: Send + Sync {
 
 impl<M: InspectMessage> Inspect for Mailbox<M> {
     fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>> {
+        // A busy actor and a stopped one look alike here.
         self.call(M::inspect, timeout).map(Result::ok).boxed()
     }
 }

@@ -160,6 +160,7 @@ impl Database {
     pub(crate) fn mark_as_server(&self) -> Result<(), StoreError> {
         self.0.is_server.store(true, Ordering::Relaxed);
         if let Location::File(path) = &self.0.location {
+            // Only for a server: a command is over before a check would find anything.
             let check = DamageCheck::start(path, self.0.damage.clone())?;
             // A check that an earlier start left running stops.
             drop(self.0.damage_check.lock().replace(check));

@@ -47,6 +47,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
+            // Without user and password, since locations are logged.
             Self::Server(options) => f.write_str(&options.server.location()),
         }
     }

@@ -72,6 +72,7 @@ pub fn read(path: &Path) -> io::Result<String> {
 
 /// Writes a temporary file with mode 0600 to the directory of `path`.
 fn write_draft(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    // In the same directory, since a rename must not cross file systems.
     let mut draft = NamedTempFile::new_in(directory(path))?;
     draft.write_all(text.as_bytes())?;
     // Before the rename: otherwise a power failure could leave the new name with an empty file.

@@ -20,6 +20,7 @@ const SET_KEY: &str = "UPDATE leadership SET encryption_key_id = ?2 WHERE id = 1
 /// first one of the key file.
 pub(crate) fn hold(sql: Sql<'_>) -> Result<Option<String>, StoreError> {
     match sql {
+        // The first key of the file, which is read inside the transaction.
         Sql::Sqlite(_) => Ok(None),
         Sql::Postgres(_) => {
             // One wait for both: PostgreSQL runs the second statement once the lock of the first is granted.

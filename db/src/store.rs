@@ -104,11 +104,13 @@ impl Store {
     /// Runs the queued writes, and closes the writer. Later writes fail as unavailable, as do later reads from a PostgreSQL server. Blocks
     /// until the queue is empty.
     pub fn close(&self) {
+        // All clones of the store share the writer, so this closes it for every one of them.
         self.0.database.close();
     }
 
     /// Returns once a writer thread has stopped, with the reason: after [`Store::close`], or by itself. Its writes fail from then on.
     pub async fn writer_ended(&self) -> WriterStop {
+        // The server exits with this reason.
         self.0.database.writer_ended().await
     }
 

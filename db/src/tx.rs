@@ -134,6 +134,7 @@ impl Tx<'_> {
         self.emitted.push(EmittedEvent {
             project: project.clone(),
             room: String::new(),
+            // Stored like any event, so that it is signed, retried and listed like any delivery.
             event_type: TestEvent::NAME,
             payload: serde_json::to_string(&TestEvent::new(project.clone(), self.now))?,
             endpoint: Some(endpoint),

@@ -102,6 +102,7 @@ impl LiveEgress {
         if !settling || self.has_ended_on_plane() {
             self.settle = None;
         } else if self.settle.is_none() {
+            // Polls repeat until the status is final, since each message arms the timer again.
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
             self.settle = Some(Timer::arm(
                 &self.context.clock,

@@ -149,6 +149,7 @@ impl LiveIngress {
                     self.ingress.ingress_id.clone(),
                 );
                 let deleted = self.context.store.ingresses().delete(project, id).await;
+                // After a failure, the record stays live, and the client can repeat the deletion.
                 if let Ok(ingress) = &deleted {
                     self.ingress = ingress.clone();
                 }
@@ -164,6 +165,7 @@ impl LiveIngress {
             return;
         }
         // The end of the room has completed the record in its own transaction.
+        // Only in memory: the record is complete already.
         self.ingress.status = IngressStatus::Complete;
         let (media, id) = (
             Arc::clone(&self.context.media),

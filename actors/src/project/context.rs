@@ -48,6 +48,7 @@ impl ProjectContext {
     ) -> ChildSet<K, M> {
         let (project, parent) = (self.id.clone(), Arc::clone(&self.me.info().id));
         ChildSet::new(move |name| {
+            // The registry orders by path, so a project's actors are adjacent.
             let id = format!("{project}/{folder}/{name}");
             ActorInfo::new(id, kind, Some(Arc::clone(&parent)), Some(project.clone()))
         })

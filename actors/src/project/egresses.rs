@@ -293,6 +293,7 @@ async fn find(
     starts: &[Arc<UnansweredStart>],
 ) -> Result<Vec<(NamespacedRoom, EgressId)>, MediaError> {
     let mut found = Vec::new();
+    // One query per start. Lost starts are rare.
     for start in starts {
         let ids = context
             .media

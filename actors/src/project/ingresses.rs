@@ -174,6 +174,7 @@ impl FollowedSet<Ingress> {
         let message = IngressMsg::Report {
             state,
             at,
+            // The encoder's join is written before `ingress.started`, as it happened.
             after: rooms.barrier(project, &room),
             answer,
         };

@@ -337,6 +337,7 @@ impl Rooms {
         let due = deadline.min(unjoined_deadline(now, room.empty_timeout_seconds));
         // After a failed end, the deadline has passed: without this, the room would be woken without a pause.
         let due = not_before.map_or(due, |at| at.max(due));
+        // A room that hibernates again keeps its counters.
         let info = self.children.info(&room.name);
         match self.children.get_mut(&room.name) {
             Some(child) => {

@@ -114,6 +114,7 @@ impl MediaCalls {
     fn register(&mut self, target: Target) -> StartedCall {
         let (done, returned) = oneshot::channel();
         let same = |call: &&mut RunningCall| {
+            // Calls about the room have no identity, and never wait for each other.
             target.identity().is_some() && call.target.identity() == target.identity()
         };
         // The last one: each call waits for its predecessor only, which has waited for its own.

@@ -189,7 +189,7 @@ impl LiveRoom {
             )
         };
         match usize::try_from(role.max_peer_count.get()) {
-            // Cannot happen on 64 bits. Full is the safe answer.
+            // Cannot happen on 64 bits. Full is the safe result.
             Err(_) => true,
             Ok(0) => false,
             Ok(cap) => holders() >= cap,
@@ -386,7 +386,7 @@ impl Reservations {
         role: Option<RoleName>,
         now: Duration,
     ) {
-        // A newer join replaces an earlier one with the same identity.
+        // A newer join of an identity replaces its earlier join.
         self.0.retain(|_, seat| seat.identity != identity);
         self.0.insert(
             sid,

@@ -381,6 +381,7 @@ impl LiveRoom {
         reply: RoleReply,
     ) {
         if !self.roster.is_connected(&request.identity) {
+            // Checked again here: the participant may have left while the request waited for reports.
             let _ = reply.send(Err(participant_not_found()));
             return;
         }
@@ -553,6 +554,7 @@ impl Actor for RoomActor {
         start: RoomStart,
     ) -> Result<LiveRoom, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
+        // Started from records and seats only, so a start never fails.
         let mut room = LiveRoom::new(self, myself, start);
         // A rebuilt room continues with the timers of its records and seats.
         room.arm_empty_timer();

@@ -80,6 +80,7 @@ impl Projects {
         };
         match Actor::spawn_linked(None, actor, (), self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
+                // Notifications name processes, and a rebuilt project has another process.
                 self.by_actor.insert(actor.get_id(), id.clone());
                 let mailbox = Mailbox::new(actor, info);
                 // Before callers find the mailbox, the project has its own first message in it.

@@ -53,6 +53,7 @@ impl ProjectRoute {
 
     /// Sends a message without waiting for it to be handled. Returns false if the tree has stopped.
     pub(crate) fn cast(&self, project: ProjectId, message: ProjectMsg) -> bool {
+        // Cloned out of the lock, which is never held while a message is sent.
         let message = match self.running.get(&project) {
             Some(running) => match running.cast(message) {
                 Ok(()) => return true,

@@ -194,10 +194,12 @@ impl Run {
             .due(project, self.endpoint, now, BATCH)
             .await
             .map_err(Halt::Store)?;
+        // Read after the permits, and only as many as one batch.
         let (count, rooms) = (due.len(), by_room(due));
         let mut last = None;
         let mut posted = stream::iter(rooms)
             .map(|room| self.room(&endpoint, room, begun))
+            // One room per permit.
             .buffer_unordered(permits.len().max(1));
         // To the end even if the actor stops: a POST whose result is not recorded is repeated.
         while let Some(attempt) = posted.next().await {

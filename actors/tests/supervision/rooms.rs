@@ -96,7 +96,7 @@ fn a_join_that_waited_for_its_room_is_not_lost_while_it_completes_on_the_media_p
     run(async {
         let fixture = Fixture::new().await;
         fixture.fail("stage").await;
-        // The media plane lists a participant once it has the answer.
+        // The media plane lists a participant once it has the reply.
         let joined = Box::new(participant("bob", fixture.clock.now()));
         let answer = fixture.report("stage", MediaEvent::ParticipantJoined(joined));
         fixture.clock.advance(Duration::from_millis(100));

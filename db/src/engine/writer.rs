@@ -178,6 +178,7 @@ impl Writer {
     {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
+        // Sending never blocks: the queue is unbounded, and requests are limited by the HTTP layer.
         let sent = match self.sessions.get(queue.session(self.sessions.len())) {
             Some(session) => session
                 .send((queue, Box::new(Job::new(isolation, run, done))))
@@ -294,6 +295,7 @@ where
             (Err(_), Some(Err(own @ StoreError::Damaged(_)))) => Err(own),
             // A refusal from a failed transaction may be based on rows that were rolled back.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
+            // Unreachable unless an engine has a bug: a committed job has run.
             (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
         };
         self.done.take(result);

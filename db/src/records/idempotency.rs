@@ -78,6 +78,7 @@ impl Tx<'_> {
         let slot = &record.slot;
         let sealed = record
             .secret
+            // Such as a token or a stream key, even without a key of the deployment.
             .then(|| self.seal_always(&response.body, PURPOSE))
             .transpose()?;
         // The refused participant is part of the key, the participant that made the request is not.
@@ -181,6 +182,7 @@ impl Database {
         self.write(queue, move |tx| {
             // If the change is refused, nothing is stored here: the caller stores the refusal.
             let result = run(tx)?;
+            // In the same transaction, which is the point of the recorder.
             tx.store_response(recorder.as_ref(), &result)?;
             Ok(result)
         })

@@ -235,6 +235,7 @@ impl Projects {
         self.0
             .write(Queue::for_project(&id), move |tx| {
                 // An unknown id changes no row, and is refused by the read.
+                // The changes are plain updates by id, which do nothing for an unknown project.
                 change(tx, &id)?;
                 existing(tx.sql, &id)
             })

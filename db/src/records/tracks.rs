@@ -224,6 +224,7 @@ impl Tracks {
         self.0
             .write(Queue::for_project(&project), move |tx| {
                 // Without a session, the role in the report is all that is known.
+                // The report may lack the role, which receivers of the event need.
                 if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
                     participant = with_role(tx.sql, &project, session, participant)?;
                 }

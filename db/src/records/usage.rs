@@ -61,6 +61,7 @@ impl Tx<'_> {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<(), StoreError> {
+        // The session itself stays counted: it is the same one.
         by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, -millis(time), 0))
     }
 
@@ -245,6 +246,7 @@ impl Usage {
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
         self.0
             .write(Queue::for_project(&project), move |tx| {
+                // Read in the transaction, so that two requests cannot settle a month twice.
                 let this_month = tx.now.month_start();
                 // Usually there is nothing to settle, or one month. A project without requests may have skipped several.
                 let mut month = account(tx.sql, &project)?.settled_until;

@@ -44,6 +44,7 @@ impl<'a> QueryBuilder<'a> {
         value: Option<impl Into<Value<'a>>>,
     ) -> Self {
         if let Some(value) = value {
+            // Values are parameters, never parts of the text.
             self.args.push(value.into());
             // Writing into a String cannot fail.
             let _ = write!(self.text, " AND {before} ?{}{after}", self.args.len());
@@ -77,6 +78,7 @@ impl<'a> QueryBuilder<'a> {
             mut args,
             order,
         } = self;
+        // After the parameters of the filters.
         let next = args.len() + 1;
         let _ = write!(text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
         args.extend([

@@ -97,6 +97,7 @@ impl KeyFile {
             )
         };
         ring.held()
+            // Only keys in the file: a secret must not be sealed with a key that a restart would lose.
             .find(|key| key.id == id)
             .cloned()
             .ok_or_else(missing)

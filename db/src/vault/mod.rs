@@ -76,6 +76,7 @@ impl SealKey {
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Vault")
+            // Only the id: keys never appear in logs.
             .field("key_id", &self.key_id())
             .finish()
     }
@@ -137,6 +138,7 @@ impl Vault {
         plain: &[u8],
         purpose: &str,
     ) -> Result<Option<Sealed>, VaultError> {
+        // The file is read again here, so a key that was rotated a moment ago is found.
         let key = self
             .deployment
             .as_ref()

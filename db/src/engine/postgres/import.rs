@@ -34,8 +34,10 @@ impl Import {
         // The file is read between two statements, which may take longer than the usual timeout of
         // 2 s.
         session.batch("SET idle_in_transaction_session_timeout = 0; BEGIN")?;
+        // In the same transaction, so a failed import leaves no tables.
         migrate::apply(&session)?;
         let import = Self { session };
+        // Deferred constraints would need a change of the schema for every server.
         import.session.batch(DROP_KEY)?;
         import.refuse_records()?;
         Ok(import)

@@ -130,7 +130,7 @@ impl Link {
     }
 
     fn connect(&mut self) -> Result<Session, StoreError> {
-        // The cause of the last attempt is the best answer until the next one.
+        // The cause of the last attempt is reported until the next one.
         if !self.pause().is_zero() {
             return Err(StoreError::Unavailable(self.cause.clone()));
         }

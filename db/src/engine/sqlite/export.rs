@@ -45,6 +45,7 @@ impl Export {
         connection.execute_batch("BEGIN")?;
         Ok(Self {
             connection,
+            // A file without a schema number has no tables of Conclave.
             has_records: found > 0,
             _folder: folder,
         })
@@ -78,6 +79,8 @@ impl Export {
 
     /// Last number assigned by AUTOINCREMENT, even if its row was deleted; 0 if none was.
     pub(crate) fn last_number(&self, table: &str) -> Result<i64, StoreError> {
+        // Only tables with AUTOINCREMENT are in `sqlite_sequence`, and only once they have had a
+        // row.
         let last = self.sql().one(
             "SELECT seq FROM sqlite_sequence WHERE name = ?1",
             args![table],

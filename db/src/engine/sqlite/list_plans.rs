@@ -63,6 +63,7 @@ fn with_schema(check: impl FnOnce(Sql<'_>, &ProjectId)) {
 fn plan(sql: Sql<'_>, query: QueryBuilder<'_>) -> String {
     let steps = query.plan(sql);
     for step in &steps {
+        // Plain scans read a whole table, and temporary B-trees sort.
         assert!(!step.starts_with("SCAN"), "{steps:#?}");
         assert!(!step.contains("TEMP B-TREE"), "{steps:#?}");
     }
@@ -138,6 +139,7 @@ fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
 
 fn session_filters() -> [Filter<SessionFilter>; 5] {
     [
+        // The texts are parts of SQLite's EXPLAIN QUERY PLAN output.
         Filter::new("room_id=?", |filter| {
             filter.room = Some("r".parse().unwrap());
         }),

@@ -117,6 +117,7 @@ fn start(
     }
     // The row before its upload, which refers to it.
     insert(tx, room.id, &egress)?;
+    // Some media planes upload by themselves.
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
     }
@@ -225,6 +226,7 @@ impl Egresses {
         self.0
             .read(move |sql| {
                 // A recording is not found as a broadcast, and the other way round, since the API has two resources.
+                // The id is unique among both kinds.
                 let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
                 Ok(found.ok_or_else(|| kind.not_found())?)
             })

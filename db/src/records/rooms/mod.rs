@@ -320,7 +320,7 @@ fn effective_permissions(
         // A limited token gives the smaller of both roles, so that a given role cannot raise it.
         Some(held) if is_limited && own.as_ref() != Some(&role) => {
             let own = own.as_ref().map(find).transpose()?.flatten();
-            // Roles are only partly ordered: without a clear answer, the token's own role counts.
+            // Roles are only partly ordered: unless the held role is less, the token's own role counts.
             own.map(|own| if held.is_less_than(&own) { held } else { own })
         }
         held => held,

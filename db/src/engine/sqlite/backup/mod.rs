@@ -176,6 +176,7 @@ fn copy_pages(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Resul
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let backup = Backup::new(&snapshot, &mut copy)?;
     while goes_on() {
+        // SQLite's backup copies pages, so the copy has the same layout, free pages included.
         match backup.step(PART)? {
             StepResult::Done => return Ok(()),
             // SQLite reports a locked database as a result. A read transaction is open, so this is not expected.
@@ -212,6 +213,7 @@ pub(super) fn migrated_copy(
         .map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
     let path = folder.path().join("copy.db");
     copy(connection, &path, || true)?;
+    // The folder is returned, since dropping it deletes the copy.
     Ok((open_for_writing(&path, OlderSchema::Migrate)?, folder))
 }
 

@@ -79,6 +79,7 @@ impl Lease {
             keys,
             yields,
         } = options;
+        // Read once before the start, so that a missing key file is an error of the start.
         let own = keys()?;
         let candidate = Candidate {
             holder,
@@ -260,6 +261,7 @@ impl Lease {
     pub fn check(&self) -> LeaseCheck {
         let state = self.state.clone();
         LeaseCheck::new(move || {
+            // Evaluated at each check, and not only when the state changes: the trust ends by time.
             let Standing::Active { trusted_until, .. } = state.borrow().standing else {
                 return false;
             };

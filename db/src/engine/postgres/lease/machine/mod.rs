@@ -260,6 +260,7 @@ impl LeaseMachine {
     }
 
     fn make(&mut self, request: Request, now: Duration) -> LeaseStep {
+        // Numbers are never reused, so a late reply never matches another request.
         self.requests += 1;
         let number = RequestNumber(self.requests);
         self.outstanding = Some(Outstanding {
@@ -267,6 +268,7 @@ impl LeaseMachine {
             request,
             made: now,
         });
+        // A claim waits for the transactions of the previous server.
         let limit = if matches!(request, Request::Claim { .. }) {
             self.timing.claim
         } else {
