@@ -1,7 +1,7 @@
 //! Each statement that writes is made to fail, and must undo its job and nothing else, even if its reply was not waited for: PostgreSQL
-//! answers the `COMMIT` of a failed transaction without an error. The [scenario](Story) runs every job of the store.
+//! answers the `COMMIT` of a failed transaction without an error. The [scenario](Scenario) runs every job of the store.
 
-mod story;
+mod scenario;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use test_postgres::{Database, Session};
 
 use super::cluster;
 use super::support::{clock, open_at};
-use story::Story;
+use scenario::Scenario;
 
 /// Statement number that no job reaches.
 const NONE: usize = 1_000_000;
@@ -143,9 +143,9 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
         &clock(),
         Box::new(count),
     );
-    let story = Story::new(store, Failures::new(&database, told)).await;
-    story.run().await;
-    let (run, jobs) = (story.failures.run.into_inner(), jobs());
+    let scenario = Scenario::new(store, Failures::new(&database, told)).await;
+    scenario.run().await;
+    let (run, jobs) = (scenario.failures.run.into_inner(), jobs());
     assert!(jobs.len() > 50, "only {} jobs were found", jobs.len());
     let missing: Vec<_> = jobs
         .iter()
@@ -153,11 +153,11 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
         .collect();
     assert!(
         missing.is_empty(),
-        "the story has to run these jobs, too: {missing:?}"
+        "the scenario has to run these jobs, too: {missing:?}"
     );
     assert!(
         run.iter().all(|job| jobs.contains(*job)),
-        "the story names what is no job: {run:?}"
+        "the scenario names unknown jobs: {run:?}"
     );
 }
 

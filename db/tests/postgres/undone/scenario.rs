@@ -35,7 +35,7 @@ use crate::support::{create_project, create_room, new_ingress, new_room, partici
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Store with a project whose jobs are made to fail.
-pub(super) struct Story {
+pub(super) struct Scenario {
     store: Store,
     pub(super) failures: Failures,
     project: ProjectId,
@@ -47,7 +47,7 @@ fn role(name: &str) -> Role {
         .unwrap()
 }
 
-impl Story {
+impl Scenario {
     pub(super) async fn new(store: Store, failures: Failures) -> Self {
         let project = create_project(&store).await;
         Self {
