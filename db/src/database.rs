@@ -146,7 +146,7 @@ impl Database {
             .unwrap_or(WriterStop::Failed)
     }
 
-    /// Record location.
+    /// Location of the records.
     pub(crate) fn location(&self) -> &Location {
         &self.0.location
     }

@@ -23,7 +23,7 @@ pub enum OlderSchema {
     Accept,
 }
 
-/// Record location.
+/// Location of the records.
 #[derive(Debug, Clone)]
 pub enum Location {
     /// SQLite file, created if it does not exist.
@@ -68,7 +68,7 @@ pub struct PostgresOptions {
 
 /// Parameters for [`Store::open`](crate::Store::open).
 pub struct StoreOptions {
-    /// Record location.
+    /// Location of the records.
     pub location: Location,
     /// Treatment of a database with an older schema, or a new one.
     pub older_schema: OlderSchema,

@@ -114,7 +114,7 @@ impl Store {
         self.0.database.writer_ended().await
     }
 
-    /// Record location.
+    /// Location of the records.
     #[must_use]
     pub fn location(&self) -> &Location {
         self.0.database.location()

@@ -117,7 +117,7 @@ pub(crate) fn roles(
         .collect())
 }
 
-/// Reads a template's role.
+/// Reads a role of a template.
 pub(crate) fn find_role(
     sql: Sql<'_>,
     project: &ProjectId,
