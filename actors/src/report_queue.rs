@@ -88,7 +88,7 @@ pub(crate) struct ReportReplies {
 /// Entry taken by a room's actor.
 #[derive(Debug)]
 pub(crate) struct TakenEntry {
-    pub next: Waiting,
+    pub next: QueueEntry,
     /// Whether another entry may be handled, too, so that the ticket has to be sent again.
     pub goes_on: bool,
 }
@@ -197,7 +197,7 @@ impl RoomQueue {
     }
 
     /// Removes and returns the first entry that may be handled. Keeps the ticket if another one may be handled, too.
-    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<TakenEntry> {
+    fn take(&mut self, may_handle: impl Fn(&QueueEntry, bool) -> bool) -> Option<TakenEntry> {
         // Entries are numbered in order of arrival.
         let first = self.waiting.keys().next().copied();
         let can = |(at, waiting): &(&u64, &QueueEntry)| may_handle(waiting, Some(**at) == first);
@@ -254,7 +254,7 @@ impl ReportQueues {
     pub(crate) fn take(
         &self,
         room: &NamespacedRoom,
-        may_handle: impl Fn(&Waiting, bool) -> bool,
+        may_handle: impl Fn(&QueueEntry, bool) -> bool,
     ) -> Option<TakenEntry> {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(room)?;
@@ -565,7 +565,7 @@ mod tests {
         push(&queues, left("alice"));
         let mark = queues.mark(&room());
         push(&queues, left("bob"));
-        let is_held = |waiting: &Waiting, is_first: bool| match waiting {
+        let is_held = |waiting: &QueueEntry, is_first: bool| match waiting {
             QueueEntry::Report(waiting) => waiting.report.event == left("alice"),
             QueueEntry::Mark(_) => !is_first,
         };

@@ -21,7 +21,7 @@ pub(super) struct ReportOrder {
     behind: BTreeMap<u64, RoomMsg>,
 }
 
-/// NextItem item to handle.
+/// Next item to handle.
 pub(super) enum NextItem {
     Report(QueuedReport),
     /// A mark's message; absent if an earlier actor of this room has set the mark.
