@@ -179,7 +179,7 @@ impl Run {
 
     /// Posts one batch. Returns the number of deliveries in it.
     async fn batch(&mut self, permits: &[ProjectPermit]) -> Result<usize, Halt> {
-        let (store, begun) = (&self.context.store, Instant::now());
+        let (store, started) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint receives nothing more.
         let endpoint = store
             .webhook_endpoints()
@@ -198,7 +198,7 @@ impl Run {
         let (count, rooms) = (due.len(), by_room(due));
         let mut last = None;
         let mut posted = stream::iter(rooms)
-            .map(|room| self.room(&endpoint, room, begun))
+            .map(|room| self.room(&endpoint, room, started))
             // One room per permit.
             .buffer_unordered(permits.len().max(1));
         // To the end even if the actor stops: a POST whose result is not recorded is repeated.
@@ -227,13 +227,13 @@ impl Run {
         &self,
         endpoint: &Arc<WebhookEndpoint>,
         due: Vec<DueDelivery>,
-        begun: Instant,
+        started: Instant,
     ) -> Option<Attempt> {
         let mut last: Option<Attempt> = None;
         // A receiver that has timed out would make the other deliveries wait for its timeout, too.
         for delivery in due {
             if self.is_stopping()
-                || begun.elapsed() > PERMIT_TIME
+                || started.elapsed() > PERMIT_TIME
                 || last.as_ref().is_some_and(|last| last.outcome.timed_out)
             {
                 break;

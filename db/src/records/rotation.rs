@@ -307,12 +307,12 @@ impl EncryptionKey {
     /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
     pub async fn rotate(&self) -> Result<Rotation, RotationError> {
         // The key file first: a crash after this leaves a file that opens everything.
-        let begun = self
+        let started = self
             .0
             .vault()
             .begin_rotation()
             .map_err(RotationError::KeyFile)?;
-        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let RotatedKeys { old, new } = started.ok_or(RotationError::NoKey)?;
         let rotation = self
             .reseal_all(old, new)
             .await

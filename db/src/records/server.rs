@@ -216,7 +216,7 @@ impl ServerRecords {
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
         self.database.mark_as_server()?;
-        let begun = self.database.write(Queue::SERVER, |tx| {
+        let started = self.database.write(Queue::SERVER, |tx| {
             // One round trip on PostgreSQL, where each would otherwise be prepared by itself.
             tx.sql
                 .prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
@@ -225,7 +225,7 @@ impl ServerRecords {
             count_rooms(tx)?;
             Ok(crash)
         });
-        let crash = match begun.await {
+        let crash = match started.await {
             Err(StoreError::Damaged(_)) => {
                 // Each step by itself, so that a damaged table prevents only the steps that need it.
                 left_out(
@@ -236,10 +236,10 @@ impl ServerRecords {
                     "open rooms were not counted",
                     self.database.write(Queue::SERVER, count_rooms).await,
                 )?;
-                let begun = self.database.write(Queue::SERVER, first_heartbeat).await;
-                left_out("it is not known whether the server crashed", begun)?.flatten()
+                let started = self.database.write(Queue::SERVER, first_heartbeat).await;
+                left_out("it is not known whether the server crashed", started)?.flatten()
             }
-            begun => begun?,
+            started => started?,
         };
         // Only the first call counts, since a server starts once.
         let _ = self.crash.set(crash);

@@ -127,9 +127,9 @@ pub(super) fn refuse_pooler(server: &PostgresServer) -> Result<(), StoreError> {
 fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
     let mut shortest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
-        let begun = Instant::now();
+        let started = Instant::now();
         sql.value::<i64>("SELECT 1", &[])?;
-        shortest = shortest.min(begun.elapsed());
+        shortest = shortest.min(started.elapsed());
     }
     Ok(shortest)
 }
@@ -146,7 +146,7 @@ fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
         match holder.batch("BEGIN") {
             // PgBouncer in statement mode rejects BEGIN with this error. PostgreSQL never does.
             Err(error) if is_protocol_violation(&error) => return Ok(true),
-            begun => begun?,
+            started => started?,
         }
         let taken = Sql::Postgres(&holder).value::<i64>(PROCESS, &[])?;
         holders.push(holder);

@@ -232,7 +232,7 @@ impl WriterSession {
             let _ = self.link.session();
         }
         while let Some(mut work) = jobs.wait() {
-            let begun = Instant::now();
+            let started = Instant::now();
             let committed = self.run_job(work.as_mut(), &mut jobs);
             #[cfg(feature = "faults")]
             let _ = self
@@ -240,7 +240,7 @@ impl WriterSession {
                 .session()
                 .and_then(|session| super::faults::reach(session, "batch ended"));
             // The hook runs before the reply, as on SQLite.
-            self.observe(begun.elapsed());
+            self.observe(started.elapsed());
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}

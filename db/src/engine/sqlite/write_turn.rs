@@ -86,7 +86,7 @@ impl WriteLock {
         let mut wait = Wait {
             turn,
             own: &self.name,
-            begun: Instant::now(),
+            started: Instant::now(),
             patience: self.patience.get(),
             before: None,
         };
@@ -96,11 +96,11 @@ impl WriteLock {
             let _ = queue.unlock();
             taken
         };
-        if wait.begun.elapsed() >= UNNOTICED {
+        if wait.started.elapsed() >= UNNOTICED {
             let before = wait.before.unwrap_or_default();
             self.warn(&format!(
                 "waited {} ms for the write lock, behind {before}",
-                wait.begun.elapsed().as_millis()
+                wait.started.elapsed().as_millis()
             ));
         }
         // A wait that succeeds restores the full patience.
@@ -168,7 +168,7 @@ struct Wait<'a> {
     turn: &'a File,
     /// This process's name.
     own: &'a str,
-    begun: Instant,
+    started: Instant,
     patience: Duration,
     /// Name of the process that had the lock, once the wait is long.
     before: Option<String>,
@@ -184,7 +184,7 @@ impl Wait<'_> {
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(_)) => return false,
             }
-            let waited = self.begun.elapsed();
+            let waited = self.started.elapsed();
             // If the name is this process's own, no other process has written since, and the name is of no use.
             // Read late, at half of the logged time, since a short wait needs no name.
             if waited >= UNNOTICED / 2
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn one_who_waits_is_next_although_the_other_has_no_pause() {
         let (_dir, database) = turns();
-        let (begun, ended, others) = (
+        let (started, ended, others) = (
             AtomicBool::new(false),
             AtomicBool::new(false),
             AtomicUsize::new(0),
@@ -287,11 +287,11 @@ mod tests {
                 while !ended.load(Ordering::Relaxed) {
                     let _turn = busy.take();
                     others.fetch_add(1, Ordering::Relaxed);
-                    begun.store(true, Ordering::Relaxed);
+                    started.store(true, Ordering::Relaxed);
                     thread::sleep(Duration::from_millis(5));
                 }
             });
-            while !begun.load(Ordering::Relaxed) {
+            while !started.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
             let command = WriteLock::new(&database, Arc::default());
@@ -360,7 +360,7 @@ mod tests {
         let mut wait = Wait {
             turn: &turn,
             own: &writer.name,
-            begun: Instant::now(),
+            started: Instant::now(),
             patience: UNNOTICED,
             before: None,
         };

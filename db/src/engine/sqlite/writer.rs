@@ -110,7 +110,7 @@ impl WriterThread {
         let mut time = BATCH_TIME;
         let mut has_written = false;
         while let Some(first) = jobs.wait() {
-            let begun = Instant::now();
+            let started = Instant::now();
             // Taken before the batch's time starts: jobs that arrive during this wait belong to the same batch.
             let lock = self.write_lock.take();
             let mut batch = Batch {
@@ -125,7 +125,7 @@ impl WriterThread {
             #[cfg(feature = "faults")]
             let _ = super::faults::reach(&self.connection, "batch ended");
             let work = batch.work;
-            self.observe(work.len(), begun.elapsed());
+            self.observe(work.len(), started.elapsed());
             // Before the replies: a caller that has its reply knows that the actors have been notified.
             match &committed {
                 Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
@@ -197,9 +197,9 @@ impl WriterThread {
         let asked = Instant::now();
         // IMMEDIATE takes the write lock now. A deferred transaction that has read would fail at its first write, without a wait, if another
         // process had written meanwhile (SQLITE_BUSY_SNAPSHOT).
-        let begun = self.sql("BEGIN IMMEDIATE");
+        let started = self.sql("BEGIN IMMEDIATE");
         self.write_lock.record_wait_for_sqlite(asked.elapsed());
-        if let Err(error) = begun {
+        if let Err(error) = started {
             // This job has waited for the lock as long as it may. Queued jobs fail with it, instead of each waiting as long in turn.
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
             return Err(error);

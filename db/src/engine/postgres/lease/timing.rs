@@ -109,7 +109,7 @@ impl Observation {
     }
 
     /// Time since when the renewal has been the last one, as far as the reads account for it.
-    pub(super) fn begun(&self) -> Duration {
+    pub(super) fn since(&self) -> Duration {
         self.answered.saturating_sub(self.silence)
     }
 

@@ -179,7 +179,7 @@ impl SnapshotConnection {
     /// Whether no transaction younger than [`SNAPSHOT_AGE`] is open.
     pub(super) fn is_old(&self) -> bool {
         self.held
-            .is_none_or(|(begun, _)| begun.elapsed() >= SNAPSHOT_AGE)
+            .is_none_or(|(started, _)| started.elapsed() >= SNAPSHOT_AGE)
     }
 
     /// Ends the transaction, if one is open.

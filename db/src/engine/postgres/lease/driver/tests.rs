@@ -467,9 +467,9 @@ fn a_server_that_has_given_up_the_lease_lets_others_go_first_and_takes_it_back_i
             })
             .unwrap()
         };
-        let (again, begun) = (yielding(), Instant::now());
+        let (again, started) = (yielding(), Instant::now());
         assert_eq!(again.active().await, Some(2));
-        assert!(begun.elapsed() > LeaseTiming::default().silence);
+        assert!(started.elapsed() > LeaseTiming::default().silence);
         again.release().await;
         let third = yielding();
         let other = start(&database.url(), "m");

@@ -197,7 +197,7 @@ impl LeaseMachine {
                 trusted_until: Some(until),
                 ..
             } => Some(until.saturating_sub(self.timing.trust)),
-            Standing::Standby { .. } => self.seen.as_ref().map(Observation::begun),
+            Standing::Standby { .. } => self.seen.as_ref().map(Observation::since),
             _ => None,
         }
     }
