@@ -100,8 +100,8 @@ impl ActorFilter {
 
 impl Tree {
     /// Returns a page of the actors that match the filter.
-    // The registry is visited under its lock, so entries are cloned only for the page. Snapshots are requested afterwards.
     pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
+        // The registry is visited under its lock, so entries are cloned only for the page. Snapshots are requested afterwards.
         let mut totals = BTreeMap::new();
         let mut shown = Vec::new();
         let (skip, take) = (

@@ -226,8 +226,8 @@ impl Timer {
 }
 
 impl Drop for Timer {
-    // A message that is on its way still arrives.
     fn drop(&mut self) {
+        // A message that is on its way still arrives.
         self.task.abort();
     }
 }

@@ -83,8 +83,8 @@ fn compares_with_is(text: &str) -> bool {
 }
 
 /// Returns the columns that the `SET` of an upsert reads without the name of a table.
-// PostgreSQL rejects them as ambiguous: the table and `excluded` have the same columns.
 fn bare_upsert_columns(text: &str) -> Vec<&str> {
+    // PostgreSQL rejects them as ambiguous: the table and `excluded` have the same columns.
     let Some((_, set)) = text.split_once("DO UPDATE SET ") else {
         return Vec::new();
     };

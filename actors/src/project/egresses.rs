@@ -84,8 +84,8 @@ impl Followed for RunningEgress {
         }
     }
 
-    // The record is final, so an egress that still runs is stopped.
     fn clean_up(project: &ProjectContext, id: &EgressId) {
+        // The record is final, so an egress that still runs is stopped.
         let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if let Ok(Some(egress)) = context.store.egresses().ended(project, id).await {

@@ -108,8 +108,8 @@ impl Followed for Ingress {
         }
     }
 
-    // Nothing without a record is deleted: another server may use the same media plane.
     fn clean_up(project: &ProjectContext, id: &IngressId) {
+        // Nothing without a record is deleted: another server may use the same media plane.
         let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if context

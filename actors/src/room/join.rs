@@ -141,7 +141,7 @@ impl LiveRoom {
         let sid = participant.sid.clone();
         let joined = self.write_join(participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;
-        // Released in any case below: from now on the session counts.
+        // From now on the session counts.
         self.reservations.release(&sid);
         self.roster
             .joined(sid, self.context.clock.monotonic(), joined);

@@ -235,8 +235,8 @@ impl LiveRoom {
         }
     }
 
-    // Repeated reports change nothing, so an error here is repaired by the next reconciliation.
     async fn write_missed(&self, who: &ParticipantRef, missed: Vec<MissedReport>) {
+        // Repeated reports change nothing, so an error here is repaired by the next reconciliation.
         let (store, room, at) = (
             &self.context.store,
             self.roster.room().id,

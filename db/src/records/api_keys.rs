@@ -122,8 +122,8 @@ impl ApiKeys {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    // A command's list, without pages, so it runs as a bulk read.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
+        // A command's list, without pages, so it runs as a bulk read.
         self.0
             .bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
             .await

@@ -137,8 +137,8 @@ struct SealedRow {
     key: Vec<KeyColumn>,
 }
 
-// The columns are texts or UUIDs, so both are tried.
 fn key_column(row: &Row<'_>, name: &str) -> Result<KeyColumn, StoreError> {
+    // The columns are texts or UUIDs, so both are tried.
     row.get(name)
         .map(KeyColumn::Text)
         .or_else(|_| row.get(name).map(KeyColumn::Bytes))

@@ -120,8 +120,8 @@ pub struct LiveRecords {
     pub webhook_endpoints: Vec<EndpointId>,
 }
 
-// Each kind by itself: damage in one table must not keep the others from loading.
 fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreError> {
+    // Each kind by itself: damage in one table must not keep the others from loading.
     let rooms = left_out(
         "the rooms of a project were not loaded",
         rooms::open_rooms(sql, project),

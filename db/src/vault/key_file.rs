@@ -164,8 +164,8 @@ impl KeyFile {
     }
 
     /// Deletes all keys except `id`.
-    // Fails if the file does not contain the key, before anything is deleted.
     pub(super) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
+        // Fails if the file does not contain the key, before anything is deleted.
         self.sealing(Some(id))?;
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let is_kept = |line: &&str| parse_key(line).is_some_and(|key| SealKey::new(&key).id == id);
@@ -174,8 +174,8 @@ impl KeyFile {
         self.reread().map(drop)
     }
 
-    // Cloned out of the lock, so that no cipher runs under it.
     fn known(&self) -> Arc<Ring> {
+        // Cloned out of the lock, so that no cipher runs under it.
         Arc::clone(&self.ring.read())
     }
 

@@ -148,13 +148,13 @@ impl Uploads {
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    // Before the parts, so that a crash leaves no parts that nobody aborts.
     pub async fn record_multipart(
         &self,
         project: ProjectId,
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
+        // Before the parts, so that a crash leaves no parts that nobody aborts.
         self.0
             .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])

@@ -163,8 +163,8 @@ fn end_room(
     }
     // Only after the update has changed the row, so that a room is not subtracted twice.
     tx.rooms.add(project, -1);
-    // Closed by the room's end, so as `left` and not as lost.
     let connected = connected_participants(tx.sql, project, id)?;
+    // Closed by the room's end, so as `left` and not as lost.
     close_sessions(tx, &room, &connected, at, Departure::Left)?;
     complete_ingresses_of_room(tx, project, id, at)?;
     let context = event_context(&room, at);

@@ -173,9 +173,9 @@ fn close_stale(
         |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
     let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
     let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
+    // Closed before the new session is opened, so that events show one participant per identity at any time.
     close_sessions(tx, room, &stale, at, Departure::Lost)?;
     Ok(connected)
-    // Closed before the new session is opened, so that events show one participant per identity at any time.
 }
 
 /// Starts the room at its first session, stops its empty timer, and emits the event of an opened session.

@@ -121,8 +121,8 @@ impl PostgresServer {
     }
 
     /// Returns the time limit for a connection: all hosts in turn.
-    // The library has a limit per host. Half a limit more, so that its error comes first, which names the cause.
     pub(super) fn connect_limit(&self) -> Duration {
+        // The library has a limit per host. Half a limit more, so that its error comes first, which names the cause.
         CONNECT_TIMEOUT
             * u32::try_from(self.config.get_hosts().len())
                 .unwrap_or(1)

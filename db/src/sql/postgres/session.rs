@@ -266,8 +266,8 @@ impl Session {
     pub(crate) fn end_reading(&self) {
         drop(self.sent.take());
         // An error breaks the session, which its next user notices.
-        // Polls the connection, which sends the COMMIT now rather than with the next read: an open transaction would hold its snapshot.
         let _ = self.send_text("COMMIT");
+        // Polls the connection, which sends the COMMIT now rather than with the next read: an open transaction would hold its snapshot.
         let _ = self.is_broken();
     }
 

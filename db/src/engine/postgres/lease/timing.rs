@@ -40,8 +40,8 @@ impl LeaseTiming {
 }
 
 impl Default for LeaseTiming {
-    // The silence is 4/3 of the trust, for clocks that differ by up to a third.
     fn default() -> Self {
+        // The silence is 4/3 of the trust, for clocks that differ by up to a third.
         Self {
             renewal: Duration::from_secs(1),
             trust: Duration::from_secs(3),

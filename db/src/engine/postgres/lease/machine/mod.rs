@@ -335,11 +335,11 @@ impl LeaseMachine {
             needed,
         );
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
+        // A read-only database keeps the active server from renewing, so its silence proves nothing.
         let seen = if row.is_read_only {
             seen.restarted()
         } else {
             seen
-            // A read-only database keeps the active server from renewing, so its silence proves nothing.
         };
         // Over as soon as any server has held the lease.
         self.yields &= row.holder.is_none();
