@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use conclave_db::{
-    CommitHook, FilePlace, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault,
+    CommitHook, FileLocation, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault,
     private_file,
 };
 use conclave_model::{Clock, NodeId};
@@ -74,10 +74,10 @@ impl DirectoryLock {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn place(&self) -> io::Result<FilePlace> {
+    pub fn place(&self) -> io::Result<FileLocation> {
         self.file
             .metadata()
-            .map(|metadata| FilePlace::new(self.path.clone(), &metadata))
+            .map(|metadata| FileLocation::new(self.path.clone(), &metadata))
     }
 }
 

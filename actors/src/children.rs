@@ -1,8 +1,8 @@
-//! The children of a supervisor: each runs, hibernates, or waits to be rebuilt from the database.
+//! A supervisor's children. Each one runs, hibernates, or waits to be rebuilt from the database.
 //!
-//! A hibernating child has nothing to do before a message or its deadline comes, and no process until then. A child that
-//! failed is rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, that is tried each second.
-//! Messages wait for it meanwhile, so its callers notice a delay and no error.
+//! A hibernating child has nothing to do until a message or its deadline comes, and has no process until then. A child that failed is
+//! rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, it is tried every second. Messages are
+//! buffered meanwhile, so callers notice a delay and no error.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,27 +22,27 @@ use crate::registry::{ActorStatus, InspectMessage};
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// The delay while the store is unavailable: nothing is wrong with the child, and what it has to do is due as soon as the store is back.
+/// Delay while the store is unavailable. The child itself is fine, and its work is due as soon as the store is back.
 const UNAVAILABLE_DELAY: Duration = Duration::from_secs(1);
 /// A child that ran this long has recovered: its next failure counts as the first.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// Maximum number of messages that wait for one child.
+/// Maximum messages buffered for one child.
 const WAITING: usize = 1_000;
 
-/// A child of a supervisor.
+/// A supervisor's child.
 pub struct Child<M> {
     info: Arc<ActorInfo>,
     failures: u32,
     process: Process<M>,
 }
 
-/// The result of sending to a child.
+/// Result of sending to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Sent {
-    /// The message was sent, or waits for a child that is being rebuilt.
+pub enum SendOutcome {
+    /// The message was sent, or is buffered for a child that is being rebuilt.
     Done,
-    /// The child hibernated until this instant. The message waits; the supervisor must rebuild the child.
+    /// The child hibernated until this time. The message is buffered, and the supervisor must rebuild the child.
     Wake(Timestamp),
 }
 
@@ -57,10 +57,10 @@ enum Process<M> {
     },
 }
 
-/// Why a child has to be rebuilt.
+/// Reason for rebuilding a child.
 #[derive(Debug, Clone, Copy)]
 pub enum RestartCause<'a> {
-    /// It failed or could not be started, for this reason.
+    /// It failed or could not be started.
     Actor(&'a str),
     /// Its records could not be read.
     Store(&'a StoreError),
@@ -76,7 +76,7 @@ impl fmt::Display for RestartCause<'_> {
 }
 
 impl<M: Message> Child<M> {
-    /// Returns a child that runs.
+    /// Returns a running child.
     pub fn running(mailbox: Mailbox<M>) -> Self {
         Self {
             info: Arc::clone(mailbox.info()),
@@ -129,9 +129,8 @@ impl<M: Message> Child<M> {
         }
     }
 
-    /// Sends a message, or lets it wait until the child is rebuilt. A message past the maximum is dropped, which its caller
-    /// sees as no answer.
-    pub fn send(&mut self, message: M) -> Sent {
+    /// Sends a message, or buffers it until the child is rebuilt. Above the maximum, a message is dropped, and its call fails.
+    pub fn send(&mut self, message: M) -> SendOutcome {
         match &mut self.process {
             Process::Hibernating { until } => {
                 let until = *until;
@@ -139,10 +138,10 @@ impl<M: Message> Child<M> {
                     messages: vec![message],
                     retry: None,
                 };
-                return Sent::Wake(until);
+                return SendOutcome::Wake(until);
             }
             Process::Running(mailbox) => {
-                // The child has just ended, and its supervisor has not been notified yet.
+                // The child has just stopped, and its supervisor has not been notified yet.
                 if let Err(Some(message)) = mailbox.cast(message) {
                     self.process = Process::Waiting {
                         messages: vec![message],
@@ -150,16 +149,17 @@ impl<M: Message> Child<M> {
                     };
                 }
             }
+            // Bounded, since a child may fail for as long as its records are damaged.
             Process::Waiting { messages, .. } if messages.len() < WAITING => messages.push(message),
             Process::Waiting { .. } => {
+                // The caller's reply port is dropped, so its call fails at once.
                 log::warn!(actor = &*self.info.id; "too many messages wait for a failed actor");
             }
         }
-        Sent::Done
+        SendOutcome::Done
     }
 
-    /// Lets a child hibernate that has stopped because it has nothing to do. Returns false if messages wait for it, so that
-    /// it must be rebuilt.
+    /// Hibernates a child that has stopped because it is idle. Returns false if messages are buffered, so that it must be rebuilt.
     pub fn hibernate(&mut self, until: Timestamp) -> bool {
         let has_messages =
             matches!(&self.process, Process::Waiting { messages, .. } if !messages.is_empty());
@@ -169,7 +169,7 @@ impl<M: Message> Child<M> {
         !has_messages
     }
 
-    /// Returns the messages that waited for a child that is gone for good.
+    /// Returns the messages buffered for a child that is gone for good.
     pub fn into_waiting(self) -> Vec<M> {
         match self.process {
             Process::Waiting { messages, .. } => messages,
@@ -177,45 +177,49 @@ impl<M: Message> Child<M> {
         }
     }
 
-    /// Sends the messages that waited to a child that was rebuilt.
+    /// Sends the buffered messages to a rebuilt child.
     pub fn restored(&mut self, mailbox: Mailbox<M>) {
         let before = std::mem::replace(&mut self.process, Process::Running(mailbox));
         if let Process::Waiting { messages, .. } = before {
             for message in messages {
-                // The child runs, so it need not be woken.
+                // The child runs, so it cannot have to be woken.
                 let _ = self.send(message);
             }
         }
     }
 
-    /// Returns the identity and counters that the child keeps through restarts.
+    /// Returns the identity and counters, which outlive restarts.
     pub fn info(&self) -> &Arc<ActorInfo> {
         &self.info
     }
 
     /// Records a failure. Returns the delay until the child is rebuilt.
     fn record_failure(&mut self, now: Timestamp, cause: RestartCause<'_>) -> Duration {
+        // The delay counts failures in a row. After a minute without one, the next failure is the first again.
         if now.since(self.info.started_at()) >= STABLE_AFTER {
             self.failures = 0;
         }
         self.info.record_failure(now, cause.to_string());
+        // A child that failed while it waited keeps its buffered messages.
         if !matches!(self.process, Process::Waiting { .. }) {
             self.process = Process::Waiting {
                 messages: Vec::new(),
                 retry: None,
             };
         }
+        // Not a failure of the child, so the delay does not grow.
         if let RestartCause::Store(StoreError::Unavailable(_)) = cause {
             return UNAVAILABLE_DELAY;
         }
         let delay = FIRST_DELAY
+            // The shift is bounded, so that it cannot overflow after many failures.
             .saturating_mul(1 << self.failures.min(16))
             .min(LONGEST_DELAY);
         self.failures += 1;
         delay
     }
 
-    /// Keeps the timer that rebuilds the child.
+    /// Stores the timer that rebuilds the child.
     fn retry_with(&mut self, timer: Timer) {
         if let Process::Waiting { retry, .. } = &mut self.process {
             *retry = Some(timer);
@@ -223,17 +227,17 @@ impl<M: Message> Child<M> {
     }
 }
 
-/// The children of one kind by name.
+/// Children of one kind, by name.
 pub struct ChildSet<K, M> {
     children: HashMap<K, Child<M>>,
     new_info: NewInfo<K>,
 }
 
-/// Makes the info of a child that has none yet.
+/// Creates the info of a child that has none yet.
 type NewInfo<K> = Box<dyn Fn(&K) -> Arc<ActorInfo> + Send + Sync>;
 
 impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
-    /// Returns an empty set, whose children get their infos from `new_info`.
+    /// Creates an empty set, whose children get their infos from `new_info`.
     pub fn new(new_info: impl Fn(&K) -> Arc<ActorInfo> + Send + Sync + 'static) -> Self {
         Self {
             children: HashMap::new(),
@@ -241,7 +245,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         }
     }
 
-    /// Returns the number of children, whether or not they have a process.
+    /// Counts the children, whether or not they have a process.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -261,8 +265,8 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         self.children.get_mut(name)
     }
 
-    /// Records that a child failed or could not start, and arms the timer at which its supervisor `me` is sent `restore`. The delay
-    /// grows with each failure in a row that is the child's own.
+    /// Records that a child failed or could not start, and arms the timer that sends `restore` to its supervisor `me`. The delay grows with
+    /// each failure in a row that is the child's own.
     pub fn restore_later<S: Message>(
         &mut self,
         context: &ActorContext,
@@ -276,12 +280,13 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         let delay = child.record_failure(now, cause);
         context
             .registry
+            // Dropping the previous timer cancels it, so a child is restored once.
             .register(child.info(), ActorStatus::Restarting);
         context.metrics.restarted(child.info().kind);
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, restore));
     }
 
-    /// Returns a child; a new one that failed to start if there is none.
+    /// Returns a child. An unknown child is added as failed to start.
     pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
         let Self { children, new_info } = self;
         children
@@ -297,12 +302,12 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
     /// Sends to a child that never hibernates. A message to a child that does not exist is dropped.
     pub fn send(&mut self, name: &K, message: M) {
         if let Some(child) = self.children.get_mut(name) {
-            // No child of this kind hibernates, so none need be woken.
+            // Children of this kind do not hibernate, so none has to be woken.
             let _ = child.send(message);
         }
     }
 
-    /// Sends to all children, none of which hibernates.
+    /// Sends to all children. None hibernates.
     pub fn send_all(&mut self, message: impl Fn() -> M) {
         for child in self.children.values_mut() {
             let _ = child.send(message());
@@ -327,6 +332,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
             ActorStatus::Running(Arc::new(mailbox.clone())),
         );
         match self.children.get_mut(&name) {
+            // A child that exists may have buffered messages.
             Some(child) => child.restored(mailbox),
             None => self.insert(name, Child::running(mailbox)),
         }

@@ -1,4 +1,4 @@
-//! What all actors share.
+//! Services and settings shared by all actors.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,54 +16,54 @@ use crate::metrics::ActorMetrics;
 use crate::registry::ActorRegistry;
 use crate::report_queue::ReportQueues;
 
-/// The most rooms whose deadline has come that are ended at once, of one project or of all. After a long stop a great many may be due:
-/// the writes of as many share a transaction, with room for those of others.
+/// Maximum rooms that end at once after their deadline, per project and in total. Many may be due after a long stop: the writes
+/// of 32 share a transaction, and leave room for others.
 pub const ROOMS_ENDING: PermitLimits = PermitLimits::new(32);
 
-/// The services and settings that all actors share.
+/// Services and settings shared by all actors.
 pub struct ActorContext {
-    /// The durable records.
+    /// Durable records.
     pub store: Store,
-    /// The media plane.
+    /// Media plane.
     pub media: Arc<dyn MediaPlane>,
-    /// The source of time.
+    /// Time source.
     pub clock: Clock,
-    /// The threads that post webhooks.
+    /// Threads that post webhooks.
     pub deliveries: DeliveryPool,
-    /// Uploads the files of recordings.
+    /// Recording file uploader.
     pub uploads: Uploader,
     /// This server, as long as it has its data directory.
     pub node: NodeId,
-    /// The settings of the actors.
+    /// Actor settings.
     pub settings: Settings,
-    /// The permits to end a room whose deadline has come: [`ROOMS_ENDING`].
+    /// Permits for ending rooms whose deadline has passed: [`ROOMS_ENDING`].
     pub room_ends: ProjectPermits,
-    /// The reports that wait for the actors of their rooms.
+    /// Reports that wait for their room's actor.
     pub reports: ReportQueues,
-    /// Whether the server stops: a room that it empties starts its empty timer with the next server.
+    /// Whether the server is stopping. A room emptied by the stop starts its empty timer with the next server.
     pub is_stopping: AtomicBool,
-    /// The list of all actors, for the debug endpoint.
+    /// List of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
-    /// The metrics of the actors.
+    /// Actor metrics.
     pub metrics: ActorMetrics,
 }
 
-/// The settings of the actors.
+/// Actor settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Section `webhooks`.
     pub webhooks: WebhooksConfig,
     /// `media.reconcile`: interval at which the records are reconciled with the media plane.
     pub reconcile: Duration,
-    /// `recordings.lost_after`: time that a file on another server's disk is waited for, before its recording has failed.
+    /// `recordings.lost_after`: how long a file on another server's disk is awaited before its recording fails.
     pub lost_after: Duration,
 }
 
-/// Time to write the result of a post.
+/// Time for writing the result of a POST.
 const RECORD_TIME: Duration = Duration::from_secs(2);
 
 impl Settings {
-    /// Takes what actors need of the sections.
+    /// Extracts the actors' settings from the sections.
     #[must_use]
     pub fn new(
         webhooks: &WebhooksConfig,
@@ -71,14 +71,15 @@ impl Settings {
         recordings: &RecordingsConfig,
     ) -> Self {
         Self {
+            // Copied once at the start. The settings do not change while the server runs.
             webhooks: webhooks.clone(),
             reconcile: media.reconcile,
             lost_after: recordings.lost_after,
         }
     }
 
-    /// Returns how long a stopping actor waits for its posts or its children: as long as a post that has just begun may take,
-    /// until its result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
+    /// Returns how long a stopping actor waits for its POSTs or its children: as long as a POST that has just started may take, until its
+    /// result is written. Each of the `generations` below it adds a second, so that parents do not give up first.
     pub(crate) fn stop_timeout(&self, generations: u64) -> Duration {
         self.webhooks.timeout + RECORD_TIME + Duration::from_secs(generations)
     }

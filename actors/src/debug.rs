@@ -1,8 +1,8 @@
 //! The debug endpoint's view of the actors.
 //!
-//! The list comes from the registry and sends no messages. Only the actors on the requested page are asked for a snapshot, by
-//! one message each; an actor that does not answer in time is shown without its state. A single room is shown with what the
-//! media plane tells of its participants, within the same time.
+//! The list comes from the registry and sends no messages. Only actors on the requested page get a message that requests a snapshot; an
+//! actor that does not reply in time is shown without its state. A single room includes the media plane's data about its participants, with
+//! the same time limit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::mailbox::TimerView;
 use crate::registry::{ActorStatus, RegistryEntry};
 use crate::tree::Tree;
 
-/// Time that an actor has to return its snapshot.
+/// Time limit for an actor's snapshot.
 const INSPECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A filter of actors; an absent field matches all.
+/// Actor filter. An absent field matches all.
 #[derive(Debug, Clone, Default)]
 pub struct ActorFilter {
     /// Only actors of this kind.
@@ -34,12 +34,12 @@ pub struct ActorFilter {
     pub failed: bool,
 }
 
-/// An actor in the debug endpoint.
+/// Actor in the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct ActorView {
     /// The actor's path.
     pub id: String,
-    /// The type of the actor.
+    /// Actor type.
     pub kind: ActorKind,
     /// The supervisor's path; absent for the root.
     pub parent: Option<String>,
@@ -47,38 +47,38 @@ pub struct ActorView {
     pub project_id: Option<ProjectId>,
     /// The last segment of the path.
     pub name: String,
-    /// `running`, `hibernating`, `restarting`, or `busy` when it did not answer in time.
+    /// `running`, `hibernating`, `restarting`, or `busy` if it did not reply in time.
     pub status: &'static str,
-    /// The instant of the last start.
+    /// Last start time.
     pub started_at: Timestamp,
     /// Number of times it failed and was rebuilt.
     pub restarts: u32,
-    /// The last failure; absent if it never failed.
+    /// Last failure; absent if it never failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Number of messages that wait in its mailbox.
+    /// Messages in its mailbox.
     pub mailbox: u64,
-    /// Number of messages handled.
+    /// Handled messages.
     pub handled: u64,
-    /// The armed timers, each with the instant at which it fires.
+    /// Armed timers, with the times at which they fire.
     pub timers: Vec<TimerView>,
-    /// The actor's snapshot; null if it did not answer.
+    /// The actor's snapshot; null if it did not reply.
     pub state: serde_json::Value,
-    /// The most recent messages, oldest first; only when a single actor is requested.
+    /// Most recent messages, oldest first; only if a single actor is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<HandledMessage>>,
-    /// The transports and tracks of a room's participants on the media plane; only when a single actor is requested. Absent
-    /// if the media plane has none to show, null if it does not answer in time.
+    /// Transports and tracks of a room's participants on the media plane; only if a single actor is requested. Absent if the media plane
+    /// has none to show, null if it does not reply in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media: Option<serde_json::Value>,
 }
 
-/// A page of actors, and the totals.
+/// Actor page, and the totals.
 #[derive(Debug, Clone)]
 pub struct ActorList {
     /// The requested page.
     pub page: Page<ActorView>,
-    /// Number of matching actors of each kind.
+    /// Matching actors per kind.
     pub totals: BTreeMap<ActorKind, usize>,
 }
 
@@ -93,6 +93,7 @@ impl ActorFilter {
             && (!self.failed
                 || info.restarts() > 0
                 || matches!(entry.status, ActorStatus::Restarting))
+            // Plain text, not a pattern: paths contain the names that operators search for.
             && self.q.as_ref().is_none_or(|q| info.id.contains(q.as_str()))
     }
 }
@@ -100,6 +101,7 @@ impl ActorFilter {
 impl Tree {
     /// Returns a page of the actors that match the filter.
     pub async fn actors(&self, filter: &ActorFilter, page: PageRequest) -> ActorList {
+        // The registry is visited under its lock, so entries are cloned only for the page. Snapshots are requested afterwards.
         let mut totals = BTreeMap::new();
         let mut shown = Vec::new();
         let (skip, take) = (
@@ -116,7 +118,7 @@ impl Tree {
                 seen += 1;
             }
         };
-        // The root sorts last by path, and is shown first.
+        // By path the root would be last; it is shown first.
         if let Some(root) = self.registry().find("system") {
             visit(&root);
         }
@@ -141,11 +143,12 @@ impl Tree {
     /// Returns one actor with its recent messages.
     pub async fn actor(&self, id: &str) -> Option<ActorView> {
         let entry = self.registry().find(id)?;
+        // At the same time, so that a busy actor and a slow media plane share one time limit.
         let (shown, media) = tokio::join!(view(entry.clone(), true), self.inspect_media(&entry));
         Some(ActorView { media, ..shown })
     }
 
-    /// Asks the media plane about the participants of a room.
+    /// Requests the media plane's data about a room's participants.
     async fn inspect_media(&self, entry: &RegistryEntry) -> Option<serde_json::Value> {
         let info = &entry.info;
         let project = info
@@ -153,6 +156,7 @@ impl Tree {
             .as_ref()
             .filter(|_| info.kind == ActorKind::Room)?;
         let room = NamespacedRoom::new(project, &info.name().parse().ok()?);
+        // Null is shown for a timeout, and the field is left out if the media plane has nothing to show.
         let answered = timeout(INSPECT_TIMEOUT, self.media().inspect_room(&room)).await;
         answered.unwrap_or(Some(serde_json::Value::Null))
     }
@@ -168,6 +172,7 @@ async fn view(entry: RegistryEntry, history: bool) -> ActorView {
             None => ("busy", None),
         },
     };
+    // Identity and counters are shown even if the actor is busy.
     let (timers, state) = inspection.map_or_else(Default::default, |i| (i.timers, i.state));
     ActorView {
         id: info.id.to_string(),

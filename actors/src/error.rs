@@ -1,26 +1,26 @@
-//! Errors of requests to actors.
+//! Errors in requests to actors.
 
 use conclave_db::StoreError;
 use conclave_media::MediaError;
 use conclave_model::Problem;
 
-use crate::mailbox::NoAnswer;
+use crate::mailbox::NoReply;
 
-/// A request to an actor failed.
+/// Failed request to an actor.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// The records or an actor do not allow it; the problem is the response to the client.
+    /// The records or an actor do not allow it. The problem is the response to the client.
     #[error("refused: {0}")]
     Refused(Problem),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The media plane refused or did not answer, and nothing was written.
+    /// The media plane refused or was unavailable, and nothing was written.
     #[error(transparent)]
     Media(#[from] MediaError),
-    /// No actor answered in time.
-    #[error("no actor answered in time")]
-    NoAnswer,
+    /// No actor replied in time.
+    #[error("no actor replied in time")]
+    NoReply,
 }
 
 impl From<Problem> for TreeError {
@@ -38,8 +38,8 @@ impl From<StoreError> for TreeError {
     }
 }
 
-impl From<NoAnswer> for TreeError {
-    fn from(_: NoAnswer) -> Self {
-        Self::NoAnswer
+impl From<NoReply> for TreeError {
+    fn from(_: NoReply) -> Self {
+        Self::NoReply
     }
 }

@@ -1,7 +1,7 @@
-//! What the egress and the ingress actor share: each follows one thing on the media plane until its status is final.
+//! Common parts of the egress and ingress actors: each follows one object on the media plane until its status is final.
 //!
-//! The status comes from reports and from answers to polls. Both are remembered for the debug endpoint and written to the
-//! record if they change it.
+//! The status comes from reports and from replies to polls. Both are kept for the debug endpoint, and written to the record if they change
+//! it.
 
 use conclave_media::{MediaError, ReportError};
 use conclave_model::Timestamp;
@@ -11,9 +11,9 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
 
-/// The media plane's last answer about what an actor follows, for the debug endpoint.
+/// The media plane's last reply about a followed object, for the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct LastAnswer<S> {
+pub(crate) struct LastReply<S> {
     at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<S>,
@@ -21,56 +21,55 @@ pub(crate) struct LastAnswer<S> {
     error: Option<String>,
 }
 
-/// A state on the media plane.
+/// Object's state on the media plane.
 pub(crate) trait Observation: Clone + Send + Sync + 'static {
-    /// The status in the record.
+    /// Status in the record.
     type Status: Serialize + Send + Sync + 'static;
 
     /// Returns the status.
     fn status(&self) -> Self::Status;
 
-    /// Returns what went wrong, if anything did.
+    /// Returns the error, if there is one.
     fn error(&self) -> Option<String>;
 }
 
-/// The media plane's answer to a poll; `None` if it does not know what was asked for.
-pub(crate) type PollAnswer<O> = Result<Option<O>, MediaError>;
+/// The media plane's reply to a poll; `None` if it does not know the object.
+pub(crate) type PollReply<O> = Result<Option<O>, MediaError>;
 
-/// The state of an actor that follows one thing on the media plane.
+/// State of an actor that follows one object on the media plane.
 pub(crate) trait Follower: Send {
-    /// The thing's state on the media plane.
+    /// The object's state on the media plane.
     type Observation: Observation;
 
-    /// Returns what all actors share.
+    /// Returns the shared services and settings.
     fn context(&self) -> &ActorContext;
 
     /// Returns the actor's identity and counters.
     fn info(&self) -> &ActorInfo;
 
-    /// Returns the place for the media plane's last answer.
-    fn last_answer(
-        &mut self,
-    ) -> &mut Option<LastAnswer<<Self::Observation as Observation>::Status>>;
+    /// Returns the field with the media plane's last reply.
+    fn last_answer(&mut self)
+    -> &mut Option<LastReply<<Self::Observation as Observation>::Status>>;
 
-    /// Writes a state to the record if it changes it.
+    /// Writes a state to the record if it changes the record.
     fn record(
         &mut self,
         observation: Self::Observation,
         at: Timestamp,
     ) -> impl Future<Output = Result<(), TreeError>> + Send;
 
-    /// Remembers an answer for the debug endpoint.
-    fn remember(&mut self, answer: &PollAnswer<Self::Observation>) {
+    /// Stores a reply for the debug endpoint.
+    fn remember(&mut self, answer: &PollReply<Self::Observation>) {
         let (status, error) = match answer {
             Ok(Some(observation)) => (Some(observation.status()), observation.error()),
             Ok(None) => (None, Some("not known there".into())),
             Err(error) => (None, Some(error.to_string())),
         };
         let at = self.context().clock.now();
-        *self.last_answer() = Some(LastAnswer { at, status, error });
+        *self.last_answer() = Some(LastReply { at, status, error });
     }
 
-    /// Writes a reported state. It is durable when this returns `Ok`.
+    /// Writes a reported state, which is durable when this returns `Ok`.
     fn handle_report(
         &mut self,
         observation: Self::Observation,
@@ -78,6 +77,7 @@ pub(crate) trait Follower: Send {
     ) -> impl Future<Output = Result<(), ReportError>> + Send {
         async move {
             self.remember(&Ok(Some(observation.clone())));
+            // The media plane repeats a report that was unavailable, so the error is logged here only.
             self.record(observation, at).await.map_err(|error| {
                 log::error!(actor = &*self.info().id; "a report could not be written: {error}");
                 ReportError::Unavailable
@@ -85,7 +85,7 @@ pub(crate) trait Follower: Send {
         }
     }
 
-    /// Logs a poll that failed. The next reconciliation polls again.
+    /// Logs a failed poll. The next reconciliation polls again.
     fn warn_if_failed<T>(&self, polled: Result<T, TreeError>) {
         if let Err(error) = polled {
             log::warn!(actor = &*self.info().id; "the media plane's state could not be recorded; it is polled again later: {error}");

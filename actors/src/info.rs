@@ -1,7 +1,7 @@
 //! An actor's identity and counters, readable without sending it a message.
 //!
-//! An [`ActorInfo`] outlives the actor's process: a child that fails and is rebuilt keeps it, with the number of its
-//! restarts and its last failure.
+//! An [`ActorInfo`] outlives the actor's process: a child that fails and is rebuilt keeps it, with its number of restarts and its last
+//! failure.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use conclave_model::{ProjectId, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// The name of the message that asks for a snapshot. It is counted, and not kept.
+/// Name of the message that requests a snapshot. It is counted, but not kept in the history.
 const INSPECT: &str = "inspect";
-/// Number of recent messages kept for each actor.
+/// Recent messages kept per actor.
 const HISTORY: usize = 16;
 
 /// The type of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
-    /// The root of the supervision tree.
+    /// Supervision tree root.
     System,
-    /// The supervisor of one project's actors.
+    /// Supervisor of one project's actors.
     Project,
-    /// The actor of an open room.
+    /// Actor for an open room.
     Room,
-    /// The actor of a recording or a broadcast that is not final.
+    /// Actor for a recording or broadcast that is not final.
     Egress,
-    /// The actor of an ingress endpoint that is not final.
+    /// Actor for an ingress endpoint that is not final.
     Ingress,
-    /// The actor that delivers to one webhook endpoint.
+    /// Actor that delivers to one webhook endpoint.
     WebhookEndpoint,
 }
 
 impl ActorKind {
-    /// Every kind, the root first.
+    /// All kinds, the root first.
     pub const ALL: [Self; 6] = [
         Self::System,
         Self::Project,
@@ -63,9 +63,9 @@ impl ActorKind {
 pub struct ActorInfo {
     /// The actor's path, as in `prj_0123456789ab/room/standup`. The registry shares it.
     pub id: Arc<str>,
-    /// The type of the actor.
+    /// Actor type.
     pub kind: ActorKind,
-    /// The supervisor's path; absent for the root.
+    /// Supervisor's path; absent for the root.
     pub parent: Option<Arc<str>>,
     /// The project that the actor belongs to; absent for the root.
     pub project_id: Option<ProjectId>,
@@ -82,26 +82,26 @@ struct Diagnostics {
     history: VecDeque<HandledMessage>,
 }
 
-/// The failure of an actor.
+/// Actor failure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Failure {
-    /// The instant at which the supervisor noticed it.
+    /// Time at which the supervisor noticed it.
     pub at: Timestamp,
-    /// The error or the panic's message.
+    /// Message of the error or the panic.
     pub reason: String,
 }
 
-/// A message that an actor handled.
+/// Handled message.
 #[derive(Debug, Clone, Serialize)]
 pub struct HandledMessage {
-    /// The instant at which its handling began.
+    /// Time at which its handling started.
     pub at: Timestamp,
-    /// The message's name in snake case.
+    /// Name of the message in snake case.
     pub message: &'static str,
 }
 
 impl ActorInfo {
-    /// Returns the info of an actor that has not been started.
+    /// Creates the info of an actor that has not been started.
     pub fn new(
         id: String,
         kind: ActorKind,
@@ -133,8 +133,9 @@ impl ActorInfo {
 
     /// Records a failure, which a restart follows.
     pub fn record_failure(&self, at: Timestamp, reason: String) {
+        // Relaxed throughout: the counters are for display, and order nothing.
         self.restarts.fetch_add(1, Ordering::Relaxed);
-        // The messages in a failed actor's mailbox are lost.
+        // The failed actor's mailbox is lost, so its messages no longer count as queued.
         self.handled
             .store(self.sent.load(Ordering::Relaxed), Ordering::Relaxed);
         self.diagnostics.lock().last_failure = Some(Failure { at, reason });
@@ -145,14 +146,15 @@ impl ActorInfo {
         self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that the actor begins to handle a message, which is recorded by its name.
+    /// Records the start of a message's handling, by the message's name.
     pub fn record_message(&self, at: Timestamp, message: impl Into<&'static str>) {
         let message = message.into();
         self.handled.fetch_add(1, Ordering::Relaxed);
         log::trace!(actor = &*self.id; "handles {message}");
-        // Those who watch an actor would displace what they watch.
+        // Requests of the debug endpoint would otherwise displace the messages of interest.
         if message != INSPECT {
             let mut diagnostics = self.diagnostics.lock();
+            // A ring: an actor that lives for months must not collect messages.
             if diagnostics.history.len() == HISTORY {
                 diagnostics.history.pop_front();
             }
@@ -164,14 +166,14 @@ impl ActorInfo {
         self.reach_fault(message);
     }
 
-    /// The point at which tests let an actor fail. Its scope is the project; `system` for the root.
+    /// Point at which tests make an actor fail. Its scope is the project, or `system` for the root.
     #[cfg(feature = "faults")]
     fn reach_fault(&self, message: &str) {
         let scope = self.project_id.as_ref().map_or("system", ProjectId::as_str);
         let _ = conclave_model::faults::at(scope, &format!("{}.{message}", self.kind.as_str()));
     }
 
-    /// Returns the instant of the last start.
+    /// Returns the last start time.
     pub fn started_at(&self) -> Timestamp {
         Timestamp::from_millis(self.started_at.load(Ordering::Relaxed))
     }
@@ -181,13 +183,14 @@ impl ActorInfo {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of messages handled.
+    /// Returns the handled message count.
     pub fn handled(&self) -> u64 {
         self.handled.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of messages that wait in the mailbox.
+    /// Returns the mailbox's message count.
     pub fn mailbox(&self) -> u64 {
+        // Two counters that are read apart: a message may be handled in between, hence saturating.
         self.sent
             .load(Ordering::Relaxed)
             .saturating_sub(self.handled())

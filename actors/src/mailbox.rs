@@ -1,9 +1,9 @@
-//! How a message reaches an actor.
+//! Ways for a message to reach an actor.
 //!
-//! - [`Mailbox`]: the way into an actor's mailbox. Each message sent is counted on the actor's [`ActorInfo`].
-//! - [`ReportPath`]: the way that the media plane's reports take, for what must not overtake them.
-//! - [`Barrier`]: one actor waits until a sibling has handled everything that it was sent before.
-//! - [`Timer`]: a message at an instant.
+//! - [`Mailbox`]: sends to an actor. Each message is counted in the actor's [`ActorInfo`].
+//! - [`ReportPath`]: the path of the media plane's reports, for messages that must not overtake them.
+//! - [`Barrier`]: one actor waits until a sibling has handled all earlier messages.
+//! - [`Timer`]: sends a message at a given time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::info::ActorInfo;
 
-/// A counted handle of an actor's mailbox.
+/// Counted handle of an actor's mailbox.
 #[derive(Debug)]
 pub struct Mailbox<M> {
     actor: ActorRef<M>,
@@ -33,13 +33,13 @@ impl<M> Clone for Mailbox<M> {
     }
 }
 
-/// A call failed: the actor has stopped, or did not answer within the timeout.
+/// Failed call: the actor has stopped, or did not reply within the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the actor did not answer")]
-pub struct NoAnswer;
+#[error("the actor did not reply")]
+pub struct NoReply;
 
 impl<M: Message> Mailbox<M> {
-    /// Returns the mailbox of `actor`, which counts on `info`.
+    /// Creates the mailbox of `actor`, which counts in `info`.
     pub fn new(actor: ActorRef<M>, info: Arc<ActorInfo>) -> Self {
         Self { actor, info }
     }
@@ -57,8 +57,9 @@ impl<M: Message> Mailbox<M> {
     /// Sends a message without waiting for it to be handled.
     ///
     /// # Errors
-    /// The actor has stopped; holds the message, if ractor gives it back.
+    /// If the actor has stopped. Contains the message if ractor returns it.
     pub fn cast(&self, message: M) -> Result<(), Option<M>> {
+        // Counted before it is sent, so that it is never handled before it counts.
         self.info.record_sent();
         self.actor
             .send_message(message)
@@ -70,28 +71,29 @@ impl<M: Message> Mailbox<M> {
             })
     }
 
-    /// Sends a message and waits for its reply.
+    /// Sends a message, and waits for its reply.
     ///
     /// # Errors
-    /// The actor has stopped, or takes longer than `timeout`.
-    pub async fn call<T, F>(&self, message: F, timeout: Duration) -> Result<T, NoAnswer>
+    /// If the actor has stopped, or takes longer than `timeout`.
+    pub async fn call<T, F>(&self, message: F, timeout: Duration) -> Result<T, NoReply>
     where
         T: Send + 'static,
         F: FnOnce(RpcReplyPort<T>) -> M,
     {
         self.info.record_sent();
         match self.actor.call(message, Some(timeout)).await {
+            // A dropped reply port and a timeout are the same to the caller.
             Ok(CallResult::Success(answer)) => Ok(answer),
-            _ => Err(NoAnswer),
+            _ => Err(NoReply),
         }
     }
 }
 
-/// A handle that sends messages from the root down to one actor.
+/// Handle that sends messages from the root down to one actor.
 ///
-/// The media plane sends its reports to the root, which passes them down. An actor that has asked the plane a question must
-/// handle the reports that the plane sent before its answer first, so it sends the answer to itself along the same path.
-/// Each supervisor narrows the path it was given to one child, which can send nothing else up the tree.
+/// The media plane sends its reports to the root, which passes them down. An actor that has called the media plane must handle the reports
+/// sent before the reply first, so it sends the reply to itself along the same path. Each supervisor narrows its own path to one child,
+/// which can send nothing else up the tree.
 pub struct ReportPath<M>(Arc<dyn Fn(M) + Send + Sync>);
 
 impl<M> Clone for ReportPath<M> {
@@ -101,12 +103,12 @@ impl<M> Clone for ReportPath<M> {
 }
 
 impl<M: 'static> ReportPath<M> {
-    /// Returns a path that sends with `send`.
+    /// Creates a path that sends with `send`.
     pub fn new(send: impl Fn(M) + Send + Sync + 'static) -> Self {
         Self(Arc::new(send))
     }
 
-    /// Returns the path to a child: what is sent on it becomes a message to the parent by `wrap`.
+    /// Returns the path to a child: each message becomes a message to the parent through `wrap`.
     pub fn narrow<C: 'static>(
         &self,
         wrap: impl Fn(C) -> M + Send + Sync + 'static,
@@ -115,31 +117,31 @@ impl<M: 'static> ReportPath<M> {
         ReportPath::new(move |message| path.send(wrap(message)))
     }
 
-    /// Sends a message. It is lost if the root has stopped.
+    /// Sends a message, which is lost if the root has stopped.
     pub fn send(&self, message: M) {
         (self.0)(message);
     }
 }
 
-/// The half of a barrier that lies in a mailbox: one actor waits until a sibling has handled everything that it was sent before.
+/// Half of a barrier in a mailbox: one actor waits until a sibling has handled all earlier messages.
 ///
-/// Their supervisor puts the [`Barrier`] into the mailbox of the one and hands the [`BarrierWait`] to the other, so neither
-/// needs to know the other, and no actor calls upward.
+/// Their supervisor puts the [`Barrier`] into one mailbox, and hands the [`BarrierWait`] to the other actor, so neither needs to know the
+/// other, and no actor calls upward.
 #[derive(Debug)]
 pub struct Barrier(oneshot::Sender<()>);
 
-/// The half of a barrier that waits.
+/// Waiting half of a barrier.
 #[derive(Debug)]
 pub struct BarrierWait(oneshot::Receiver<()>);
 
-/// Returns both halves of a barrier.
+/// Creates both halves of a barrier.
 pub fn barrier() -> (Barrier, BarrierWait) {
     let (passed, wait) = oneshot::channel();
     (Barrier(passed), BarrierWait(wait))
 }
 
 impl Barrier {
-    /// Releases the waiting actor. Dropping the barrier does the same.
+    /// Releases the waiting actor, as does dropping the barrier.
     pub fn pass(self) {
         // The other half may have stopped waiting.
         let _ = self.0.send(());
@@ -147,16 +149,16 @@ impl Barrier {
 }
 
 impl BarrierWait {
-    /// Waits until the barrier is passed, for `limit` at most. Returns whether it was passed.
+    /// Waits until the barrier is passed, for at most `limit`. Returns whether it was.
     pub async fn passed(self, limit: Duration) -> bool {
         matches!(tokio::time::timeout(limit, self.0).await, Ok(Ok(())))
     }
 }
 
-/// Sends a message to an actor at an instant of the injected clock. Dropping the timer cancels it, but a message that was already sent still
-/// arrives, so its handler must check the state.
+/// Timer that sends a message to an actor at a time of the injected clock. Dropping the timer cancels it, but a message that was already
+/// sent still arrives, so its handler must check the state.
 ///
-/// If the clock is set back meanwhile, the timer fires after the time for which it was armed, before that instant.
+/// If the clock is set back meanwhile, the timer fires after the delay for which it was armed, before that time.
 #[derive(Debug)]
 pub struct Timer {
     name: &'static str,
@@ -164,12 +166,12 @@ pub struct Timer {
     task: JoinHandle<()>,
 }
 
-/// A timer in the debug endpoint.
+/// Timer in the debug endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct TimerView {
-    /// The purpose of the timer.
+    /// Purpose of the timer.
     pub name: &'static str,
-    /// The instant at which it fires.
+    /// Time at which it fires.
     pub fires_at: Timestamp,
 }
 
@@ -182,7 +184,7 @@ impl Timer {
         to: &Mailbox<M>,
         message: M,
     ) -> Self {
-        // Set before the task begins to run: the clock may be set back in between.
+        // Set before the task runs: the clock may be set back in between.
         let alarm = clock.alarm(fires_at);
         let (clock, to) = (clock.clone(), to.clone());
         let task = tokio::spawn(async move {
@@ -193,7 +195,7 @@ impl Timer {
         Self { name, alarm, task }
     }
 
-    /// Arms a timer with `arm` for the instant `wanted`, unless it is armed for that; disarms it if none is wanted.
+    /// Arms a timer with `arm` for `wanted`, unless it is already armed for that time; disarms it for `None`.
     pub fn rearm(
         timer: &mut Option<Self>,
         wanted: Option<Timestamp>,
@@ -204,8 +206,8 @@ impl Timer {
         }
     }
 
-    /// Returns how far the clock was set back since the timer was armed: how long before its instant it has fired. Zero if it
-    /// has not fired, or at its instant.
+    /// Returns how far the clock was set back since the timer was armed, which is how long before its time it fired. Zero if it has not
+    /// fired, or fired on time.
     pub fn set_back(&self, clock: &Clock) -> Duration {
         if clock.monotonic() < self.alarm.latest {
             Duration::ZERO
@@ -225,6 +227,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        // A message that is on its way still arrives.
         self.task.abort();
     }
 }

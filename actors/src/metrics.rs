@@ -1,4 +1,4 @@
-//! The metrics of the actors. The number of actors and of waiting messages is counted when the metrics are read.
+//! Actor metrics. Actors and queued messages are counted when the metrics are read.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::info::ActorKind;
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::report_queue::ReportQueues;
 
-/// The metrics of the actors.
+/// Actor metrics.
 #[derive(Clone)]
 pub struct ActorMetrics {
-    /// Delivery attempts by outcome.
+    /// Delivery attempts, by outcome.
     pub(crate) deliveries: IntCounterVec,
-    /// Seconds from the instant at which an attempt was due until its outcome was written.
+    /// Seconds from an attempt's due time until its outcome is written.
     pub(crate) delivery_lag: Histogram,
-    /// Attempts to upload a recording by outcome.
+    /// Attempts to upload a recording, by outcome.
     uploads: IntCounterVec,
     upload_sent: IntGaugeVec,
     upload_size: IntGaugeVec,
@@ -27,7 +27,7 @@ pub struct ActorMetrics {
     mailbox: IntGaugeVec,
     restarts: IntCounterVec,
     reports: IntGauge,
-    /// Reports of participants that fill their room's queue.
+    /// Reports refused because their participant fills its room's queue.
     pub(crate) reports_refused: IntCounter,
 }
 
@@ -35,7 +35,7 @@ impl ActorMetrics {
     /// Registers the metrics in `registry`.
     ///
     /// # Errors
-    /// `registry` has metrics of these names already.
+    /// If `registry` has metrics with these names already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let lag = HistogramOpts::new(
             "conclave_webhook_delivery_lag_seconds",
@@ -107,6 +107,7 @@ impl ActorMetrics {
         registry.register(Box::new(metrics.restarts.clone()))?;
         registry.register(Box::new(metrics.reports.clone()))?;
         registry.register(Box::new(metrics.reports_refused.clone()))?;
+        // Series exist from the start, so that a rate can be computed from their first increment.
         for kind in ActorKind::ALL {
             metrics.restarts.with_label_values(&[kind.as_str()]);
         }
@@ -119,18 +120,19 @@ impl ActorMetrics {
         Ok(metrics)
     }
 
-    /// Counts an actor that failed and will be rebuilt.
+    /// Counts an actor that has failed and will be rebuilt.
     pub(crate) fn restarted(&self, kind: ActorKind) {
         self.restarts.with_label_values(&[kind.as_str()]).inc();
     }
 
-    /// Counts an attempt to upload a recording, by its outcome.
+    /// Counts an attempt to upload a recording, by outcome.
     pub(crate) fn uploaded(&self, outcome: &str) {
         self.uploads.with_label_values(&[outcome]).inc();
     }
 
-    /// Sets the gauges of the uploads that run. Those that have ended are not shown any more.
+    /// Sets the gauges of running uploads, and removes finished ones.
     pub fn update_upload_gauges(&self, uploads: &Uploader) {
+        // Uploads come and go, and their series with them.
         self.upload_sent.reset();
         self.upload_size.reset();
         let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -144,13 +146,13 @@ impl ActorMetrics {
         }
     }
 
-    /// Sets the gauge of the reports that wait.
+    /// Sets the gauge of queued reports.
     pub fn update_report_gauge(&self, reports: &ReportQueues) {
         self.reports
             .set(i64::try_from(reports.waiting()).unwrap_or(i64::MAX));
     }
 
-    /// Sets the gauges to the current number of actors and of waiting messages.
+    /// Sets the gauges of actors and queued messages.
     pub fn update_gauges(&self, registry: &ActorRegistry) {
         let mut alive: BTreeMap<(ActorKind, &str), i64> = BTreeMap::new();
         let mut waiting: BTreeMap<ActorKind, i64> = ActorKind::ALL.map(|kind| (kind, 0)).into();
@@ -164,8 +166,10 @@ impl ActorMetrics {
             *waiting.entry(entry.info.kind).or_default() +=
                 i64::try_from(entry.info.mailbox()).unwrap_or(i64::MAX);
         });
+        // Every kind and status, so that a series falls to 0 rather than keeping its last value.
         for kind in ActorKind::ALL {
             for status in ["running", "hibernating", "restarting"] {
+                // Absent in the registry means none.
                 let count = alive.get(&(kind, status)).copied().unwrap_or(0);
                 self.actors
                     .with_label_values(&[kind.as_str(), status])

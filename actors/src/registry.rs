@@ -1,5 +1,5 @@
-//! The list of all actors and their snapshots, for the debug endpoint and the metrics alone: actors find each other through the
-//! tree. A snapshot is requested without knowing which actor it is of.
+//! Registry of all actors and their snapshots, for the debug endpoint and the metrics only; actors find each other through the tree. A
+//! snapshot is requested without knowing the actor's kind.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,15 +18,15 @@ use crate::mailbox::{Mailbox, TimerView};
 /// Whether a registered actor has a process.
 #[derive(Clone)]
 pub enum ActorStatus {
-    /// It runs and can be asked for a snapshot.
+    /// It runs, and returns snapshots.
     Running(Arc<dyn Inspect>),
-    /// It has no process until a message or its deadline comes; its snapshot is made without it.
+    /// It has no process until a message or its deadline comes. Its snapshot is made without it.
     Hibernating(Arc<dyn Inspect>),
-    /// It failed and waits to be rebuilt from the database.
+    /// It failed, and is waiting to be rebuilt from the database.
     Restarting,
 }
 
-/// A registered actor.
+/// Registered actor.
 #[derive(Clone)]
 pub struct RegistryEntry {
     /// Identity and counters.
@@ -35,7 +35,7 @@ pub struct RegistryEntry {
     pub status: ActorStatus,
 }
 
-/// Registered actors by path, so that the actors of one project are adjacent.
+/// Registered actors by path, so that a project's actors are adjacent.
 #[derive(Default)]
 pub struct ActorRegistry(Mutex<BTreeMap<Arc<str>, RegistryEntry>>);
 
@@ -54,8 +54,9 @@ impl ActorRegistry {
         self.0.lock().remove(&*info.id);
     }
 
-    /// Removes the children of an actor that has failed: they ended with it, and it registers those that it rebuilds.
+    /// Removes the children of a failed actor: they ended with it, and it registers the ones that it rebuilds.
     pub fn deregister_children(&self, parent: &ActorInfo) {
+        // Paths start with the parent's, and the map is ordered, so no other entry is visited.
         let (mut entries, folder) = (self.0.lock(), format!("{}/", parent.id));
         let children = entries.range::<str, _>((Bound::Included(&*folder), Bound::Unbounded));
         let paths = children
@@ -71,28 +72,28 @@ impl ActorRegistry {
         self.0.lock().get(id).cloned()
     }
 
-    /// Calls `visit` for every actor in the order of their paths.
+    /// Calls `visit` for every actor, ordered by path, under the registry's lock.
     pub fn for_each(&self, mut visit: impl FnMut(&RegistryEntry)) {
         self.0.lock().values().for_each(&mut visit);
     }
 }
 
-/// An actor's snapshot.
+/// Actor snapshot.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The armed timers, each with the instant at which it fires.
+    /// Armed timers, with the times at which they fire.
     pub timers: Vec<TimerView>,
-    /// The actor's state as JSON, written field by field; never a secret.
+    /// The actor's state as JSON, written field by field, and never a secret.
     pub state: serde_json::Value,
 }
 
-/// A message type that includes a request for a snapshot. Every actor's messages implement it.
+/// Message type with a request for a snapshot. Every actor's messages implement it.
 pub trait InspectMessage: Message {
     /// Returns the message that requests a snapshot.
     fn inspect(reply: RpcReplyPort<Inspection>) -> Self;
 }
 
-/// A source of snapshots: an actor's mailbox, or a substitute for one that has no process.
+/// Source of snapshots: an actor's mailbox, or a substitute for an actor without a process.
 pub trait Inspect: Send + Sync {
     /// Returns a snapshot, or `None` if there is none within `timeout`.
     fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>>;
@@ -100,6 +101,7 @@ pub trait Inspect: Send + Sync {
 
 impl<M: InspectMessage> Inspect for Mailbox<M> {
     fn inspect(&self, timeout: Duration) -> BoxFuture<'_, Option<Inspection>> {
+        // A busy actor and a stopped one look alike here.
         self.call(M::inspect, timeout).map(Result::ok).boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! The way of a committed event from the store's writer to the actors that deliver it, and to subscribers.
+//! Relay of committed events from the store's writer to the actors that deliver them, and to subscribers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,11 +9,11 @@ use crate::project::ProjectMsg;
 use crate::system::ProjectRoute;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// Number of events that a slow subscriber may lag behind before it skips some. Webhook endpoints do not depend on it: their
-/// deliveries are in the database.
+/// Number of events that a slow subscriber may lag behind before it skips some. Webhook endpoints are not affected: their deliveries are in
+/// the database.
 const SUBSCRIBER_LAG: usize = 1_024;
 
-/// Passes committed events on. Created before the store, which calls its hook, and connected to the tree once that runs.
+/// Committed event relay. Created before the store, which calls its hook, and connected to the tree once that runs.
 #[derive(Clone)]
 pub struct EventRelay {
     projects: Arc<OnceLock<ProjectRoute>>,
@@ -30,29 +30,31 @@ impl Default for EventRelay {
 }
 
 impl EventRelay {
-    /// Returns the function that the store calls after each commit.
+    /// Returns the function that the store calls after each commit. It runs on a writer thread, and must not block.
     pub fn hook(&self) -> CommitHook {
         let relay = self.clone();
         Box::new(move |events| relay.publish(events))
     }
 
-    /// Returns a stream of every event that is committed from now on.
+    /// Returns a stream of all events committed from now on.
     pub fn watch(&self) -> broadcast::Receiver<CommittedEvent> {
         self.subscribers.subscribe()
     }
 
-    /// Connects the tree. Deliveries that were committed before are found in the database.
+    /// Connects the tree. Deliveries committed before are found in the database.
     pub(crate) fn connect(&self, projects: ProjectRoute) {
         // A relay belongs to one tree; a second one is ignored.
         let _ = self.projects.set(projects);
     }
 
     fn publish(&self, events: &[CommittedEvent]) {
+        // Cloned only for subscribers, which most servers do not have.
         if self.subscribers.receiver_count() > 0 {
             for event in events {
                 let _ = self.subscribers.send(event.clone());
             }
         }
+        // Before the tree has started.
         let Some(projects) = self.projects.get() else {
             return;
         };
@@ -62,7 +64,7 @@ impl EventRelay {
                     id: *id,
                     msg: WebhookEndpointMsg::Queued,
                 };
-                // A tree that is stopping leaves the deliveries to the next start.
+                // A stopping tree leaves the deliveries to the next start.
                 let _ = projects.cast(event.project_id.clone(), queued);
             }
         }

@@ -1,41 +1,41 @@
-//! The media plane's reports, which wait here for their room's actor, and the tickets that announce them.
+//! Queues of the media plane's reports for the room actors, and the tickets that announce them.
 //!
 //! # Parts
 //!
 //! - [`ReportQueues`]: one queue per room, shared by the media plane's side ([`Tree`](crate::Tree), which pushes) and the room actors
 //!   (`room/report_order.rs`, which takes). A mutex protects the map; it is held for a few map operations, never across an await.
-//! - A *ticket*: a message without content (`Reports`) that travels from `Tree` through the project to the room. At most one per room
-//!   is under way, which `has_ticket` records.
-//! - A *mark*: the position of a message that must not overtake the reports before it, such as a barrier or the empty timer.
+//! - A *ticket*: a message without content (`Reports`) that travels from `Tree` through the project to the room. At most one per room is
+//!   under way, which `has_ticket` records.
+//! - A *mark*: the position of a message that must not overtake earlier reports, such as a barrier or the empty timer.
 //! - `Flooders`: removes participants that fill their room's queue.
 //!
 //! # The usual course
 //!
 //! 1. The media plane reports an event while it holds the lock that orders the room's events. `push` appends the report, and the caller
 //!    sends a ticket if none is under way.
-//! 2. The room actor gets the ticket and takes one report: the first that may be handled now. While a role change is running, reports
-//!    about its participant are skipped.
-//! 3. The actor writes the report and sends the answer, which admits a joining participant.
-//! 4. If more reports may be handled, the actor sends the ticket to itself, behind every message that has arrived since. So a removal
-//!    or the end of the room waits for one report at most, however many are queued.
+//! 2. The room actor gets the ticket and takes one report: the first that may be handled now. While a role change is running, reports about
+//!    its participant are skipped.
+//! 3. The actor writes the report and sends the reply, which admits a joining participant.
+//! 4. If more reports may be handled, the actor sends the ticket to itself, behind every message that has arrived since. So a removal or
+//!    the end of the room waits for at most one report, however many are queued.
 //!
-//! A newer mute state of a track replaces the queued one and answers for both.
+//! A newer mute state of a track replaces the queued one, and its result is the reply to both.
 //!
 //! # Failures
 //!
-//! - A participant changes its tracks faster than they can be written: after [`MAX_WAITING`] reports about an identity, further ones
-//!   are refused, and the participant is removed from the media plane, once. Ends are refused last or never, since they undo what was
-//!   accepted.
+//! - A participant changes its tracks faster than they can be written: after [`MAX_WAITING`] queued reports about an identity, further ones
+//!   are refused, and the participant is removed from the media plane, once. Reports about leaves and unpublished tracks are refused later
+//!   or never, since they undo accepted ones.
 //! - The actor fails with a ticket in its mailbox: the project renews the ticket when it rebuilds the actor (`renew_ticket`). The queue
 //!   is not part of the actor, so queued reports are not lost.
-//! - The tree stops: `clear` drops the answers, which the media plane reads as unavailable.
+//! - The tree stops: `clear` drops the reply channels, which the media plane reads as unavailable.
 //! - A reporter stops waiting: its closed channel is dropped. It reports again, or reconciliation repairs the record.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
-//! With reports in the mailbox, a burst of track changes would delay the removal of the participant that causes them. A second mailbox
-//! per room would need its own order and supervision. A priority between messages is not enough, because some messages must stay behind
-//! the reports before them; these are the marks.
+//! With reports in the mailbox, a burst of track changes would delay the removal of the participant that causes them. A second mailbox per
+//! room would need its own order and supervision. A priority between messages is not enough, because some messages must stay behind earlier
+//! reports; these are the marks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -50,84 +50,85 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Number of reports about one identity in one room that wait at most.
+/// Maximum queued reports about one identity in one room.
 const MAX_WAITING: usize = 1_000;
 
-type Answer = oneshot::Sender<Result<(), ReportError>>;
+type ReplySender = oneshot::Sender<Result<(), ReportError>>;
 
-/// The queues of all rooms. Cheap to clone; clones share them.
+/// Queues of all rooms. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub struct ReportQueues(Arc<Mutex<HashMap<NamespacedRoom, RoomQueue>>>);
 
-/// Something that waits for a room's actor.
+/// Entry in a room's queue.
 #[derive(Debug)]
-pub(crate) enum Waiting {
-    /// A report of the media plane that waits for the room.
-    Report(WaitingReport),
-    /// The place of a message, by the number that it was given.
+pub(crate) enum QueueEntry {
+    /// Report of the media plane.
+    Report(QueuedReport),
+    /// Position of a message, by the mark's number.
     Mark(u64),
 }
 
-/// A report that waits.
+/// Queued report.
 #[derive(Debug)]
-pub(crate) struct WaitingReport {
-    /// The report, as the media plane sent it.
+pub(crate) struct QueuedReport {
+    /// Report, as the media plane sent it.
     pub report: Report,
-    /// Where its answer goes.
-    pub answers: Answers,
+    /// Receivers of its result.
+    pub replies: ReportReplies,
 }
 
-/// Where the answer to a report goes.
+/// Receivers of a report's result.
 #[derive(Debug)]
-pub(crate) struct Answers {
-    answer: Answer,
-    /// The answers to the reports that it replaced.
-    replaced: Vec<Answer>,
+pub(crate) struct ReportReplies {
+    answer: ReplySender,
+    /// Receivers for reports that this one replaced.
+    replaced: Vec<ReplySender>,
 }
 
-/// What a room's actor takes.
+/// Entry taken by a room's actor.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub next: Waiting,
-    /// Whether something else may be handled too, so that the ticket has to go on.
+pub(crate) struct TakenEntry {
+    pub next: QueueEntry,
+    /// Whether another entry may be handled, too, so that the ticket has to be sent again.
     pub goes_on: bool,
 }
 
-/// What became of a report.
+/// Outcome of a push.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
-    /// It waits, and the room's actor knows that reports wait.
+pub(crate) enum PushOutcome {
+    /// Queued. The room's actor knows that reports are queued.
     Waits,
-    /// It waits, and a ticket has to be sent.
+    /// Queued, and a ticket has to be sent.
     NeedsTicket,
-    /// It was refused: too many reports about its identity wait. Has the participant that is to be removed, the first time.
+    /// Refused: too many reports about its identity are queued. Contains the participant to remove, the first time.
     Refused(Option<ParticipantSid>),
 }
 
 #[derive(Default)]
 struct RoomQueue {
     next: u64,
-    waiting: BTreeMap<u64, Waiting>,
-    /// The reports of a track's mute state that wait.
+    waiting: BTreeMap<u64, QueueEntry>,
+    /// Queued reports about a track's mute state.
     mutes: HashMap<(ParticipantSid, TrackSid), u64>,
     by_identity: Counts<Identity>,
-    /// Participants whose removal has been asked for.
+    /// Participants whose removal has been requested.
     removing: HashSet<ParticipantSid>,
     /// Whether a ticket is on its way to the room's actor.
     has_ticket: bool,
 }
 
-impl Answers {
-    /// Answers the report, and those that it replaced.
+impl ReportReplies {
+    /// Sends the result for the report, and for the reports that it replaced.
     pub fn send(self, result: Result<(), ReportError>) {
         for answer in self.replaced.into_iter().chain([self.answer]) {
-            // A reporter that stopped waiting reports again or reconciles.
+            // A reporter that has stopped waiting reports again, or reconciles.
             let _ = answer.send(result);
         }
     }
 
-    /// Adds the answer to a report that replaces the one before.
-    fn add(&mut self, answer: Answer) {
+    /// Adds the receiver of a report that replaces the previous one.
+    fn add(&mut self, answer: ReplySender) {
+        // Otherwise receivers that gave up would pile up while the store is unavailable.
         self.replaced.retain(|waiting| !waiting.is_closed());
         let replaced = std::mem::replace(&mut self.answer, answer);
         if !replaced.is_closed() {
@@ -137,27 +138,30 @@ impl Answers {
 }
 
 impl RoomQueue {
-    fn push(&mut self, report: Report, answer: Answer) -> Pushed {
+    fn push(&mut self, report: Report, answer: ReplySender) -> PushOutcome {
+        // Only the last mute state counts. A client that toggles quickly takes one place in the queue.
+        // Other reports are never merged: each is an event.
         let mute = mute_key(&report.event);
         let replaced = mute
             .as_ref()
             .and_then(|key| self.mutes.get(key))
             .and_then(|at| self.waiting.get_mut(at));
-        if let Some(Waiting::Report(waiting)) = replaced {
+        if let Some(QueueEntry::Report(waiting)) = replaced {
             waiting.report = report;
-            waiting.answers.add(answer);
+            waiting.replies.add(answer);
             return self.pushed();
         }
         if let Some(identity) = report.event.identity() {
+            // Checked per identity: one participant must not fill the queue for the others.
             if self.by_identity.get(identity) >= most_waiting(&report.event) {
                 let _ = answer.send(Err(ReportError::Unavailable));
                 return self.refused(&report.event);
             }
             self.by_identity.add(identity.clone());
         }
-        let at = self.append(Waiting::Report(WaitingReport {
+        let at = self.append(QueueEntry::Report(QueuedReport {
             report,
-            answers: Answers {
+            replies: ReportReplies {
                 answer,
                 replaced: Vec::new(),
             },
@@ -168,48 +172,51 @@ impl RoomQueue {
         self.pushed()
     }
 
-    fn append(&mut self, waiting: Waiting) -> u64 {
+    fn append(&mut self, waiting: QueueEntry) -> u64 {
         let at = self.next;
         self.next += 1;
         self.waiting.insert(at, waiting);
         at
     }
 
-    fn pushed(&mut self) -> Pushed {
+    fn pushed(&mut self) -> PushOutcome {
         if std::mem::replace(&mut self.has_ticket, true) {
-            Pushed::Waits
+            PushOutcome::Waits
         } else {
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         }
     }
 
-    fn refused(&mut self, event: &MediaEvent) -> Pushed {
-        Pushed::Refused(
+    fn refused(&mut self, event: &MediaEvent) -> PushOutcome {
+        PushOutcome::Refused(
             publisher(event)
+                // At most once per join: further refusals must not repeat the removal.
                 .filter(|sid| self.removing.insert((*sid).clone()))
                 .cloned(),
         )
     }
 
-    /// Takes the first that may be handled. Keeps the ticket if another one may be handled too.
-    fn take(&mut self, may_handle: impl Fn(&Waiting, bool) -> bool) -> Option<Taken> {
+    /// Removes and returns the first entry that may be handled. Keeps the ticket if another one may be handled, too.
+    fn take(&mut self, may_handle: impl Fn(&QueueEntry, bool) -> bool) -> Option<TakenEntry> {
+        // Entries are numbered in order of arrival.
         let first = self.waiting.keys().next().copied();
-        let can = |(at, waiting): &(&u64, &Waiting)| may_handle(waiting, Some(**at) == first);
+        let can = |(at, waiting): &(&u64, &QueueEntry)| may_handle(waiting, Some(**at) == first);
         let next = self.waiting.iter().find(can).map(|(at, _)| *at);
         let taken = next.and_then(|at| self.waiting.remove(&at));
-        if let Some(Waiting::Report(WaitingReport { report, .. })) = &taken {
+        if let Some(QueueEntry::Report(QueuedReport { report, .. })) = &taken {
             self.forget(&report.event);
         }
         let first = self.waiting.keys().next().copied();
-        let can = |(at, waiting): (&u64, &Waiting)| may_handle(waiting, Some(*at) == first);
+        let can = |(at, waiting): (&u64, &QueueEntry)| may_handle(waiting, Some(*at) == first);
+        // The ticket is given up only if nothing else is ready. Otherwise nobody would announce the rest.
         self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
-        taken.map(|next| Taken {
+        taken.map(|next| TakenEntry {
             next,
             goes_on: self.has_ticket,
         })
     }
 
-    /// Forgets that a report waits.
+    /// Updates the counts after a report has left the queue.
     fn forget(&mut self, event: &MediaEvent) {
         if let Some(key) = mute_key(event) {
             self.mutes.remove(&key);
@@ -221,9 +228,10 @@ impl RoomQueue {
 }
 
 impl ReportQueues {
-    /// Puts a report at the end of its room's queue.
-    pub(crate) fn push(&self, report: Report, answer: Answer) -> Pushed {
+    /// Appends a report to its room's queue.
+    pub(crate) fn push(&self, report: Report, answer: ReplySender) -> PushOutcome {
         let mut queues = self.0.lock();
+        // The name is cloned only for a room without a queue.
         if let Some(queue) = queues.get_mut(&report.room) {
             return queue.push(report, answer);
         }
@@ -233,46 +241,47 @@ impl ReportQueues {
             .push(report, answer)
     }
 
-    /// Marks the end of a room's queue, for a message that has to wait behind the reports. Returns the mark's number.
+    /// Marks the end of a room's queue, for a message that has to stay behind the reports. Returns the mark's number.
     pub(crate) fn mark(&self, room: &NamespacedRoom) -> u64 {
         let mut queues = self.0.lock();
         let queue = queues.entry(room.clone()).or_default();
         let number = queue.next;
-        queue.append(Waiting::Mark(number))
+        queue.append(QueueEntry::Mark(number))
     }
 
-    /// Takes the first of what waits that may be handled now, which `may_handle` decides; its second argument is whether nothing
-    /// waits before it.
+    /// Removes and returns the first entry for which `may_handle` returns true. Its second argument is whether the entry is the first of
+    /// the queue.
     pub(crate) fn take(
         &self,
         room: &NamespacedRoom,
-        may_handle: impl Fn(&Waiting, bool) -> bool,
-    ) -> Option<Taken> {
+        may_handle: impl Fn(&QueueEntry, bool) -> bool,
+    ) -> Option<TakenEntry> {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(room)?;
         let taken = queue.take(may_handle);
+        // So that ended and idle rooms leave nothing behind.
         if queue.waiting.is_empty() {
             queues.remove(room);
         }
         taken
     }
 
-    /// Takes everything that waits for a room. Marks are dropped.
-    pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<WaitingReport> {
+    /// Removes and returns all reports queued for a room, and drops the marks.
+    pub(crate) fn take_all(&self, room: &NamespacedRoom) -> Vec<QueuedReport> {
         let queue = self.0.lock().remove(room);
         queue
             .into_iter()
             .flat_map(|queue| queue.waiting.into_values())
-            .filter_map(Waiting::into_report)
+            .filter_map(QueueEntry::into_report)
             .collect()
     }
 
-    /// Whether something waits for a room.
+    /// Whether anything is queued for a room.
     pub(crate) fn is_waiting(&self, room: &NamespacedRoom) -> bool {
         self.0.lock().contains_key(room)
     }
 
-    /// Returns whether a ticket has to be sent to a room, because something may have become ready and none is on its way.
+    /// Whether a ticket has to be sent to a room, because an entry may have become ready and none is on its way.
     pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()
@@ -280,7 +289,7 @@ impl ReportQueues {
             .is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
     }
 
-    /// Returns whether a ticket has to be sent to a room whose last one may be lost.
+    /// Whether a ticket has to be sent to a room whose last one may be lost.
     pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()
@@ -289,7 +298,7 @@ impl ReportQueues {
             .is_some()
     }
 
-    /// Returns the rooms of a project for which something waits, whose tickets may be lost.
+    /// Returns a project's rooms with queued entries, whose tickets may be lost.
     pub(crate) fn renew_tickets(&self, project: &ProjectId) -> Vec<RoomName> {
         let mut queues = self.0.lock();
         let of_project = queues.iter_mut().map(|(room, queue)| (room.split(), queue));
@@ -302,12 +311,12 @@ impl ReportQueues {
             .collect()
     }
 
-    /// Drops everything, which reporters read as unavailable.
+    /// Drops all entries, which reporters read as unavailable.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
 
-    /// Returns the number of reports that wait.
+    /// Returns the number of queued entries.
     pub fn waiting(&self) -> usize {
         self.0
             .lock()
@@ -317,8 +326,8 @@ impl ReportQueues {
     }
 }
 
-impl Waiting {
-    fn into_report(self) -> Option<WaitingReport> {
+impl QueueEntry {
+    fn into_report(self) -> Option<QueuedReport> {
         match self {
             Self::Report(report) => Some(report),
             Self::Mark(_) => None,
@@ -326,17 +335,19 @@ impl Waiting {
     }
 }
 
-/// Returns how many reports about one identity may wait before this one. Ends are refused last: they are what remains of those
-/// that were taken, and what a removal causes.
+/// Returns how many reports about one identity may be queued before this one. Ends are refused last: they follow accepted reports, and a
+/// removal causes more of them.
 const fn most_waiting(event: &MediaEvent) -> usize {
     match event {
+        // Refused, a session would stay open.
         MediaEvent::ParticipantLeft { .. } | MediaEvent::JoinAborted { .. } => usize::MAX,
+        // Each follows an accepted publication, and these are limited.
         MediaEvent::TrackUnpublished { .. } => 2 * MAX_WAITING,
         _ => MAX_WAITING,
     }
 }
 
-/// Returns the participant that fills its room's queue by such an event; `None` if it is not in the room yet.
+/// Returns the participant that fills its room's queue with such an event; `None` if it is not in the room yet.
 const fn publisher(event: &MediaEvent) -> Option<&ParticipantSid> {
     match event {
         MediaEvent::TrackPublished { participant, .. }
@@ -356,10 +367,10 @@ fn mute_key(event: &MediaEvent) -> Option<(ParticipantSid, TrackSid)> {
     }
 }
 
-/// Interval between two lines in the log about such participants.
+/// Interval between two log lines about removed participants.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Removes participants that fill the queues of their rooms. No actor does, behind whose messages a removal would wait.
+/// Removes participants that fill their room's queue. Not an actor, since the removal would be queued behind its messages.
 pub(crate) struct Flooders {
     media: Arc<dyn MediaPlane>,
     clock: Clock,
@@ -368,7 +379,7 @@ pub(crate) struct Flooders {
 }
 
 impl Flooders {
-    /// Creates what removes participants, in tasks on this runtime.
+    /// Creates the remover, whose tasks run on this runtime.
     pub fn new(media: Arc<dyn MediaPlane>, clock: Clock, runtime: Handle) -> Self {
         Self {
             media,
@@ -388,6 +399,7 @@ impl Flooders {
         }
         let media = Arc::clone(&self.media);
         self.runtime.spawn(async move {
+            // The participant may have left by itself. If it goes on, its next refused report is logged.
             if let Err(error) = media.remove_participant(&room, &sid).await {
                 log::debug!(room = room.as_str(), participant = sid.as_str(); "it could not be removed: {error}");
             }
@@ -447,7 +459,7 @@ mod tests {
 
     type Result = oneshot::Receiver<std::result::Result<(), ReportError>>;
 
-    fn push(queues: &ReportQueues, event: MediaEvent) -> (Pushed, Result) {
+    fn push(queues: &ReportQueues, event: MediaEvent) -> (PushOutcome, Result) {
         let (answer, result) = oneshot::channel();
         let report = Report {
             room: room(),
@@ -461,7 +473,7 @@ mod tests {
         let taken = queues.take(&room(), |_, _| true)?;
         taken.next.into_report().map(|waiting| {
             let event = waiting.report.event.clone();
-            waiting.answers.send(Ok(()));
+            waiting.replies.send(Ok(()));
             event
         })
     }
@@ -471,14 +483,14 @@ mod tests {
         let queues = ReportQueues::default();
         assert_eq!(
             push(&queues, published("alice", "TR_1")).0,
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         );
-        assert_eq!(push(&queues, left("alice")).0, Pushed::Waits);
-        let Taken { goes_on, .. } = queues.take(&room(), |_, _| true).unwrap();
+        assert_eq!(push(&queues, left("alice")).0, PushOutcome::Waits);
+        let TakenEntry { goes_on, .. } = queues.take(&room(), |_, _| true).unwrap();
         assert!(goes_on && queues.is_waiting(&room()) && !queues.claim_ticket(&room()));
         assert_eq!(take(&queues), Some(left("alice")));
         assert!(!queues.is_waiting(&room()) && take(&queues).is_none());
-        assert_eq!(push(&queues, left("bob")).0, Pushed::NeedsTicket);
+        assert_eq!(push(&queues, left("bob")).0, PushOutcome::NeedsTicket);
     }
 
     /// Proves S-49.
@@ -500,7 +512,7 @@ mod tests {
                 .iter_mut()
                 .all(|result| result.try_recv() == Ok(Ok(())))
         );
-        // The one that is being handled is not replaced.
+        // A report that is being handled is not replaced.
         push(&queues, muted("alice", "TR_1", true));
         assert_eq!(
             (take(&queues), take(&queues)),
@@ -517,27 +529,33 @@ mod tests {
         for number in 0..MAX_WAITING {
             assert_ne!(
                 push(&queues, published("alice", &format!("TR_{number}"))).0,
-                Pushed::Refused(None)
+                PushOutcome::Refused(None)
             );
         }
         let (pushed, mut result) = push(&queues, published("alice", "TR_x"));
-        assert_eq!(pushed, Pushed::Refused(Some("PA_alice".parse().unwrap())));
+        assert_eq!(
+            pushed,
+            PushOutcome::Refused(Some("PA_alice".parse().unwrap()))
+        );
         assert_eq!(result.try_recv(), Ok(Err(ReportError::Unavailable)));
         assert_eq!(
             push(&queues, muted("alice", "TR_x", true)).0,
-            Pushed::Refused(None),
+            PushOutcome::Refused(None),
             "the removal is on its way"
         );
         assert_eq!(
             push(&queues, left("alice")).0,
-            Pushed::Waits,
+            PushOutcome::Waits,
             "an end is always taken"
         );
-        assert_eq!(push(&queues, published("bob", "TR_b")).0, Pushed::Waits);
+        assert_eq!(
+            push(&queues, published("bob", "TR_b")).0,
+            PushOutcome::Waits
+        );
         while take(&queues).is_some() {}
         assert_eq!(
             push(&queues, published("alice", "TR_x")).0,
-            Pushed::NeedsTicket
+            PushOutcome::NeedsTicket
         );
     }
 
@@ -547,11 +565,11 @@ mod tests {
         push(&queues, left("alice"));
         let mark = queues.mark(&room());
         push(&queues, left("bob"));
-        let is_held = |waiting: &Waiting, is_first: bool| match waiting {
-            Waiting::Report(waiting) => waiting.report.event == left("alice"),
-            Waiting::Mark(_) => !is_first,
+        let is_held = |waiting: &QueueEntry, is_first: bool| match waiting {
+            QueueEntry::Report(waiting) => waiting.report.event == left("alice"),
+            QueueEntry::Mark(_) => !is_first,
         };
-        let Taken { next, goes_on } = queues
+        let TakenEntry { next, goes_on } = queues
             .take(&room(), |waiting, is_first| !is_held(waiting, is_first))
             .unwrap();
         assert!(
@@ -566,8 +584,8 @@ mod tests {
         );
         assert!(queues.claim_ticket(&room()) && !queues.claim_ticket(&room()));
         assert_eq!(take(&queues), Some(left("alice")));
-        let Taken { next, goes_on } = queues.take(&room(), |_, is_first| is_first).unwrap();
-        assert!(matches!(next, Waiting::Mark(number) if number == mark) && !goes_on);
+        let TakenEntry { next, goes_on } = queues.take(&room(), |_, is_first| is_first).unwrap();
+        assert!(matches!(next, QueueEntry::Mark(number) if number == mark) && !goes_on);
     }
 
     #[test]

@@ -28,15 +28,15 @@ use crate::mailbox::Mailbox;
 use crate::project::{CreateIngressRequest, ProjectMsg};
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::report_queue::{Flooders, Pushed, ReportQueues};
+use crate::report_queue::{Flooders, PushOutcome, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// Time that a caller waits for an actor. It is longer than any write, unless the disk is in trouble, and than two calls to a
-/// media plane that the request may come behind, so that callers learn that the media plane is unreachable.
+/// Call time limit. It is longer than any write, unless the disk is in trouble, and than two calls to a media plane that may precede
+/// the request, so that callers learn that the media plane is unavailable.
 const CALL_TIMEOUT: Duration = Duration::from_secs(35);
-/// Time that a caller waits for the start of an egress or an ingress endpoint, for which a media plane takes longer.
+/// Time limit for the start of an egress or an ingress endpoint, for which a media plane takes longer.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// The running tree. Cheap to clone.
@@ -51,7 +51,7 @@ impl Tree {
     /// Starts the root on the current runtime, which must be multi-threaded: actors stay where they are spawned.
     ///
     /// # Errors
-    /// The root could not be started.
+    /// If the root could not be started.
     pub async fn start(context: ActorContext, relay: &EventRelay) -> Result<Self, TreeError> {
         let (context, running) = (Arc::new(context), ProjectMailboxes::default());
         let info = ActorInfo::new("system".into(), ActorKind::System, None, None);
@@ -62,12 +62,13 @@ impl Tree {
         };
         let (actor, _) = Actor::spawn(None, actor, ())
             .await
-            .map_err(|_| TreeError::NoAnswer)?;
+            .map_err(|_| TreeError::NoReply)?;
         let system = Mailbox::new(actor, info);
         context.registry.register(
             system.info(),
             ActorStatus::Running(Arc::new(system.clone())),
         );
+        // The hook runs from here on. Deliveries that were committed earlier are found by the actors that start.
         let projects = ProjectRoute::new(system, running);
         relay.connect(projects.clone());
         let flooders = Flooders::new(
@@ -77,7 +78,7 @@ impl Tree {
         );
         let (root, reports) = (projects.root().actor().clone(), context.reports.clone());
         tokio::spawn(async move {
-            // No actor takes the reports that wait when the root has ended by itself. Without a timeout it cannot time out.
+            // If the root stops by itself, no actor handles queued reports. Without a timeout, this wait cannot time out.
             let _ = root.wait(None).await;
             reports.clear();
         });
@@ -88,13 +89,13 @@ impl Tree {
         })
     }
 
-    /// Announces the stop. The leaves that the media plane reports from now on are the server's doing: the participants have the whole
-    /// empty timeout to come back once a server runs again.
+    /// Announces the stop. Leaves that the media plane reports from now on are caused by the server: the participants have the whole empty
+    /// timeout to come back once a server runs again.
     pub fn announce_stop(&self) {
         self.context.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Stops every actor, children first, each after the message that it is handling.
+    /// Stops every actor, children first, each after its current message.
     pub async fn stop(&self) {
         let stopped = self
             .projects
@@ -105,19 +106,20 @@ impl Tree {
         if stopped.is_err() {
             log::warn!("the actors did not stop in time");
         }
+        // Reporters must not wait for actors that are gone.
         self.context.reports.clear();
     }
 
-    /// Returns once the root has stopped, for whatever reason.
+    /// Returns once the root has stopped, for any reason.
     pub async fn ended(&self) {
-        // Without a timeout it cannot time out.
+        // Without a timeout, this wait cannot time out.
         let _ = self.projects.root().actor().wait(None).await;
     }
 
-    /// Checks that the root answers.
+    /// Checks that the root responds.
     ///
     /// # Errors
-    /// It does not answer within `timeout`.
+    /// If it does not respond within `timeout`.
     pub async fn ping(&self, timeout: Duration) -> Result<(), TreeError> {
         self.projects
             .root()
@@ -131,12 +133,12 @@ impl Tree {
         &self.context.registry
     }
 
-    /// Returns the reports that wait for the actors of their rooms.
+    /// Returns the queues of reports for the room actors.
     pub fn reports(&self) -> &ReportQueues {
         &self.context.reports
     }
 
-    /// Returns what uploads recordings.
+    /// Returns the uploader of recordings.
     pub fn uploads(&self) -> &Uploader {
         &self.context.uploads
     }
@@ -146,7 +148,7 @@ impl Tree {
         &self.context.media
     }
 
-    /// Creates a room. `limit` is the plan's maximum number of open rooms.
+    /// Creates a room. `limit` is the plan's maximum open rooms.
     ///
     /// # Errors
     /// Refused at the limit, for a name that was used before, and for an unknown template.
@@ -166,7 +168,7 @@ impl Tree {
         .await
     }
 
-    /// Ends a room. A room that has ended stays so.
+    /// Ends a room. An ended room stays unchanged.
     ///
     /// # Errors
     /// The store's.
@@ -174,7 +176,7 @@ impl Tree {
         self.call_room(project, name, RoomMsg::End).await
     }
 
-    /// Gives a participant another role: on the media plane first, then in the records.
+    /// Changes a participant's role: on the media plane first, then in the records.
     ///
     /// # Errors
     /// Refused if the participant is not connected, or the room's template lacks the role; the media plane's.
@@ -341,42 +343,44 @@ impl Tree {
         .await
     }
 
-    /// Reconciles all projects, because the media plane answers again after an outage.
+    /// Reconciles all projects, because the media plane is available again after an outage.
     pub fn media_returned(&self) {
-        // A tree that is stopping reconciles when it starts again.
+        // A stopping tree reconciles at its next start.
         let _ = self.projects.root().cast(SystemMsg::MediaReturned);
     }
 
-    /// Lets a webhook endpoint look for deliveries: it is new, or a failed delivery was queued again.
+    /// Makes a webhook endpoint look for deliveries: it is new, or a failed delivery was queued again.
     pub fn wake_endpoint(&self, project: ProjectId, endpoint: EndpointId) {
         let queued = ProjectMsg::WebhookEndpoint {
             id: endpoint,
             msg: WebhookEndpointMsg::Queued,
         };
-        // A tree that is stopping finds the deliveries in the database when it starts again.
+        // If the tree is stopping, its next start finds the deliveries in the database.
         let _ = self.projects.cast(project, queued);
     }
 
     /// Stops the actor of a webhook endpoint that was deleted.
     pub fn endpoint_deleted(&self, project: ProjectId, endpoint: EndpointId) {
         let deleted = ProjectMsg::WebhookEndpointDeleted(endpoint);
-        // Behind the deliveries that the root has for a project which starts: they would start the actor again.
+        // Behind the deliveries that the root has for a starting project, which would start the actor again.
         let _ = self.projects.cast_through_root(project, deleted);
     }
 
-    /// Lets a report wait for its room's actor.
+    /// Queues a report for its room's actor.
     fn queue(&self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
         let (reports, room) = (&self.context.reports, report.room.clone());
         match reports.push(report, answer) {
-            Pushed::Waits => {}
-            Pushed::NeedsTicket => {
+            PushOutcome::Waits => {}
+            PushOutcome::NeedsTicket => {
                 let (project, name) = room.split();
+                // The tree has stopped: nobody would handle the report, nor any other.
                 if !self.projects.cast(project, ProjectMsg::Reports(name)) {
                     reports.clear();
                 }
             }
-            Pushed::Refused(flooder) => {
+            PushOutcome::Refused(flooder) => {
                 self.context.metrics.reports_refused.inc();
+                // Removed here, and not by an actor, behind whose messages the removal would wait.
                 if let Some(sid) = flooder {
                     self.flooders.remove(room, sid);
                 }
@@ -418,7 +422,8 @@ impl Tree {
 impl ReportSink for Tree {
     fn report(&self, report: Report) -> ReportReply {
         let (answer, result) = oneshot::channel();
-        // If the tree has stopped the answer is dropped, which the media plane reads as unavailable.
+        // If the tree has stopped, the reply channel is dropped, which the media plane reads as unavailable.
+        // These are about objects with an actor of their own, so they do not wait in the room's queue.
         if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
             let _ = self
                 .projects

@@ -1,7 +1,7 @@
-//! Backups that are known to restore: a copy of a file of SQLite is complete, on disk and checked before it has its name.
+//! Backups that are known to restore: the copy of an SQLite file is complete, on disk and checked before it gets its name.
 //!
-//! A thread of its own makes a copy, over a connection of its own, at a low priority and in small parts. So neither the writer nor a
-//! read waits for it. It holds a snapshot meanwhile, so the write-ahead log grows by what is written until the copy is complete.
+//! A backup has its own thread and connection, a low priority, and copies small parts, so neither the writer nor a read waits for it. It
+//! holds a snapshot meanwhile, so the write-ahead log grows by everything written until the copy is complete.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,20 +17,19 @@ use crate::options::Location;
 use crate::records::rotation::{SecretCount, count_sealed};
 use crate::vault::Vault;
 
-/// The priority of the thread that copies, below everything else in the process.
+/// The copying thread's scheduling priority, below everything else in the process.
 const NICENESS: i32 = 15;
 
-/// Backups of the database.
+/// Database backups.
 #[derive(Debug, Clone)]
 pub struct Backups(pub(crate) Database);
 
 impl Backups {
-    /// Copies the database of a file into a new file, as it is at one moment, while it is in use. Returns what the copy contains. The
-    /// copy stops if nobody waits for it any more.
+    /// Copies the database to a new file, as it is at one moment, while it is in use. Returns the copy's contents. The copy stops if the
+    /// caller stops waiting.
     ///
     /// # Errors
-    /// Fails for a file that exists already or cannot be written, for a copy that is damaged, and for records that are in PostgreSQL.
-    /// Nothing has the name `to` then.
+    /// If the file exists already or cannot be written, the copy is damaged, or the records are in PostgreSQL. Nothing is named `to` then.
     pub async fn create(&self, to: PathBuf) -> Result<Contents, StoreError> {
         let Location::File(from) = self.0.location().clone() else {
             return Err(StoreError::Unavailable(
@@ -40,7 +39,7 @@ impl Backups {
         let vault = Arc::clone(self.0.vault());
         let (reply, answer) = oneshot::channel();
         let run = move || {
-            // Of this thread alone. It keeps the usual priority if the system refuses.
+            // For this thread only, as Linux has it. If the system refuses, the thread keeps the usual priority.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             let copied = catch_panic("a backup", || {
                 copy_checked(
@@ -50,7 +49,7 @@ impl Backups {
                     |draft| inspect(draft, &vault),
                 )
             });
-            // The caller may have stopped waiting.
+            // The caller may have stopped waiting, so an error is ignored.
             let _ = reply.send(copied);
         };
         let started = thread::Builder::new()
@@ -65,21 +64,21 @@ impl Backups {
     }
 }
 
-/// Copies a file of records, with the changes in a write-ahead log beside it, to `to`, which does not exist. Returns what the copy
-/// contains. Blocks.
+/// Copies a records file, including the changes in its write-ahead log, to `to`, which must not exist. Returns the copy's contents. Blocks.
 ///
 /// # Errors
-/// Fails for a file that cannot be read, is damaged, is not one of Conclave, or has triggers, views or virtual tables; and if the copy cannot be written. Nothing has the name
-/// `to` then.
+/// If the file cannot be read, is damaged, does not belong to Conclave, or has triggers, views or virtual tables, or if the copy cannot be
+/// written. Nothing is named `to` then.
 pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreError> {
     let check = |draft: &Path| {
+        // On the copy, so that the file cannot change between this check and the copy.
         refuse_foreign_objects(draft)?;
         inspect(draft, vault)
     };
     copy_checked(file, to, || true, check)
 }
 
-/// The last instant that a record has of a change, also of a command's; the heartbeat of a server is a minute old at most.
+/// Time of the last recorded change, also by a command. A server's heartbeat is at most a minute old.
 const LAST_CHANGE: &str = "SELECT max(at) FROM (
     SELECT max(at) AS at FROM heartbeat
     UNION ALL SELECT max(created_at) FROM events
@@ -88,27 +87,28 @@ const LAST_CHANGE: &str = "SELECT max(at) FROM (
     UNION ALL SELECT max(created_at) FROM api_keys
     UNION ALL SELECT max(joined_at) FROM sessions UNION ALL SELECT max(left_at) FROM sessions) AS changes";
 
-/// What a file of records contains. It is not damaged, and no row refers to one that is not there.
+/// Contents of a records file that is not damaged, and whose references are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
-    /// The number of its schema. The next start of a server migrates an older one.
+    /// Schema number. A server migrates an older schema.
     pub schema: i64,
-    /// The size of the file in bytes.
+    /// File size in bytes.
     pub bytes: u64,
-    /// The number of projects.
+    /// Project count.
     pub projects: u64,
-    /// The number of rooms, also of those that have ended.
+    /// Room count, including ended rooms.
     pub rooms: u64,
-    /// The number of rooms that have not ended.
+    /// Open room count.
     pub open_rooms: u64,
-    /// The last change that a record has the time of. A server notes a minute later at most that it runs.
+    /// Last recorded change. A running server records its heartbeat at least once a minute.
     pub last_change: Option<Timestamp>,
-    /// The encrypted secrets in it.
+    /// Encrypted secrets.
     pub secrets: SecretCount,
 }
 
-/// Checks a whole file for damage and counts what it contains. Of an older version's file, what a migrated copy of it contains.
+/// Checks a whole file for damage, and counts its contents. For an older schema, these are the contents after its migration.
 pub(crate) fn inspect(file: &Path, vault: &Vault) -> Result<Contents, StoreError> {
+    // Only for display.
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
     read_checked(file, |schema, sql| {
         let count = |text: &str| sql.value::<i64>(text, &[]).map(i64::unsigned_abs);

@@ -1,4 +1,4 @@
-//! The database that all components of the store share: one writer, several readers.
+//! The database shared by all components of the store: one writer, several readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::engine::snapshot::Snapshot;
 use crate::engine::sqlite::{self, Damage, DamageCheck};
-use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
+use crate::engine::writer::{Isolation, Queue, Shared, Writer, WriterStop, WriterThreads};
 use crate::engine::{Readers, postgres};
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
@@ -19,23 +19,23 @@ use crate::sql::Sql;
 use crate::tx::Tx;
 use crate::vault::Vault;
 
-/// A handle to the database. Cheap to clone.
+/// Handle to the database. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Database(Arc<Inner>);
+pub(crate) struct Database(Arc<DatabaseState>);
 
-struct Inner {
+struct DatabaseState {
     location: Location,
     clock: Clock,
     vault: Arc<Vault>,
     writer: Mutex<Option<Arc<Writer>>>,
     writer_threads: Mutex<Vec<JoinHandle<()>>>,
     writer_ended: watch::Receiver<bool>,
-    writer_end: Arc<OnceLock<WriterEnd>>,
+    writer_stop: Arc<OnceLock<WriterStop>>,
     damage: Damage,
-    /// The thread that looks for damage, once a server runs.
+    /// Thread that checks for damage, once a server runs.
     damage_check: Mutex<Option<DamageCheck>>,
     readers: Readers,
-    /// Whether a server runs on this store, as opposed to a command.
+    /// Whether a server runs on this store, and not a command.
     is_server: Arc<AtomicBool>,
 }
 
@@ -48,10 +48,10 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens a store, and creates or migrates its schema if it may. Needs a running actix system. Blocks.
+    /// Opens a store, and creates or migrates its schema if allowed. Requires a running actix system. Blocks.
     ///
     /// # Errors
-    /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
+    /// If the database cannot be opened or written, has a newer schema, or may not be migrated.
     pub(crate) fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let StoreOptions {
             location,
@@ -67,13 +67,14 @@ impl Database {
             .with_label_values(&[location.engine()])
             .set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
-        let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
+        // Shared with the writer threads, which set the reason, and the check, which finds damage.
+        let (stop, damage) = (Arc::<OnceLock<WriterStop>>::default(), Damage::default());
         let shared = Shared {
             clock: clock.clone(),
             vault: Arc::clone(&vault),
             metrics,
             is_server: Arc::clone(&is_server),
-            end: Arc::clone(&end),
+            stop: Arc::clone(&stop),
         };
         let (writer, threads, readers) = match &location {
             Location::File(path) => {
@@ -94,14 +95,14 @@ impl Database {
             }
         };
         let WriterThreads { handles, ended } = threads;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(DatabaseState {
             location,
             clock,
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_threads: Mutex::new(handles),
             writer_ended: ended,
-            writer_end: end,
+            writer_stop: stop,
             damage,
             damage_check: Mutex::default(),
             readers,
@@ -109,17 +110,20 @@ impl Database {
         })))
     }
 
-    /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
-    /// then.
+    /// Runs the queued writes, and closes the writer. Later writes fail as unavailable, as do later reads from a PostgreSQL server. Blocks
+    /// until the queue is empty.
     pub(crate) fn close(&self) {
+        // The check has a connection of its own, which would keep the write-ahead log from being emptied.
         drop(self.0.damage_check.lock().take());
         drop(self.0.writer.lock().take());
         match &self.0.readers {
-            // The transactions that point reads share would keep the write-ahead log from being emptied.
+            // The transactions shared by point reads would keep the write-ahead log from being emptied.
             Readers::File(readers) => readers.end_snapshots(),
             Readers::Sessions(readers) => readers.close(),
         }
+        // After the senders are gone: the threads run their queues, and exit.
         let threads = mem::take(&mut *self.0.writer_threads.lock());
+        // Logged only: every caller has its reply by now.
         if threads
             .into_iter()
             .filter_map(|thread| thread.join().err())
@@ -130,41 +134,41 @@ impl Database {
         }
     }
 
-    /// Returns once a thread of the writer has ended, with the reason: after [`Self::close`], or by itself. Its writes fail from then
-    /// on.
-    pub(crate) async fn writer_ended(&self) -> WriterEnd {
+    /// Returns once a writer thread has stopped, with the reason: after [`Self::close`], or by itself. Its writes fail from then on.
+    pub(crate) async fn writer_ended(&self) -> WriterStop {
         let mut ended = self.0.writer_ended.clone();
-        // An error means that all threads have ended.
+        // An error means that all threads have exited.
         let _ = ended.wait_for(|ended| *ended).await;
         self.0
-            .writer_end
+            .writer_stop
             .get()
             .copied()
-            .unwrap_or(WriterEnd::Failed)
+            .unwrap_or(WriterStop::Failed)
     }
 
-    /// Where the records are.
+    /// Location of the records.
     pub(crate) fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// The source of time.
+    /// Time source.
     pub(crate) fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// Notes that a server runs on this store, and looks for damage of a file beside it.
-    pub(crate) fn note_server(&self) -> Result<(), StoreError> {
+    /// Marks this process as a server, and starts to check the file for damage.
+    pub(crate) fn mark_as_server(&self) -> Result<(), StoreError> {
         self.0.is_server.store(true, Ordering::Relaxed);
         if let Location::File(path) = &self.0.location {
+            // Only for a server: a command is over before a check would find anything.
             let check = DamageCheck::start(path, self.0.damage.clone())?;
-            // One of an earlier start ends.
+            // A check that an earlier start left running stops.
             drop(self.0.damage_check.lock().replace(check));
         }
         Ok(())
     }
 
-    /// Fails if a table of the file is damaged, as far as that is known.
+    /// Fails if a table of the file is known to be damaged.
     pub(crate) fn check_damage(&self) -> Result<(), StoreError> {
         self.0.damage.check()
     }
@@ -173,7 +177,7 @@ impl Database {
         &self.0.vault
     }
 
-    /// Writes, when it is the turn of the queue.
+    /// Queues a write, and waits until it is on disk.
     pub(crate) async fn write<T, F>(&self, queue: Queue, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -185,8 +189,8 @@ impl Database {
         }
     }
 
-    /// Writes, and gives the result to `done` on the thread of the writer. Where many writes have one receiver, each wakes no task
-    /// of its own. `done` must not block.
+    /// Queues a write, and passes the result to `done` on the writer's thread. Where one receiver has many writes, this saves waking a task
+    /// for each. `done` must not block.
     pub(crate) fn write_then<T, F>(
         &self,
         queue: Queue,
@@ -204,6 +208,7 @@ impl Database {
     }
 
     fn writer(&self) -> Option<Arc<Writer>> {
+        // Cloned out of the lock: a write that has the handle while the store is closed still completes.
         self.0.writer.lock().clone()
     }
 
@@ -219,7 +224,7 @@ impl Database {
         }
     }
 
-    /// Reads a few rows by their keys, some of which the snapshot may remember.
+    /// Reads a few rows by their keys. The snapshot may remember some.
     pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -227,7 +232,7 @@ impl Database {
     {
         match &self.0.readers {
             Readers::File(readers) => readers.snapshot(run).await,
-            // Nothing is remembered: what another program has committed, such as a revoked key, is seen by the next read.
+            // Nothing is remembered: a commit by another program, such as a revoked key, must be visible to the next read.
             Readers::Sessions(readers) => {
                 readers
                     .point(|sql| run(&mut Snapshot::new(sql, None)))
@@ -248,14 +253,14 @@ impl Database {
         }
     }
 
-    /// Reads what an actor starts from.
+    /// Reads an actor's initial state.
     pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         match &self.0.readers {
-            // There is no network to wait for, and the threads of bulk reads are as fast as the machine.
+            // There is no network to wait for, so more threads than those for bulk reads would not be faster.
             Readers::File(readers) => readers.bulk(run).await,
             Readers::Sessions(readers) => readers.load(run).await,
         }

@@ -1,4 +1,4 @@
-//! The errors of the store and of an import into it.
+//! Errors of the store and of an import.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,13 +6,13 @@ use conclave_model::Problem;
 
 use crate::vault::VaultError;
 
-/// The reason why the store did not read or write what it was asked to.
+/// Error of a read or a write.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The records do not allow it; the problem is the response to the client.
+    /// The records do not allow it. The problem is the response to the client.
     #[error("refused: {0}")]
     Refused(Problem),
-    /// The database cannot be read or written now: a full disk, a lock that is not released, a store that is closing.
+    /// The database cannot be read or written now, because of a full disk, a lock that is not released, or a store that is closing.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// A page of the file cannot be read, or belongs to a damaged table and may not be written. Only a backup helps.
@@ -21,39 +21,39 @@ pub enum StoreError {
     /// A bug, or a damaged row.
     #[error("the store failed: {0}")]
     Fault(String),
-    /// The file has the schema of an older version of Conclave, and may not be migrated now.
+    /// The file has an older version's schema, and may not be migrated now.
     #[error("the database has schema {found}, this conclave needs {known}")]
     OlderSchema {
-        /// The schema of the file.
+        /// File schema.
         found: i64,
-        /// The newest schema that this program knows.
+        /// Newest schema that this program knows.
         known: i64,
     },
-    /// The file was written by a newer version of Conclave.
+    /// A newer version of Conclave has written the file.
     #[error(
         "the database has schema {found}, this conclave knows up to {known}: it was written by a newer version; \
          run that version, or restore a backup"
     )]
     NewerSchema {
-        /// The schema of the file.
+        /// File schema.
         found: i64,
-        /// The newest schema that this program knows.
+        /// Newest schema that this program knows.
         known: i64,
     },
 }
 
 impl StoreError {
-    /// A refusal, as a store result.
+    /// Returns a refusal as a result.
     pub(crate) fn refuse<T>(problem: Problem) -> Result<T, Self> {
         Err(Self::Refused(problem))
     }
 
-    /// The error for a write after [`Store::close`](crate::Store::close).
+    /// Error for a write after [`Store::close`](crate::Store::close).
     pub(crate) fn closed() -> Self {
         Self::Unavailable("the store is closed".into())
     }
 
-    /// The error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
+    /// Error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
     pub(crate) fn not_sealed(error: &VaultError) -> Self {
         Self::Unavailable(error.to_string())
     }
@@ -66,19 +66,20 @@ impl From<Problem> for StoreError {
 }
 
 impl From<serde_json::Error> for StoreError {
-    /// A value of ours that cannot be written as JSON.
+    /// For values of this program, which cannot fail to serialize unless there is a bug.
     fn from(error: serde_json::Error) -> Self {
         Self::Fault(error.to_string())
     }
 }
 
-/// Returns what was read or written; `None`, with a line in the log that says what is missing, if damage of the file has kept it from
-/// that. It serves a start, which goes on with what is whole.
+/// Returns a start's read or write; `None`, with an error in the log that names what is missing, if the file's damage prevented it. The
+/// start continues with the intact tables.
 pub(crate) fn left_out<T>(
     missing: &str,
     result: Result<T, StoreError>,
 ) -> Result<Option<T>, StoreError> {
     match result {
+        // Other errors are not about single tables, and must fail the start.
         Err(error @ StoreError::Damaged(_)) => {
             log::error!("{missing}: {error}");
             Ok(None)
@@ -87,11 +88,12 @@ pub(crate) fn left_out<T>(
     }
 }
 
-/// Runs a read or a write job. If it panics, it has failed, and its thread goes on.
+/// Runs a read or a write job. A panic becomes an error, so that the thread can continue.
 pub(crate) fn catch_panic<T>(
     what: &str,
     run: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
+    // AssertUnwindSafe: the transaction is rolled back after an error, so nothing sees a half-changed state.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         let fault = format!("{what} panicked");
         log::error!("{fault}");
@@ -99,7 +101,7 @@ pub(crate) fn catch_panic<T>(
     })
 }
 
-/// The reason why nothing was imported.
+/// Reason why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The file has no records.
@@ -108,18 +110,18 @@ pub enum ImportError {
     /// The database has records, or a server has run on it.
     #[error("the database is not empty ({0}): import into a new one")]
     NotEmpty(String),
-    /// What PostgreSQL has stored is not what was read from the file.
-    #[error("the table {0} differs from that of the file: nothing was imported")]
+    /// PostgreSQL has stored other values than were read from the file.
+    #[error("the table {0} differs from the file's: nothing was imported")]
     Differs(&'static str),
     /// A table could not be copied.
     #[error("the table {table} was not copied, and nothing was imported: {source}")]
     Table {
-        /// The name of the table.
+        /// Table name.
         table: &'static str,
-        /// What reading or writing it has failed with.
+        /// Error of reading or writing it.
         source: StoreError,
     },
-    /// The connection ended before the last answer.
+    /// The connection was lost before the reply to the commit.
     #[error(
         "the connection ended while the import was completed: everything is imported if the database has records now, and otherwise \
          nothing: {0}"

@@ -1,7 +1,6 @@
-//! `conclave import`: copies the records of a file into an empty database of PostgreSQL.
+//! `conclave import`: copies a file's records into an empty PostgreSQL database.
 //!
-//! Everything is one transaction: the schema, the rows, and the comparison of what was read with what is there afterwards. So an import
-//! that is stopped leaves the database empty.
+//! The schema, the rows, and the comparison of both sides are one transaction, so an interrupted import leaves the database empty.
 
 use std::path::Path;
 
@@ -11,34 +10,34 @@ use crate::error::{ImportError, StoreError};
 use crate::sql::postgres::PostgresServer;
 use crate::tables::{Content, TABLES};
 
-/// The tables whose rows the engine numbers, with the column of the number.
+/// Tables whose rows are numbered by the engine, with the column of the number.
 const NUMBERED: [(&str, &str); 2] = [("events", "id"), ("webhook_deliveries", "seq")];
 
-/// How far an import is.
+/// Import progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportProgress {
-    /// The table that is copied.
+    /// Table being copied.
     pub table: &'static str,
-    /// The rows of it that have been copied.
+    /// Rows copied so far.
     pub rows: u64,
-    /// The rows that it has.
+    /// Rows in the table.
     pub total: u64,
 }
 
-/// What was imported.
+/// Import result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// The tables with their numbers of rows.
+    /// Tables with their numbers of rows.
     pub tables: Vec<(&'static str, u64)>,
-    /// The texts from which characters U+0000 were removed, since PostgreSQL cannot store them.
+    /// Texts from which U+0000 was removed, which PostgreSQL cannot store.
     pub shortened_texts: u64,
 }
 
-/// Copies the records of a file into a database without any, and compares all rows. A file of an older version is migrated as a copy,
-/// beside it. Blocks; must not be called on a thread of a runtime. No server may write to the file meanwhile.
+/// Copies a file's records into a database without any, and compares all rows. A file with an older schema is migrated as a copy beside it.
+/// Blocks; must not be called on a runtime thread. No server may write to the file meanwhile.
 ///
 /// # Errors
-/// Nothing is imported when the file or the database cannot be used, the database is not empty, or a row differs.
+/// If the file or the database cannot be used, the database is not empty, or a row differs. Nothing is imported then.
 pub fn import_file(
     file: &Path,
     server: &PostgresServer,
@@ -60,9 +59,11 @@ pub fn import_file(
         );
         contents.push(copied.map_err(|source| ImportError::Table { table, source })?);
     }
+    // Rows bring their own numbers, which do not advance the sequence. Events would otherwise reuse a number.
     for (table, column) in NUMBERED {
         target.set_last_number(table, column, source.last_number(table)?)?;
     }
+    // Read back from PostgreSQL, so that a value which it stores differently is noticed before the commit.
     target.check_references()?;
     for (table, content) in TABLES.into_iter().zip(contents) {
         let mut stored = Content::default();

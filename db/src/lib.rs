@@ -1,27 +1,29 @@
-//! The durable records of Conclave, in a file of SQLite or in a database of PostgreSQL.
+//! Durable records of Conclave, in an SQLite file or a PostgreSQL database.
 //!
-//! A change and its events are one transaction: the event, and a delivery for each active webhook endpoint, are on disk before any
-//! actor is notified. On SQLite one writer thread commits all queued jobs in one transaction, so that they share an fsync but no
-//! errors. On PostgreSQL each job is a transaction, in lanes by project, so that they share the waits for a network.
+//! A change and its events are one transaction: an event, and a delivery for each active webhook endpoint, are on disk before any actor is
+//! notified. On SQLite, one writer thread commits all queued jobs in one transaction, so they share an fsync but no errors. On PostgreSQL,
+//! each job is a transaction, and each project has one of several writer sessions, so that projects do not wait for each other's round
+//! trips.
 //!
 //! ```text
-//!  callers ──▶ Store ──▶ writer: one thread, or lanes ──▶ commit ──▶ CommitHook: actors are notified
+//!  callers ──▶ Store ──▶ writer: one thread, or sessions ──▶ commit ──▶ CommitHook: actors are notified
 //!                  └───▶ readers: point reads, lists, bulk reads and loads
 //! ```
 //!
-//! The parts, in the order in which to read them:
+//! The parts, in reading order:
 //!
 //! 1. [`Store`] (`store`): the database and a component for each kind of record: `store.rooms().create(…)`, `store.deliveries().due(…)`.
-//! 2. `records`: the components. Each file has a component's SQL texts, types and operations; `rooms`, `sessions` and `egresses` are folders.
+//! 2. `records`: the components. Each file has a component's SQL texts, types and operations; `rooms`, `sessions` and `egresses` are
+//!    folders.
 //! 3. `sql`: the handle through which records read and write. It hides the engine.
-//! 4. `tx`: the transaction of a write, its events, and the hook that receives them once they are on disk.
-//! 5. `database`: what the components share: the queue of writes, the readers, the keys that encrypt secrets.
-//! 6. `engine`: the writer, its queues and the readers; `engine::sqlite` and `engine::postgres` open a database, migrate its schema and run
+//! 4. `tx`: a write's transaction, its events, and the hook that receives them once they are on disk.
+//! 5. `database`: shared by the components: write queue, readers, and the keys that encrypt secrets.
+//! 6. `engine`: the writer, its queues and the readers. `engine::sqlite` and `engine::postgres` open a database, migrate its schema and run
 //!    jobs; `engine::postgres::lease` decides which of several servers is the active one.
 //! 7. `vault`, `rotation_lock` and `records::rotation`: secrets at rest, and the rotation of their key.
-//! 8. `backup`, `import` and `tables`: copies of a file, and the way from SQLite to PostgreSQL.
+//! 8. `backup`, `import` and `tables`: file copies, and the way from SQLite to PostgreSQL.
 //!
-//! `options` and `error` are how a store is opened and how it fails; `private_file` is for key files.
+//! `options` and `error`: how a store is opened, and how it fails. `private_file` is for key files.
 
 mod backup;
 mod database;
@@ -46,9 +48,9 @@ pub use engine::postgres::indexes::{IndexState, UpcomingIndex};
 pub use engine::postgres::lease;
 pub use engine::postgres::migrate::build_indexes;
 pub use engine::snapshot::Credential;
-pub use engine::sqlite::file::FilePlace;
+pub use engine::sqlite::file::FileLocation;
 pub use engine::sqlite::{DRAFT_SUFFIX, SNAPSHOT_AGE};
-pub use engine::writer::WriterEnd;
+pub use engine::writer::WriterStop;
 pub use error::{ImportError, StoreError};
 pub use import::{ImportProgress, Imported, import_file};
 pub use options::{Location, OlderSchema, PostgresOptions, StoreMetrics, StoreOptions};

@@ -1,4 +1,4 @@
-//! How a store is opened, and its metrics.
+//! Store options and metrics.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,28 +12,28 @@ use crate::sql::postgres::PostgresServer;
 use crate::tx::CommitHook;
 use crate::vault::Vault;
 
-/// What happens to a file with the schema of an older version.
+/// Treatment of a database with an older schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OlderSchema {
-    /// It is migrated. A server of the older version must not be running, because it cannot use the newer schema.
+    /// Migrate it. No server of the older version may be running, because it cannot use the newer schema.
     Migrate,
-    /// It is refused with [`StoreError::OlderSchema`], and not changed.
+    /// Refuse it with [`StoreError::OlderSchema`], unchanged.
     Refuse,
-    /// It is opened as it is, for [`ServerRecords::check`](crate::ServerRecords::check) and [`Backups::create`](crate::Backups::create).
+    /// Open it unchanged, for [`ServerRecords::check`](crate::ServerRecords::check) and [`Backups::create`](crate::Backups::create).
     Accept,
 }
 
-/// Where the records are.
+/// Location of the records.
 #[derive(Debug, Clone)]
 pub enum Location {
-    /// In a file of SQLite; it is created when it does not exist.
+    /// SQLite file, created if it does not exist.
     File(PathBuf),
-    /// In a database of PostgreSQL, which exists.
+    /// Existing PostgreSQL database.
     Server(PostgresOptions),
 }
 
 impl Location {
-    /// The name of what keeps the records: `sqlite` or `postgresql`.
+    /// Returns the engine's name: `sqlite` or `postgresql`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         match self {
@@ -47,56 +47,57 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
+            // Without user and password, since locations are logged.
             Self::Server(options) => f.write_str(&options.server.location()),
         }
     }
 }
 
-/// How a database of PostgreSQL is used.
+/// Use of a PostgreSQL database.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Where it is.
+    /// Server and database.
     pub server: PostgresServer,
-    /// The number of sessions that write for projects. One more writes what is of no project.
+    /// Sessions that write for projects. One more writes for no project.
     pub lanes: usize,
-    /// The number of sessions that read.
+    /// Sessions that read.
     pub readers: usize,
-    /// The epoch in which this process is the server, which each of its transactions checks; `None` for a command beside a server.
+    /// Epoch of this server, which each of its transactions checks; `None` for a command beside a server.
     pub epoch: Option<i64>,
 }
 
-/// The parameters of [`Store::open`](crate::Store::open).
+/// Parameters for [`Store::open`](crate::Store::open).
 pub struct StoreOptions {
-    /// Where the records are.
+    /// Location of the records.
     pub location: Location,
-    /// What to do with a file of an older version, or a new one.
+    /// Treatment of a database with an older schema, or a new one.
     pub older_schema: OlderSchema,
-    /// The source of time.
+    /// Time source.
     pub clock: Clock,
     /// Seals and opens secrets.
     pub vault: Vault,
-    /// Receives committed events.
+    /// Committed event receiver.
     pub on_commit: CommitHook,
-    /// The number of threads that find rows of a file by key; there is a connection for each.
+    /// Point read threads for a file, each with a connection.
     pub readers: usize,
-    /// The counters of this store.
+    /// Store metrics.
     pub metrics: StoreMetrics,
 }
 
-/// The metrics of one store.
+/// Store metrics.
 #[derive(Clone)]
 pub struct StoreMetrics {
-    /// The number of jobs in one transaction.
+    /// Jobs per transaction.
     pub(crate) batch: Histogram,
     /// Seconds from a batch's first statement until it is on disk.
     pub(crate) commit: Histogram,
-    /// The number of jobs that wait for the writer.
+    /// Jobs queued for the writer.
     pub(crate) writes_waiting: IntGauge,
-    /// The number of jobs that wait for a reader.
+    /// Jobs queued for a reader.
     pub(crate) reads_waiting: IntGauge,
-    /// How often writes have waited for an answer of PostgreSQL.
+    /// PostgreSQL round trips that writes have waited for.
     pub(crate) round_trips: IntCounter,
-    /// 1 for the engine that keeps the records.
+    /// 1 for the engine in use.
     pub(crate) engine: IntGaugeVec,
 }
 
@@ -104,7 +105,7 @@ impl StoreMetrics {
     /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// Fails when the registry has them already.
+    /// If the registry already has them.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))

@@ -1,10 +1,10 @@
-//! The rules for SQL texts, checked over the source of this crate: texts that SQLite and PostgreSQL read alike, writes that name
-//! their project, and changes of status that name the statuses they leave.
+//! Rules for SQL texts, checked over this crate's source: SQLite and PostgreSQL accept them, writes name their project, and status changes
+//! name the previous statuses.
 
 use std::fs;
 use std::path::Path;
 
-/// Files whose statements are about all projects, or about the server.
+/// Files whose statements concern all projects, or the server.
 const ALL_PROJECTS: [&str; 2] = ["records/server.rs", "rotation_lock.rs"];
 /// Words that only SQLite knows.
 const FORBIDDEN: [&str; 6] = [
@@ -16,13 +16,14 @@ const FORBIDDEN: [&str; 6] = [
     " GLOB ",
 ];
 
-/// The string literals of a Rust source that hold an SQL statement, with their white space collapsed.
+/// Returns the SQL statements among a Rust source's string literals, with collapsed white space.
 pub(crate) fn statements(source: &str) -> Vec<String> {
     let code: String = source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
         .map(|l| l.to_owned() + "\n")
         .collect();
+    // Every second part is inside quotes. The sources have no quotes in these literals.
     let literals = code.split('"').skip(1).step_by(2);
     let collapsed = literals.map(|text| {
         text.split_whitespace()
@@ -36,7 +37,7 @@ pub(crate) fn statements(source: &str) -> Vec<String> {
         .collect()
 }
 
-/// The files of this crate that use an engine through [`crate::sql`] only, by their path in `src`: all but those of the engines.
+/// Returns the files of this crate that use an engine only through [`crate::sql`], by their path in `src`.
 pub(crate) fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut folders, mut sources) = (vec![src.clone()], Vec::new());
@@ -44,6 +45,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(&src).unwrap().to_string_lossy();
+            // Only texts of one engine are there.
             if ["engine", "migrations", "portable_sql.rs", "sql"].contains(&&*name) {
                 continue;
             }
@@ -57,7 +59,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     sources
 }
 
-/// The arguments of the call that `name` begins, such as `max(`.
+/// Returns the arguments of all calls of a function, whose `name` includes the parenthesis, such as `max(`.
 fn calls<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let ends = |rest: &str| {
         let mut depth = 1;
@@ -72,7 +74,7 @@ fn calls<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Whether every `IS` is followed by a word that PostgreSQL takes there.
+/// Whether an `IS` is followed by a word that PostgreSQL does not accept there.
 fn compares_with_is(text: &str) -> bool {
     let allowed = ["NULL", "NOT NULL", "NOT DISTINCT FROM", "DISTINCT FROM"];
     text.split(" IS ")
@@ -80,8 +82,9 @@ fn compares_with_is(text: &str) -> bool {
         .any(|rest| !allowed.iter().any(|words| rest.starts_with(words)))
 }
 
-/// The columns that the `SET` of an upsert reads without the name of a table.
+/// Returns the columns that the `SET` of an upsert reads without the name of a table.
 fn bare_upsert_columns(text: &str) -> Vec<&str> {
+    // PostgreSQL rejects them as ambiguous: the table and `excluded` have the same columns.
     let Some((_, set)) = text.split_once("DO UPDATE SET ") else {
         return Vec::new();
     };
@@ -121,6 +124,7 @@ fn check_statement(file: &str, text: &str) -> Result<(), String> {
 
 fn check_write(file: &str, text: &str) -> Result<(), String> {
     let writes = text.starts_with("UPDATE ") || text.starts_with("DELETE ");
+    // A project is its own row, so its id is in the condition as `id`.
     let of_all = ALL_PROJECTS.contains(&file) || text.starts_with("UPDATE projects ");
     let condition = text
         .split_once(" WHERE ")

@@ -1,5 +1,5 @@
-//! Files with mode 0600, such as key files: atomic creation and replacement, and reading that refuses a file which others
-//! may read. And the directories for them.
+//! Files with mode 0600, such as key files: atomic creation and replacement, and reads that refuse a file which others may read. Also the
+//! directories for them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
@@ -8,46 +8,46 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Creates a directory with mode 0700, and those above it, if it does not exist.
+/// Creates a directory with mode 0700, including missing parents.
 ///
 /// # Errors
-/// It cannot be created.
+/// If it cannot be created.
 pub fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Creates a file with mode 0600. An existing file is left unchanged, also one that another process creates meanwhile.
-/// Nobody can observe a partly written file, and after the return the file survives a power failure.
+/// Creates a file with mode 0600. An existing file is left unchanged, even if another process creates it meanwhile. A partly written file
+/// is never visible, and after the return the file survives a power failure.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn create(path: &Path, text: &str) -> io::Result<()> {
+    // Synced even if it exists already: the process that created it may not have done so yet.
     match write_draft(path, text)?.persist_noclobber(path) {
         Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
         _ => sync_directory(path),
     }
 }
 
-/// Replaces the content of an existing file and keeps its owner. A reader sees the old text or the new one, also after a
-/// power failure.
+/// Replaces an existing file's content, and keeps its owner. A reader sees the old text or the new one, even after a power failure.
 ///
 /// # Errors
-/// The file does not exist or cannot be written.
+/// If the file does not exist or cannot be written.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A symbolic link stays in place; the file that it points to is replaced.
+    // A symbolic link stays, and its target is replaced.
     let path = fs::canonicalize(path)?;
     let draft = write_draft(&path, text)?;
-    // Root may replace a file that belongs to the user of the server.
+    // Root may replace a file that belongs to the server's user.
     let owner = fs::metadata(&path)?;
     fchown(draft.as_file(), Some(owner.uid()), Some(owner.gid()))?;
     draft.persist(&path)?;
     sync_directory(&path)
 }
 
-/// Creates a file with mode 0600, or replaces its content. For files that one process writes.
+/// Creates a file with mode 0600, or replaces its content. For files that only one process writes.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     if fs::exists(path)? {
         replace(path, text)
@@ -59,7 +59,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 /// Reads a file that only its owner may read.
 ///
 /// # Errors
-/// The file cannot be read, or its mode lets others read it.
+/// If the file cannot be read, or its mode allows others to read it.
 pub fn read(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
@@ -72,18 +72,20 @@ pub fn read(path: &Path) -> io::Result<String> {
 
 /// Writes a temporary file with mode 0600 to the directory of `path`.
 fn write_draft(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    // In the same directory, since a rename must not cross file systems.
     let mut draft = NamedTempFile::new_in(directory(path))?;
     draft.write_all(text.as_bytes())?;
+    // Before the rename: otherwise a power failure could leave the new name with an empty file.
     draft.as_file().sync_all()?;
     Ok(draft)
 }
 
-/// Without this, a power failure could undo the rename after records that depend on it are on disk.
+/// Makes a rename durable. Without this, a power failure could undo it after records that depend on it are on disk.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }
 
-/// The directory of a file.
+/// Returns a file's directory.
 pub(crate) fn directory(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())

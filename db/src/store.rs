@@ -7,7 +7,7 @@ use conclave_model::Clock;
 
 use crate::backup::Backups;
 use crate::database::Database;
-use crate::engine::writer::WriterEnd;
+use crate::engine::writer::WriterStop;
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
 use crate::records::api_keys::ApiKeys;
@@ -31,7 +31,7 @@ use crate::records::tracks::Tracks;
 use crate::records::usage::Usage;
 use crate::records::webhook_endpoints::WebhookEndpoints;
 
-/// The durable records. Cheap to clone, and so is each component: what uses one kind of record holds that component only.
+/// Durable records. Cheap to clone, and so is each component: code that uses one kind of record holds only its component.
 #[derive(Clone)]
 pub struct Store(Arc<Components>);
 
@@ -67,12 +67,13 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a store, and creates or migrates its schema if it may. Needs a running actix system. Blocks.
+    /// Opens a store, and creates or migrates its schema if allowed. Requires a running actix system. Blocks.
     ///
     /// # Errors
-    /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
+    /// If the database cannot be opened or written, has a newer schema, or may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let database = Database::open(options)?;
+        // Each component has a handle of its own, so code that needs one kind of record cannot reach the others.
         let handle = || database.clone();
         Ok(Self(Arc::new(Components {
             projects: Projects(handle()),
@@ -100,25 +101,26 @@ impl Store {
         })))
     }
 
-    /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
-    /// then.
+    /// Runs the queued writes, and closes the writer. Later writes fail as unavailable, as do later reads from a PostgreSQL server. Blocks
+    /// until the queue is empty.
     pub fn close(&self) {
+        // All clones of the store share the writer, so this closes it for every one of them.
         self.0.database.close();
     }
 
-    /// Returns once a thread of the writer has ended, with the reason: after [`Store::close`], or by itself. Its writes fail from then
-    /// on.
-    pub async fn writer_ended(&self) -> WriterEnd {
+    /// Returns once a writer thread has stopped, with the reason: after [`Store::close`], or by itself. Its writes fail from then on.
+    pub async fn writer_ended(&self) -> WriterStop {
+        // The server exits with this reason.
         self.0.database.writer_ended().await
     }
 
-    /// Where the records are.
+    /// Location of the records.
     #[must_use]
     pub fn location(&self) -> &Location {
         self.0.database.location()
     }
 
-    /// The source of time.
+    /// Time source.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.0.database.clock()
@@ -166,7 +168,7 @@ impl Store {
         &self.0.tracks
     }
 
-    /// Changes of roles.
+    /// Role changes.
     #[must_use]
     pub fn role_changes(&self) -> &RoleChanges {
         &self.0.role_changes
@@ -178,13 +180,13 @@ impl Store {
         &self.0.egresses
     }
 
-    /// Uploads of recordings.
+    /// Recording uploads.
     #[must_use]
     pub fn uploads(&self) -> &Uploads {
         &self.0.uploads
     }
 
-    /// Files of recordings on this machine.
+    /// Recording files on this machine.
     #[must_use]
     pub fn local_files(&self) -> &LocalFiles {
         &self.0.local_files
@@ -226,25 +228,25 @@ impl Store {
         &self.0.usage
     }
 
-    /// Responses that are stored for repeated requests.
+    /// Responses stored for repeated requests.
     #[must_use]
     pub fn responses(&self) -> &Responses {
         &self.0.responses
     }
 
-    /// The encryption key of the deployment.
+    /// The deployment's encryption key.
     #[must_use]
     pub fn encryption_key(&self) -> &EncryptionKey {
         &self.0.encryption_key
     }
 
-    /// What the server as a whole records and reads.
+    /// Server-wide records.
     #[must_use]
     pub fn server(&self) -> &ServerRecords {
         &self.0.server
     }
 
-    /// Backups of the database.
+    /// Database backups.
     #[must_use]
     pub fn backups(&self) -> &Backups {
         &self.0.backups

@@ -1,4 +1,4 @@
-//! The tables of the records and their rows, as an import copies them.
+//! Record tables and their rows, as an import copies them.
 
 use blake3::Hasher;
 
@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
-/// The tables of the records, each after those that its rows refer to.
+/// Record tables, each after the tables that its rows refer to.
 pub(crate) const TABLES: [&str; 19] = [
     "projects",
     "api_keys",
@@ -29,7 +29,7 @@ pub(crate) const TABLES: [&str; 19] = [
     "uploads",
 ];
 
-/// A value of a row. A UUID is its bytes, as SQLite has it.
+/// Value in a row. A UUID is its bytes, as in SQLite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
     Null,
@@ -45,6 +45,7 @@ impl Column for Cell {
             Value::Integer(number) => Self::Integer(number),
             Value::Text(text) => Self::Text(text.into()),
             Value::Bytes(bytes) => Self::Bytes(bytes.into()),
+            // Compared with SQLite's rows, which have bytes.
             Value::Uuid(uuid) => Self::Bytes(uuid.into()),
         })
     }
@@ -62,14 +63,15 @@ impl<'a> From<&'a Cell> for Value<'a> {
 }
 
 impl Cell {
-    /// Reads the columns of a row.
+    /// Reads a row's columns.
     pub(crate) fn read_row(row: &Row<'_>, columns: usize) -> Result<Vec<Self>, StoreError> {
         (0..columns).map(|index| row.read(index)).collect()
     }
 
-    /// The number of bytes that it takes, about.
+    /// Returns the approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
+            // An estimate is enough: batches are limited to save memory.
             Self::Null | Self::Integer(_) => 8,
             Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
@@ -80,6 +82,7 @@ impl Cell {
     pub(crate) fn remove_nul(&mut self) -> bool {
         match self {
             Self::Text(text) if text.contains('\0') => {
+                // SQLite stores them, PostgreSQL does not.
                 text.retain(|character| character != '\0');
                 true
             }
@@ -87,7 +90,7 @@ impl Cell {
         }
     }
 
-    /// Hashes the type, the length and the bytes, so that no two rows are hashed alike.
+    /// Hashes the type, the length and the bytes, so that different rows have different inputs.
     fn hash(&self, hasher: &mut Hasher) {
         let number: [u8; 8];
         let (kind, bytes): (u8, &[u8]) = match self {
@@ -106,7 +109,7 @@ impl Cell {
     }
 }
 
-/// The number of rows, and the sum of their hashes.
+/// Row count and sum of row hashes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     rows: u64,
@@ -119,7 +122,9 @@ impl Content {
         row.iter().for_each(|cell| cell.hash(&mut hasher));
         let mut half = [0; 16];
         hasher.finalize_xof().fill(&mut half);
+        // A sum, since the engines return rows in different orders.
         self.rows += 1;
+        // 128 bits are enough against accidental equality.
         self.sum = self.sum.wrapping_add(u128::from_be_bytes(half));
     }
 

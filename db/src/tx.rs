@@ -1,4 +1,4 @@
-//! The transaction that a write job runs in, the events that it emits, and the hook that receives them.
+//! Transaction of a write job, its events, and the hook that receives them.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,54 +11,55 @@ use crate::sql::{Sql, no_row};
 use crate::vault::{Sealed, Vault};
 use crate::{StoreError, rotation_lock};
 
-/// The transaction of one write job.
+/// Transaction of one write job.
 pub(crate) struct Tx<'a> {
-    /// The writer's connection. On SQLite a savepoint is open on it, unless the job is one statement.
+    /// The writer's connection. On SQLite, it has an open savepoint unless the job is a single statement.
     pub(crate) sql: Sql<'a>,
-    /// When the job began to run, so never before it was queued. Earlier than that of the job before if the clock was set back:
-    /// order comes from sequence numbers.
+    /// Time at which the job started to run, so never before it was queued. It may be earlier than the previous job's if the clock was set
+    /// back: order comes from sequence numbers.
     pub(crate) now: Timestamp,
-    /// The keys that encrypt secrets.
+    /// Keys that encrypt secrets.
     pub(crate) vault: &'a Vault,
-    /// The events of this job, in order; the commit hook receives them once they are on disk.
+    /// Events of this job, in order. The commit hook receives them once they are on disk.
     pub(crate) events: Vec<CommittedEvent>,
-    /// How many rooms this job has opened, less those that it has ended, by project.
+    /// Rooms opened by this job, minus rooms ended, by project.
     pub(crate) rooms: RoomCounts,
-    /// The events that the job has emitted. They are written together when it has run.
+    /// Emitted events, which are written together after the job.
     emitted: Vec<EmittedEvent>,
 }
 
-/// An event that is to be written.
+/// Event to be written.
 struct EmittedEvent {
     project: ProjectId,
     room: String,
     event_type: &'static str,
     payload: String,
-    /// The only webhook endpoint that has it; `None` for all that are active.
+    /// Only webhook endpoint that receives it; `None` for all active ones.
     endpoint: Option<EndpointId>,
 }
 
-/// An active webhook endpoint, and its url.
+/// Active webhook endpoint and its URL.
 type Endpoint = (EndpointId, String);
 
-/// Changes of the number of open rooms. Those of a batch are written together: a statement for each room would take as long as
-/// a third of its creation.
+/// Changes to projects' numbers of open rooms. They are written once per batch: a statement per room would take a third of its creation
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct RoomCounts(Vec<(ProjectId, i64)>);
 
-/// A number that was too low is corrected at the next start. It must not keep a room from ending.
+/// Never below 0: a number that was too low is corrected at the next start, and must not keep a room from ending.
 const COUNT_ROOMS: &str = "UPDATE projects SET open_rooms = CASE WHEN open_rooms + ?2 < 0 THEN 0 ELSE open_rooms + ?2 END WHERE id = ?1";
 
 impl RoomCounts {
-    /// Counts `change` more open rooms of a project.
+    /// Adds `change` to a project's number of open rooms.
     pub(crate) fn add(&mut self, project: &ProjectId, change: i64) {
         match self.0.iter_mut().find(|(known, _)| known == project) {
+            // A linear search, since a batch concerns few projects.
             Some((_, sum)) => *sum += change,
             None => self.0.push((project.clone(), change)),
         }
     }
 
-    /// Counts all changes of another job too.
+    /// Adds the changes of another job.
     pub(crate) fn extend(&mut self, other: &Self) {
         other
             .0
@@ -94,8 +95,8 @@ impl<'a> Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// Seals under the key that the deployment has now; `None` when it has no key. No rotation reads the records from here to the end of
-    /// this transaction, so it finds what is sealed here.
+    /// Seals under the deployment's current key; `None` if there is none. No rotation reads the records from here to the end of this
+    /// transaction, so none misses the secret.
     pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, StoreError> {
         let key = rotation_lock::hold(self.sql)?;
         self.vault
@@ -103,7 +104,7 @@ impl Tx<'_> {
             .map_err(|error| StoreError::not_sealed(&error))
     }
 
-    /// The same, under the derived key when the deployment has none.
+    /// Seals under the deployment's current key, or under the derived key if there is none.
     pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, StoreError> {
         let key = rotation_lock::hold(self.sql)?;
         self.vault
@@ -111,7 +112,7 @@ impl Tx<'_> {
             .map_err(|error| StoreError::not_sealed(&error))
     }
 
-    /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.
+    /// Emits an event: it is written with the job, with a pending delivery for each active webhook endpoint of its project.
     pub(crate) fn emit(&mut self, event: &Event) -> Result<(), StoreError> {
         let context = event.context();
         self.emitted.push(EmittedEvent {
@@ -133,6 +134,7 @@ impl Tx<'_> {
         self.emitted.push(EmittedEvent {
             project: project.clone(),
             room: String::new(),
+            // Stored like any event, so that it is signed, retried and listed like any delivery.
             event_type: TestEvent::NAME,
             payload: serde_json::to_string(&TestEvent::new(project.clone(), self.now))?,
             endpoint: Some(endpoint),
@@ -140,8 +142,9 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Writes the events of the job, and their deliveries.
+    /// Writes the job's events and their deliveries.
     pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
+        // Taken, so that a second call writes nothing twice.
         let emitted = mem::take(&mut self.emitted);
         let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
         let rows = emitted.iter().map(|event| {
@@ -153,6 +156,7 @@ impl Tx<'_> {
                 self.now
             ]
         });
+        // All events in one round trip. Their ids are needed for the deliveries.
         let ids = self.sql.each(INSERT_EVENT, rows, |row| row.get("id"))?;
         for (event, id) in emitted.iter().zip(ids) {
             let id = id.first().copied().ok_or_else(no_row)?;
@@ -162,6 +166,7 @@ impl Tx<'_> {
                 endpoint,
                 ..
             } = event;
+            // Endpoints are read once per project and job, inside the transaction: an endpoint that was deleted before gets nothing.
             let known = match active.iter().position(|(known, _)| known == project) {
                 Some(known) => known,
                 None => {
@@ -169,8 +174,10 @@ impl Tx<'_> {
                     active.len() - 1
                 }
             };
+            // A test event has one receiver, and none if that was deleted in the same job.
             let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
             let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
+            // The URL is copied, so that the delivery list shows where each one went after the endpoint has changed.
             for (endpoint, url) in &endpoints {
                 let row = args![
                     DeliveryId::new(),
@@ -204,21 +211,20 @@ impl Tx<'_> {
     }
 }
 
-/// Receives events once they are on disk, those of a project in the order of their commit. Runs on a thread of the writer, so it must be
-/// quick.
+/// Receives committed events, each project's in commit order. Runs on a writer thread, so it must be quick.
 pub type CommitHook = Box<dyn Fn(&[CommittedEvent]) + Send + Sync>;
 
-/// An event that is on disk.
+/// Event that is on disk.
 #[derive(Debug, Clone)]
 pub struct CommittedEvent {
-    /// Larger than the id of every event of the project that was committed before.
+    /// Larger than the id of every earlier committed event of the project.
     pub id: i64,
-    /// The project that the event belongs to.
+    /// Project that the event belongs to.
     pub project_id: ProjectId,
-    /// The event's name, for example `room.started`.
+    /// Event name, such as `room.started`.
     pub event_type: &'static str,
-    /// The exact JSON body that webhook endpoints receive.
+    /// Exact JSON body that webhook endpoints receive.
     pub payload: Arc<str>,
-    /// The active webhook endpoints of the project; a delivery is queued for each.
+    /// The project's active webhook endpoints, each with a queued delivery.
     pub endpoints: Vec<EndpointId>,
 }

@@ -1,4 +1,4 @@
-//! Destinations and the key they are sealed with, through the store's public face.
+//! Destinations and the key that seals them, through the store's public interface.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ fn open(home: &Home, key: Option<&str>) -> Store {
     support::open(home, key, &clock(), Box::new(|_| {}))
 }
 
-/// A project with a template.
+/// Project with a template.
 struct Fixture {
     project: ProjectId,
     template: TemplateId,

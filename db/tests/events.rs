@@ -1,4 +1,4 @@
-//! The events of a project, as programs follow them.
+//! A project's events, as programs follow them.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The import of a file into PostgreSQL.
+//! Import of a file into PostgreSQL.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use rusqlite::Connection;
 use support::{clock, create_project, create_room, new_room, open_at, participant};
 use test_postgres::{Cluster, Database};
 
-/// Rows of the tables that [`fill`] does not write through the store, with NULL in each optional column. `$p`, `$r` and `$t` are a
-/// project, a room and a template.
+/// Rows for tables that [`fill`] does not write through the store, with NULL in each optional column. `$p`, `$r` and `$t` are a project, a
+/// room and a template.
 const OTHER_ROWS: &str = "
     INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, status, created_at)
         VALUES (x'0192f000000070008000000000000001', $p, 'Zebra', 0, 60, 'ended', 1),
@@ -52,7 +52,7 @@ const OTHER_ROWS: &str = "
     UPDATE webhook_deliveries SET last_error = 'a' || char(0) || 'b' WHERE seq = 1;
     DELETE FROM webhook_deliveries WHERE seq = 2;";
 
-/// What the records of [`fill`] are read by.
+/// Names by which the records of [`fill`] are read.
 struct Known {
     project: ProjectId,
     key: CreatedApiKey,
@@ -117,7 +117,7 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("conclave.db")
 }
 
-/// Imports on a thread of its own, as a command does.
+/// Imports on a separate thread, as a command does.
 fn import(
     file: &Path,
     database: &Database<'_>,
@@ -145,7 +145,7 @@ fn open(database: &Database<'_>, dir: &Path) -> Store {
     )
 }
 
-/// Opens the store of a file in a folder.
+/// Opens a file's store in a folder.
 fn open_file(dir: &Path, key: Option<&str>) -> Store {
     let key = key.map(|name| dir.join(name));
     open_at(
@@ -156,7 +156,7 @@ fn open_file(dir: &Path, key: Option<&str>) -> Store {
     )
 }
 
-/// Everything in the database. Each dump has another random word in the lines that are left out.
+/// Dumps the whole database. The omitted lines contain a random word in each dump.
 fn dump(database: &Database<'_>) -> Vec<String> {
     database
         .dump()
@@ -170,7 +170,7 @@ fn tables(database: &Database<'_>) -> String {
     database.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
 }
 
-/// The rows of a table in the file and in the database, as sorted texts.
+/// Returns a table's rows in the file and in the database, as sorted texts.
 fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>; 2] {
     let columns = database.run(&format!(
         "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{table}' ORDER BY column_name"
@@ -401,7 +401,7 @@ async fn a_database_that_stores_other_rows_is_left_empty() {
     assert_eq!(database.run("SELECT count(*) FROM projects"), "0");
 }
 
-/// Creates the tables of a database.
+/// Creates a database's tables.
 fn open_migrated(database: &Database<'_>) {
     let dir = tempfile::tempdir().unwrap();
     open_file(dir.path(), None).close();

@@ -1,4 +1,4 @@
-//! Connections with PostgreSQL that end: what is known of a commit, and when reads and writes succeed again.
+//! Lost connections to PostgreSQL: known and unknown commits, and the recovery of reads and writes.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +17,10 @@ use conclave_model::{ErrorCode, ProjectId};
 use support::{Home, at_server, clock, create_project, create_room, new_room, open_at, refused};
 use test_postgres::{Cluster, Cut, Engine, Proxy, Records};
 
-/// Far longer than a store needs to connect again, on a busy machine.
+/// Far longer than a store needs to reconnect on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// A store behind a proxy, with a project.
+/// Store behind a proxy, with a project.
 struct Fixture {
     store: Store,
     project: ProjectId,
@@ -72,7 +72,7 @@ impl Fixture {
         }
     }
 
-    /// The names of the rooms, by their creation.
+    /// Room names in creation order.
     fn rooms(&self) -> String {
         self.home
             .records
@@ -120,7 +120,7 @@ async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
         ("a", "b", Cut::AfterTheServer),
         ("c", "d", Cut::BeforeTheServer),
     ] {
-        // The lane is connected.
+        // The writer session is connected.
         fixture.create_eventually(before).await;
         fixture.proxy.refuse_new();
         fixture.proxy.cut_at("COMMIT", cut);
@@ -128,7 +128,7 @@ async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
             while fixture.proxy.waits_to_cut() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // Other writes are refused meanwhile, and none is done later.
+            // Other writes are refused meanwhile, and none is made later.
             let other = fixture.create("other").await;
             assert!(
                 matches!(other, Err(StoreError::Unavailable(_))),

@@ -1,4 +1,4 @@
-//! What commands do with PostgreSQL beside a server: the rotation of the key, and the check of the database server.
+//! Commands on PostgreSQL beside a server: the key rotation, and the check of the database server.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,16 +23,16 @@ use prometheus::Registry;
 use support::{clock, create_project};
 use test_postgres::{Cluster, ClusterOptions, Database, Pooler};
 
-/// The lock of the transactions that seal.
+/// Lock of transactions that seal.
 const SEALING: &str = "BEGIN; SELECT 1 FROM pg_advisory_xact_lock_shared(5136918)";
-/// That of a rotation.
+/// Lock of a rotation.
 const ROTATION: &str = "BEGIN; SELECT 1 FROM pg_advisory_xact_lock(5136918)";
 
 fn server(database: &Database<'_>) -> PostgresServer {
     PostgresServer::new(&Secret::new(database.url()), None).unwrap()
 }
 
-/// Where the records of a database are.
+/// Returns the location of a database's records.
 fn location(database: &Database<'_>) -> Location {
     Location::Server(PostgresOptions {
         server: server(database),
@@ -60,7 +60,7 @@ fn open_counted(location: Location, dir: &Path, metrics: &Registry) -> Store {
     .unwrap()
 }
 
-/// Waits until a transaction waits for the lock of keys.
+/// Waits until a transaction waits for the key lock.
 async fn wait_for_waiter(database: &Database<'_>) {
     while database.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         != "1"
@@ -183,7 +183,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
         "it seals, whatever the order of the file"
     );
 
-    // As after a step that was stopped before everything was sealed again.
+    // As after a step that was interrupted before everything was sealed again.
     database.run(&format!(
         "UPDATE leadership SET encryption_key_id = '{key}'"
     ));
@@ -242,7 +242,7 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     let project = create_project(&store).await;
     store.encryption_key().rotate_shared().await.unwrap();
 
-    // What is sealed when the rotation begins is finished first.
+    // A secret that is being sealed when the rotation starts is finished first.
     let mut sealing = database.session();
     sealing.run(SEALING);
     let (rotation, ()) = tokio::join!(store.encryption_key().rotate_shared(), async {
@@ -251,7 +251,7 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     });
     let old = rotation.unwrap().old_key_id;
 
-    // What waits for a rotation chooses its key after it.
+    // A transaction that waits for a rotation chooses its key after it.
     let mut rotating = database.session();
     rotating.run(ROTATION);
     let create = store.webhook_endpoints().create(
@@ -366,7 +366,7 @@ fn a_database_server_tells_its_version_its_standby_and_whether_it_is_encrypted()
         checked.is_encrypted && !checked.has_synchronous_standby,
         "{checked:?}"
     );
-    // Nothing is written that would wait for the missing standby.
+    // Nothing is written, which would wait for the missing standby.
     encrypted.database().run("SELECT 1");
     database.run(&format!(
         "ALTER DATABASE {} SET synchronous_commit = 'on'",

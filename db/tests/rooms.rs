@@ -1,4 +1,4 @@
-//! The lists of rooms, which are the same on both engines.
+//! Lists of rooms, which are equal on both engines.
 
 #![allow(
     clippy::unwrap_used,
@@ -101,7 +101,7 @@ async fn open_rooms_are_listed_by_template_and_then_newest_first_and_those_witho
         .unwrap();
     store.rooms().end(project.clone(), ended.id).await.unwrap();
     let mut listed = String::new();
-    // Page by page, so that the order is also that of the pages.
+    // Page by page, so that the pages have the same order.
     for offset in 0..6 {
         let page = store
             .rooms()

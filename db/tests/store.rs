@@ -1,4 +1,4 @@
-//! The store through its public face, on a real file.
+//! The store through its public interface, on a real file.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use test_postgres::Engine;
 
 type Reported = Arc<Mutex<Vec<CommittedEvent>>>;
 
-/// Opens a store, and collects what it reports after its commits.
+/// Opens a store, and collects the events that it passes to the commit hook.
 fn open(home: &Home, clock: &Clock) -> (Store, Reported) {
     let reported = Reported::default();
     let on_commit = {
@@ -106,7 +106,7 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
         }
     }
     closed.join().unwrap();
-    // If the end waited for the reader, it had the lock of writers meanwhile.
+    // If the exit had waited for the reader, it would have kept the write lock meanwhile.
     assert!(
         written > refused,
         "{written} were written, {refused} refused"
@@ -704,7 +704,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
                 .revoked
         );
     }
-    // Another key with the same prefix is another key, also while the prefix is remembered.
+    // Another key with the same prefix is another key, even while the prefix is remembered.
     let text = key.reveal();
     let last = if text.ends_with('a') { "b" } else { "a" };
     let similar = format!("{}{last}", &text[..text.len() - 1])
@@ -719,7 +719,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
             .is_none()
     );
     other.api_keys().revoke(record.prefix).await.unwrap();
-    // As a command does before it ends: a running server may read older state for this long.
+    // As a command does before it exits: a running server may read older state for this long.
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     assert!(
         store
@@ -732,7 +732,7 @@ async fn a_remembered_key_is_forgotten_with_any_commit_also_of_another_process()
     );
 }
 
-/// What a token is minted from, and what of it other commits change.
+/// Inputs of a token, and the parts that other commits change.
 #[derive(Debug, PartialEq)]
 struct SeenByToken {
     status: RoomStatus,
@@ -802,7 +802,7 @@ async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_an
     join.await.unwrap();
     assert_eq!(seen().await, expected(RoomStatus::Open, true, 1));
     put(&other, false).await;
-    // As a command does before it ends.
+    // As a command does before it exits.
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     assert_eq!(seen().await, expected(RoomStatus::Open, false, 1));
     store.rooms().end(project.clone(), room.id).await.unwrap();

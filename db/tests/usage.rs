@@ -1,4 +1,4 @@
-//! The usage of a project by day and by month, and what is taken from its balance for past months.
+//! A project's usage by day and by month, and the deductions from its balance for past months.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use conclave_model::usage::Day;
 use conclave_model::{Clock, ProjectId, RoomId};
 use support::{Home, create_project, create_room, new_room, participant};
 
-/// A project with one room, on a clock that the tests move.
+/// Project with one room, on a clock that the tests move.
 struct Fixture {
     store: Store,
     clock: Clock,
@@ -74,14 +74,14 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Lets a participant stay in the room for some minutes.
+    /// Keeps a participant in the room for some minutes.
     async fn stay(&self, identity: &str, minutes: u64) {
         self.join(identity).await;
         self.clock.advance(Duration::from_secs(minutes * 60));
         self.leave(identity).await;
     }
 
-    /// The minutes and the sessions of each day.
+    /// Minutes and sessions per day.
     async fn days(&self, from: &str, to: &str) -> Vec<(u64, u32)> {
         let (from, to): (Day, Day) = (from.parse().unwrap(), to.parse().unwrap());
         let days = self
@@ -95,7 +95,7 @@ impl Fixture {
             .collect()
     }
 
-    /// The minutes of the current month, the balance, and whether the months before are settled.
+    /// Minutes of the current month, the balance, and whether past months are settled.
     async fn month(&self) -> (u64, i64, bool) {
         let month = self
             .store
@@ -111,7 +111,7 @@ impl Fixture {
     }
 }
 
-/// Ten minutes are included, each further one costs five shillings.
+/// Plan that includes ten minutes. Each further minute costs five shillings.
 fn plan() -> Plan {
     Plan {
         display_name: String::new(),
@@ -143,7 +143,7 @@ async fn open_and_closed_sessions_count_on_each_day_that_they_touch_and_in_the_m
 async fn the_overage_of_past_months_is_taken_from_the_balance_once() {
     let fixture = Fixture::new("2026-03-31T20:00:00Z").await;
     fixture.stay("alice", 60).await;
-    // Into the next month, whose first day begins with the rest of this session.
+    // Into the next month, whose first day starts with the rest of this session.
     fixture.clock.advance(Duration::from_secs(2 * 60 * 60));
     fixture.stay("bob", 90).await;
     assert_eq!(fixture.month().await, (30, 0, false));

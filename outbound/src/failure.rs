@@ -58,7 +58,7 @@ impl From<&Error> for RequestFailure {
             Error::HostNotFound => Self::NameNotResolved,
             // From the resolver in this crate.
             Error::Other(error) if error.is::<AddressBlocked>() => Self::AddressBlocked,
-            // ureq passes on errors from the socket and from rustls as they are.
+            // ureq returns errors of the socket and of rustls unchanged.
             Error::Io(error) => Self::from(error),
             Error::ConnectionFailed => Self::ConnectionFailed,
             Error::Rustls(error) => Self::from(error),

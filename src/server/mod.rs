@@ -35,7 +35,7 @@ use std::time::Duration;
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
 use conclave_db::lease::Lease;
-use conclave_db::{Store, WriterEnd};
+use conclave_db::{Store, WriterStop};
 use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_model::Clock;
 use futures_util::future::join_all;
@@ -186,7 +186,7 @@ impl Server {
             () = self.tree.ended() => "the actors ended by themselves",
             end = self.store.writer_ended() => end.as_str(),
             end = lost(self.lease.as_ref()) => end.as_str(),
-            () = gone(&self.lock) => WriterEnd::FileGone.as_str(),
+            () = gone(&self.lock) => WriterStop::FileGone.as_str(),
         }
     }
 
@@ -296,15 +296,15 @@ async fn stop_listeners(listeners: &[ServerHandle]) {
 }
 
 /// Returns once the lease is lost, with the reason; never for a database that servers do not share.
-async fn lost(lease: Option<&Lease>) -> WriterEnd {
+async fn lost(lease: Option<&Lease>) -> WriterStop {
     let Some(lease) = lease else {
         return std::future::pending().await;
     };
     lease.lost().await;
     if lease.state().is_set_back {
-        WriterEnd::CommitsLost
+        WriterStop::CommitsLost
     } else {
-        WriterEnd::TakenOver
+        WriterStop::TakenOver
     }
 }
 

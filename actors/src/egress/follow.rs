@@ -1,4 +1,4 @@
-//! How an egress actor keeps the record of its recording or broadcast up to date.
+//! Keeps a recording's or a broadcast's record up to date.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::upload::Upload;
 use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer, Observation, PollAnswer};
+use crate::follow::{Follower, LastReply, Observation, PollReply};
 use crate::info::ActorInfo;
 use crate::mailbox::Timer;
 
-/// Interval at which an egress that should become final soon is polled.
+/// Interval at which an egress that should soon be final is polled.
 const SETTLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// The error in the record of an egress that the media plane lost.
+/// Error in the record of an egress that the media plane lost.
 const FORGOTTEN: &str =
     "the media plane no longer knows this egress: it was restarted, or its worker died";
 
@@ -43,7 +43,7 @@ impl Follower for LiveEgress {
         self.me.info()
     }
 
-    fn last_answer(&mut self) -> &mut Option<LastAnswer<EgressStatus>> {
+    fn last_answer(&mut self) -> &mut Option<LastReply<EgressStatus>> {
         &mut self.last_answer
     }
 
@@ -53,7 +53,7 @@ impl Follower for LiveEgress {
 }
 
 impl LiveEgress {
-    /// Polls the media plane and writes its answer. An egress that has ended there is not polled.
+    /// Polls the media plane, and writes its reply. An egress that has ended there is not polled.
     pub(super) async fn refresh(&mut self) -> Result<Egress, TreeError> {
         if !self.has_ended_on_plane() {
             let answer = self
@@ -61,12 +61,12 @@ impl LiveEgress {
                 .media
                 .egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(answer, None).await?;
+            self.record_reply(answer, None).await?;
         }
         Ok(self.egress.clone())
     }
 
-    /// Asks the media plane to stop the egress. One that has ended there stays as it is.
+    /// Stops the egress on the media plane. If it has ended there, nothing happens.
     pub(super) async fn stop(
         &mut self,
         recorder: Option<ResponseRecorder<Egress>>,
@@ -77,15 +77,16 @@ impl LiveEgress {
                 .media
                 .stop_egress(&self.egress.namespaced_room(), &self.id)
                 .await;
-            self.record_answer(answer.map(|known| known.map(at_least_ending)), recorder)
+            self.record_reply(answer.map(|known| known.map(at_least_ending)), recorder)
                 .await?;
         }
         Ok(self.egress.clone())
     }
 
-    /// Polls the media plane, in case a report was lost. An egress without an open room is stopped instead.
+    /// Polls the media plane, in case a report was lost. An egress whose room has ended is stopped instead.
     pub(super) async fn poll(&mut self) {
         self.settle = None;
+        // An egress must not outlive its room, even if the message about the end of the room was lost.
         let polled = if self.room_open {
             self.refresh().await
         } else {
@@ -94,12 +95,14 @@ impl LiveEgress {
         self.warn_if_failed(polled);
     }
 
-    /// Arms the timer that polls an egress which should become final soon, in case that report is lost.
+    /// Arms the timer that polls an egress which should soon be final, in case that report is lost.
     pub(super) fn arm_settle(&mut self) {
+        // While an egress runs in an open room, the regular reconciliation is enough.
         let settling = self.egress.status == EgressStatus::Ending || !self.room_open;
         if !settling || self.has_ended_on_plane() {
             self.settle = None;
         } else if self.settle.is_none() {
+            // Polls repeat until the status is final, since each message arms the timer again.
             let at = self.context.clock.now().after(SETTLE_POLL_INTERVAL);
             self.settle = Some(Timer::arm(
                 &self.context.clock,
@@ -111,10 +114,10 @@ impl LiveEgress {
         }
     }
 
-    /// Writes the media plane's answer. An egress that it does not know has failed.
-    async fn record_answer(
+    /// Writes the media plane's reply. An egress that it does not know has failed.
+    async fn record_reply(
         &mut self,
-        answer: PollAnswer<EgressState>,
+        answer: PollReply<EgressState>,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
         let now = self.context.clock.now();
@@ -130,21 +133,23 @@ impl LiveEgress {
             .await
     }
 
-    /// Writes a state to the record, with the response to store. Most states are known already, and are not written.
+    /// Writes a state to the record, with the response to store. Most states are known, and are not written.
     async fn record_and_store_response(
         &mut self,
         observation: EgressState,
         at: Timestamp,
         recorder: Option<ResponseRecorder<Egress>>,
     ) -> Result<(), TreeError> {
+        // The recording is over, but its record becomes final only with the upload.
         let has_file = self.upload.as_ref().is_some_and(Upload::is_recording);
         if has_file && observation.status.is_final() {
             return self.end_recording(observation, at, recorder).await;
         }
-        // The end of a recording with an upload is that of the upload.
+        // A recording with an upload ends with the upload, so late reports about the recording change nothing.
         if self.has_ended_on_plane() && !self.egress.status.is_final() {
             return Ok(());
         }
+        // A response has to be stored even if the state is known.
         if recorder.is_some() || self.egress.status.may_become(observation.status) {
             let project = self.egress.project_id.clone();
             self.egress = self
@@ -158,7 +163,8 @@ impl LiveEgress {
     }
 }
 
-/// A media plane may answer a stop before its worker has begun to end; the egress is ending all the same.
+/// Moves a reply to a stop to `ending`: a media plane may reply before its worker has started to stop, and the egress is ending all the
+/// same.
 fn at_least_ending(state: EgressState) -> EgressState {
     match state.status {
         EgressStatus::Starting | EgressStatus::Active => EgressState {

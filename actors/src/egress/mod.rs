@@ -1,13 +1,13 @@
-//! The egress actor: follows one recording or broadcast until its status is final, and uploads the file of a recording with a
-//! destination (`upload.rs`).
+//! The egress actor: follows one recording or broadcast until its status is final, and uploads the file of a recording with a destination
+//! (`upload.rs`).
 //!
-//! Only this actor changes the record: by reports of the media plane, by the answers to its polls, by a stop. Each change is
-//! written with its event before anyone is notified.
+//! Only this actor changes the record, after reports of the media plane, replies to its polls, and stops. Each change is written with its
+//! event before anyone is notified.
 //!
-//! Limits: an egress whose room has ended, or that was asked to stop, is polled every 5 s until it has ended on the media plane.
+//! Limits: an egress whose room has ended, or that was stopped, is polled every 5 s until it has ended on the media plane.
 //!
-//! Supervision: the project actor starts it with the egress and rebuilds it from the record after a failure. It stops when
-//! the egress is final and its file has been uploaded, or cannot be any more.
+//! Supervision: the project actor starts it with the egress, and rebuilds it from the record after a failure. It stops when the egress is
+//! final and its file has been uploaded, or never can be.
 
 mod follow;
 mod upload;
@@ -27,44 +27,44 @@ use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer};
+use crate::follow::{Follower, LastReply};
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, Timer};
 use crate::registry::{InspectMessage, Inspection};
 use upload::Upload;
 
-/// The reply with the record of a recording or a broadcast.
+/// Reply with the record of a recording or a broadcast.
 pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
 
-/// A message to an egress actor.
+/// Message to an egress actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum EgressMsg {
     /// The media plane reports a state.
     Report {
-        /// The state that the media plane reports.
+        /// State reported by the media plane.
         state: EgressState,
-        /// The instant of the report by the media plane's clock.
+        /// Report time, by the media plane's clock.
         at: Timestamp,
-        /// Answered once the state is durable.
+        /// Replied to once the state is durable.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// Poll the media plane, then return the record.
     Refresh(EgressReply),
     /// Stop the egress.
     Stop {
-        /// The response to store with the change.
+        /// Response to store with the change.
         recorder: Option<ResponseRecorder<Egress>>,
-        /// Answered once the change is durable.
+        /// Replied to once the change is durable.
         reply: EgressReply,
     },
     /// The room has ended.
     RoomEnded,
     /// Poll the media plane, in case a report was lost.
     Poll,
-    /// An attempt to upload the file has ended.
+    /// An attempt to upload the file has finished.
     Uploaded(Result<(), UploadFailure>),
-    /// Another attempt is due.
+    /// The next attempt is due.
     UploadDue,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
@@ -76,17 +76,17 @@ impl InspectMessage for EgressMsg {
     }
 }
 
-/// What an egress actor is given once, by the project.
+/// Arguments for an egress actor, set once by the project.
 pub struct EgressActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The id of the recording or broadcast.
+    /// Id of the recording or broadcast.
     pub id: EgressId,
 }
 
-/// A recording or broadcast with an actor: the record as last written, the timer, the upload, and the media plane's last answer.
+/// Recording or broadcast with an actor: the last written record, the timer, the upload, and the media plane's last reply.
 pub struct LiveEgress {
     context: Arc<ActorContext>,
     me: Mailbox<EgressMsg>,
@@ -94,9 +94,9 @@ pub struct LiveEgress {
     egress: Egress,
     room_open: bool,
     settle: Option<Timer>,
-    /// The upload of its file; `None` if there is nothing to upload.
+    /// Upload of its file; `None` if there is nothing to upload.
     upload: Option<Upload>,
-    last_answer: Option<LastAnswer<EgressStatus>>,
+    last_answer: Option<LastReply<EgressStatus>>,
 }
 
 impl LiveEgress {
@@ -122,7 +122,7 @@ impl LiveEgress {
         match message {
             EgressMsg::Report { state, at, answer } => {
                 let result = self.handle_report(state, at).await;
-                // A reporter that stopped waiting reports again, or is polled.
+                // A reporter that has stopped waiting reports again, or is polled.
                 let _ = answer.send(result);
             }
             EgressMsg::Refresh(reply) => {
@@ -133,6 +133,7 @@ impl LiveEgress {
                 let stopped = self.stop(recorder).await;
                 let _ = reply.send(stopped);
             }
+            // `arm_settle` below arms a poll, which stops an egress whose room has ended.
             EgressMsg::RoomEnded => self.room_open = false,
             EgressMsg::Poll => self.poll().await,
             EgressMsg::Uploaded(result) => self.upload_ended(result).await,
@@ -141,16 +142,19 @@ impl LiveEgress {
                 .iter_mut()
                 .for_each(|upload| upload.timer = None),
             EgressMsg::Inspect(reply) => {
+                // Requested here, so that a snapshot shows the current progress.
                 let progress = self.context.media.inspect_egress(&self.id).await;
                 let _ = reply.send(self.inspect(progress));
+                // An inspection changes nothing, so no timer or upload has to follow.
                 return;
             }
         }
+        // After every other message, since any of them may have changed the status or the room.
         self.arm_settle();
         self.drive_upload();
     }
 
-    /// A simulated egress has no progress.
+    /// Returns the snapshot. A simulated egress has no progress.
     fn inspect(&self, progress: Option<Value>) -> Inspection {
         let mut state = json!({
             "kind": self.egress.kind().as_str(),
@@ -175,7 +179,7 @@ impl LiveEgress {
         }
     }
 
-    /// Returns whether the media plane has nothing more to say: the egress is final, or only its upload is not.
+    /// Whether the media plane has nothing more to report: the egress is final, or only its upload is not.
     fn has_ended_on_plane(&self) -> bool {
         self.egress.status.is_final()
             || self
@@ -184,7 +188,7 @@ impl LiveEgress {
                 .is_some_and(|upload| !upload.is_recording())
     }
 
-    /// Returns whether this actor has nothing more to do.
+    /// Whether this actor has nothing left to do.
     fn is_done(&self) -> bool {
         self.egress.status.is_final() && self.upload.as_ref().is_none_or(Upload::has_ended)
     }
@@ -203,6 +207,7 @@ impl Actor for EgressActor {
         self.info.record_start(self.context.clock.now());
         let mut egress = LiveEgress::new(self, myself, running);
         egress.arm_settle();
+        // A rebuilt actor continues an outstanding upload at once.
         egress.drive_upload();
         Ok(egress)
     }
@@ -217,7 +222,7 @@ impl Actor for EgressActor {
         let is_inspection = matches!(message, EgressMsg::Inspect(_));
         egress.handle(message).await;
         if !is_inspection && egress.is_done() {
-            // Messages sent by now are handled first; later ones are answered from the record.
+            // Messages sent by now are handled first. Later ones get their reply from the record.
             myself.drain()?;
         }
         Ok(())

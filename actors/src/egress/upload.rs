@@ -1,4 +1,4 @@
-//! The upload of a recording's file, once the recording has ended.
+//! Upload of a recording's file, after the recording has ended.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use conclave_outbound::upload::{
 };
 use serde_json::Value;
 
-use super::upload_machine::{AttemptResult, FilePlace, UploadMachine, final_state};
+use super::upload_machine::{AttemptResult, FileLocation, UploadMachine, final_state};
 use super::{EgressMsg, LiveEgress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::Timer;
 
-/// The upload of the file of a recording.
+/// Recording upload.
 pub(super) struct Upload {
     machine: UploadMachine,
-    /// How the recording has ended; `None` while it runs.
+    /// Recording outcome; `None` while it runs.
     end: Option<RecordingEnd>,
-    /// When the file was missed first, as it is recorded.
+    /// When the file was first missed, as recorded.
     missing_since: Option<Timestamp>,
     /// Whether an earlier attempt has made the recording fail.
     has_failed_before: bool,
@@ -34,7 +34,7 @@ pub(super) struct Upload {
 
 impl Upload {
     pub fn new(egress: &Egress, pending: PendingUpload, context: &ActorContext) -> Self {
-        let file = FilePlace::of(&pending, &context.node, context.settings.lost_after);
+        let file = FileLocation::new(&pending, &context.node, context.settings.lost_after);
         let PendingUpload {
             end,
             multipart_id,
@@ -46,18 +46,19 @@ impl Upload {
             missing_since,
             end,
             has_failed_before: egress.status.is_final(),
+            // The first attempt aborts the multipart upload of an earlier run.
             progress: Arc::new(UploadProgress::new(egress.egress_id.clone(), multipart_id)),
             running: None,
             timer: None,
         }
     }
 
-    /// Returns whether the recording runs, so that there is no file yet.
+    /// Whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.machine.is_recording()
     }
 
-    /// Returns whether nothing is left to do.
+    /// Whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.machine.has_ended()
     }
@@ -71,12 +72,12 @@ impl Upload {
     }
 }
 
-/// What the store keeps of an upload.
+/// Store operations for an upload.
 struct Records {
     uploads: Uploads,
     project: ProjectId,
     egress: EgressId,
-    /// Its configuration is read for each attempt.
+    /// Destination, whose configuration is read for each attempt.
     destination: DestinationId,
 }
 
@@ -86,7 +87,8 @@ impl UploadRecords for Records {
             .uploads
             .storage(self.project.clone(), self.destination.clone())
             .await;
-        // One whose credentials cannot be decrypted, or a database in trouble.
+        // The credentials cannot be decrypted, or the database is unavailable. Both may be over at
+        // the next attempt.
         found
             .map_err(interrupted)?
             .ok_or(UploadFailure::NoDestination)
@@ -105,7 +107,7 @@ fn interrupted(error: StoreError) -> UploadFailure {
 }
 
 impl LiveEgress {
-    /// Writes how a recording has ended. It is ending until its file is uploaded.
+    /// Records the outcome of a recording. It is ending until its file is uploaded.
     pub(super) async fn end_recording(
         &mut self,
         observation: EgressState,
@@ -123,6 +125,7 @@ impl LiveEgress {
             .uploads()
             .record_recording_end(project, observation, at, recorder)
             .await?;
+        // After the write: if that fails, the same report or a poll repeats it.
         if let Some(upload) = &mut self.upload {
             upload.end = Some(end);
             upload.machine.end_recording(self.context.clock.now());
@@ -130,7 +133,7 @@ impl LiveEgress {
         Ok(())
     }
 
-    /// Begins the attempt that is due, or arms the timer for the next one.
+    /// Starts an attempt that is due, or arms the timer for the next one.
     pub(super) fn drive_upload(&mut self) {
         let (clock, now) = (&self.context.clock, self.context.clock.now());
         let Some(upload) = &mut self.upload else {
@@ -158,6 +161,8 @@ impl LiveEgress {
                 filepath: filepath.clone(),
             };
             let (me, progress) = (self.me.clone(), Arc::clone(&upload.progress));
+            // If the actor has stopped, the row of the upload makes its successor start another
+            // attempt.
             let done = move |result| drop(me.cast(EgressMsg::Uploaded(result)));
             upload.running = Some(self.context.uploads.start(file, records, progress, done));
         } else if let Some(at) = upload.machine.due()
@@ -173,7 +178,7 @@ impl LiveEgress {
         }
     }
 
-    /// Takes the result of an attempt, and writes the final state of the recording.
+    /// Handles an attempt's result, and writes the final state of the recording.
     pub(super) async fn upload_ended(&mut self, result: Result<(), UploadFailure>) {
         let now = self.context.clock.now();
         let Some(upload) = &mut self.upload else {
@@ -184,12 +189,14 @@ impl LiveEgress {
         if let Some(outcome) = result.label() {
             self.context.metrics.uploaded(outcome);
         }
+        // Before the final state, which may depend on how long the file has been missing.
         self.record_missing_file(&result).await;
         let Some(upload) = &mut self.upload else {
             return;
         };
         let Some(end) = &upload.end else { return };
         let Some(RecordingEnd { status, error }) =
+            // Without a final state there will be another attempt.
             final_state(end, &result, upload.has_failed_before)
         else {
             return;
@@ -216,19 +223,23 @@ impl LiveEgress {
             .await
         {
             Ok(egress) => self.egress = egress,
+            // The upload is repeated, rather than its result being lost. Uploading the same file
+            // again is harmless.
             Err(error) => {
                 log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");
                 return upload.machine.postpone(now);
             }
         }
+        // The failure is logged once, and not at each further attempt.
         let has_failed_before = std::mem::replace(&mut upload.has_failed_before, true);
         self.log_result(&result, has_failed_before);
+        // Only now: according to the record, the destination has the file.
         if result == AttemptResult::Uploaded {
             self.remove_file();
         }
     }
 
-    /// Records since when the file is missing here, or that it is not.
+    /// Records since when the file is missing here, or that it exists.
     async fn record_missing_file(&mut self, result: &AttemptResult) {
         let Some(upload) = &mut self.upload else {
             return;
@@ -238,10 +249,12 @@ impl LiveEgress {
         } else {
             None
         };
+        // Written only if it changes, since the file is looked for every ten minutes.
         if upload.has_ended() || since == upload.missing_since {
             return;
         }
         let (project, egress_id) = (self.egress.project_id.clone(), self.id.as_str());
+        // For the operator: the other server has to run again, or the disk has to be shared.
         if since.is_some() {
             log::warn!(project = project.as_str(), egress_id; "a recording waits for its file on another server's disk");
         }
@@ -274,7 +287,7 @@ impl LiveEgress {
         }
     }
 
-    /// Removes the file of a recording that was uploaded, in a spawned task.
+    /// Removes an uploaded recording's file, in a spawned task.
     fn remove_file(&self) {
         let EgressDetail::Recording { filepath, .. } = &self.egress.detail else {
             return;
@@ -284,6 +297,7 @@ impl LiveEgress {
             self.egress.project_id.clone(),
             filepath.clone(),
         );
+        // On a blocking thread: removing a large file may take long.
         tokio::task::spawn_blocking(move || {
             if let Err(error) = context.uploads.remove(&project, &filepath) {
                 log::warn!(project = project.as_str(); "the file of an uploaded recording could not be removed: {error}");

@@ -1,4 +1,4 @@
-//! When a file is uploaded, and what becomes of its recording. Without I/O.
+//! Upload state machine, without I/O: when the file is uploaded, and the resulting status of its recording.
 
 use std::time::Duration;
 
@@ -8,53 +8,54 @@ use conclave_model::{NodeId, Timestamp};
 use conclave_outbound::upload::UploadFailure;
 use serde_json::{Value, json};
 
-/// The delays before further attempts, as long as the server runs. The last one is that of all that follow.
+/// Delays before further attempts while the server runs. The last one repeats.
 const DELAYS: [Duration; 4] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
     Duration::from_secs(300),
     Duration::from_secs(600),
 ];
-/// The delay before a file on another server's disk is looked for again: the disk may be shared, and reached later.
+/// Delay before a file on another server's disk is looked for again. The disk may be shared, and mounted later.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-/// Interrupted attempts after which a recording has failed, although its file may still be uploaded.
+/// Interrupted attempts after which the recording has failed, although its file may still be uploaded.
 const PATIENCE: usize = 4;
 
-/// The upload of a recording's file.
+/// Recording upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UploadMachine {
     phase: Phase,
     /// Attempts that have failed in this run of the server.
     failures: usize,
     last_failure: Option<String>,
-    file: FilePlace,
+    file: FileLocation,
 }
 
-/// On whose disk the file is.
+/// Server whose disk has the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FilePlace {
-    /// On that of this server.
+pub(super) enum FileLocation {
+    /// This server.
     Here,
-    /// On that of another server, which may be shared.
+    /// Another server, whose disk may be shared.
     Elsewhere {
         /// The other server.
         node: NodeId,
-        /// When the file was missed first.
+        /// When the file was first missed.
         missing_since: Option<Timestamp>,
-        /// How long it is waited for.
+        /// How long it is awaited.
         lost_after: Duration,
     },
 }
 
-impl FilePlace {
-    /// Returns the place of a file.
-    pub fn of(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
+impl FileLocation {
+    /// Returns a file's location.
+    pub fn new(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
         match &pending.node {
             Some(node) if node != here => Self::Elsewhere {
                 node: node.clone(),
                 missing_since: pending.missing_since,
                 lost_after,
             },
+            // Recordings by versions without node ids are taken for this server's own.
             _ => Self::Here,
         }
     }
@@ -62,40 +63,40 @@ impl FilePlace {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The recording runs.
+    /// The recording is running.
     Recording,
-    /// The next attempt is due at this instant.
+    /// The next attempt is due at this time.
     Waiting(Timestamp),
-    /// An attempt runs.
+    /// An attempt is running.
     Running,
     /// Nothing is left to do.
     Ended,
 }
 
-/// What the end of an attempt means.
+/// Attempt result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttemptResult {
     /// The file was uploaded.
     Uploaded,
-    /// There will be another attempt, and the recording is not final before.
+    /// There will be another attempt, before which the recording is not final.
     Retried,
     /// There was nothing to upload.
     NoFile,
-    /// The file is on the disk of another server, which uploads it when it is active again.
+    /// The file is on another server's disk, and will be uploaded by that server when it is active again.
     Awaited {
-        /// When it was missed first.
+        /// When it was first missed.
         since: Timestamp,
     },
     /// The other server was not active for too long.
     Lost {
-        /// The server whose disk has the file.
+        /// Server whose disk has the file.
         node: NodeId,
-        /// How long it was waited for.
+        /// How long it was awaited.
         waited: Duration,
     },
     /// The recording has failed.
     Failed {
-        /// Why the last attempt has failed.
+        /// Why the last attempt failed.
         reason: String,
         /// Whether there will be others.
         rest: UploadRest,
@@ -103,7 +104,7 @@ pub(super) enum AttemptResult {
 }
 
 impl AttemptResult {
-    /// Returns the attempt's outcome in the metrics; `None` if nothing was attempted.
+    /// Returns the attempt's label in the metrics; `None` if nothing was attempted.
     pub const fn label(&self) -> Option<&'static str> {
         match self {
             Self::Uploaded => Some("uploaded"),
@@ -115,8 +116,9 @@ impl AttemptResult {
 }
 
 impl UploadMachine {
-    /// Returns the upload of a recording that runs, or that has ended already, maybe in an earlier run of the server.
-    pub fn new(has_recording_ended: bool, file: FilePlace, now: Timestamp) -> Self {
+    /// Creates the upload of a recording that runs, or that has ended, possibly in an earlier run of the server.
+    pub fn new(has_recording_ended: bool, file: FileLocation, now: Timestamp) -> Self {
+        // After a restart, an outstanding upload starts at once.
         let phase = if has_recording_ended {
             Phase::Waiting(now)
         } else {
@@ -130,24 +132,25 @@ impl UploadMachine {
         }
     }
 
-    /// Returns whether the recording runs, so that there is no file yet.
+    /// Whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.phase == Phase::Recording
     }
 
-    /// Returns whether nothing is left to do.
+    /// Whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// Notes that the recording has ended: its file is there.
+    /// Records the end of the recording, after which its file exists.
     pub fn end_recording(&mut self, now: Timestamp) {
+        // A second report about the end must not restart the upload.
         if self.is_recording() {
             self.phase = Phase::Waiting(now);
         }
     }
 
-    /// Returns when the next attempt is due, if one waits.
+    /// Returns when the next attempt is due, if there is one.
     pub fn due(&self) -> Option<Timestamp> {
         if let Phase::Waiting(at) = self.phase {
             Some(at)
@@ -156,7 +159,7 @@ impl UploadMachine {
         }
     }
 
-    /// Begins an attempt, if one is due.
+    /// Starts an attempt if it is due. Returns whether it was.
     pub fn begin(&mut self, now: Timestamp) -> bool {
         let is_due = self.due().is_some_and(|at| at <= now);
         if is_due {
@@ -165,33 +168,40 @@ impl UploadMachine {
         is_due
     }
 
-    /// Takes the result of the attempt.
+    /// Records an attempt's result.
     pub fn end_attempt(
         &mut self,
         result: Result<(), UploadFailure>,
         now: Timestamp,
     ) -> AttemptResult {
+        // The end unless one of the cases below schedules another attempt.
         self.phase = Phase::Ended;
         let (reason, may_recover) = match result {
             Ok(()) => return AttemptResult::Uploaded,
             Err(UploadFailure::NoFile) => return self.miss_file(now),
+            // Nobody can restore the destination, so the file stays where it is.
             Err(UploadFailure::NoDestination) => {
                 return AttemptResult::Failed {
                     reason: "the destination was deleted".into(),
                     rest: UploadRest::Nothing,
                 };
             }
+            // Refused by the storage, such as for wrong credentials. The recording fails now, so that the operator learns of it, but later
+            // attempts may succeed.
             Err(UploadFailure::Refused(reason)) => (reason, false),
             Err(UploadFailure::Interrupted(reason)) => (reason, true),
         };
+        // For the debug endpoint only.
         self.last_failure = Some(reason.clone());
         let delay = DELAYS
+            // After the last delay, attempts go on as long as the server runs.
             .get(self.failures)
             .or(DELAYS.last())
             .copied()
             .unwrap_or_default();
         self.failures += 1;
         self.phase = Phase::Waiting(now.after(delay));
+        // A short outage of the storage must not make recordings fail.
         if may_recover && self.failures < PATIENCE {
             AttemptResult::Retried
         } else {
@@ -202,9 +212,9 @@ impl UploadMachine {
         }
     }
 
-    /// Waits for a file that is on the disk of another server.
+    /// Waits for a file on another server's disk.
     fn miss_file(&mut self, now: Timestamp) -> AttemptResult {
-        let FilePlace::Elsewhere {
+        let FileLocation::Elsewhere {
             node,
             missing_since,
             lost_after,
@@ -212,6 +222,7 @@ impl UploadMachine {
         else {
             return AttemptResult::NoFile;
         };
+        // The first time counts, across restarts: it is in the records.
         let since = *missing_since.get_or_insert(now);
         let lost_at = since.after(*lost_after);
         if lost_at <= now {
@@ -220,11 +231,12 @@ impl UploadMachine {
                 waited: *lost_after,
             };
         }
+        // Not later than the time at which the file counts as lost.
         self.phase = Phase::Waiting(lost_at.min(now.after(LOOK_AGAIN)));
         AttemptResult::Awaited { since }
     }
 
-    /// Tries again after the result of an attempt could not be written.
+    /// Schedules another attempt after the result of one could not be written.
     pub fn postpone(&mut self, now: Timestamp) {
         self.phase = Phase::Waiting(now.after(DELAYS[0]));
     }
@@ -238,7 +250,7 @@ impl UploadMachine {
             Phase::Ended => "ended",
         };
         let mut state = json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure});
-        if let FilePlace::Elsewhere {
+        if let FileLocation::Elsewhere {
             node,
             missing_since,
             ..
@@ -250,8 +262,8 @@ impl UploadMachine {
     }
 }
 
-/// Returns the end of a recording whose upload ended so, or `None` if it goes on. `has_failed_before` says that an
-/// earlier attempt has made it fail: its status stays, and only the error can change.
+/// Returns the final state of a recording after an upload attempt, or `None` if there will be another one. `has_failed_before` means that
+/// an earlier attempt has made it fail: its status stays, and only the error can change.
 pub(super) fn final_state(
     end: &RecordingEnd,
     result: &AttemptResult,
@@ -263,6 +275,7 @@ pub(super) fn final_state(
             error: Some(error),
         })
     };
+    // A recording that failed by itself keeps its own error, followed by the upload's.
     let cause = end
         .error
         .as_ref()
@@ -270,17 +283,19 @@ pub(super) fn final_state(
         .unwrap_or_default();
     match result {
         AttemptResult::Retried | AttemptResult::Awaited { .. } => None,
+        // The status cannot leave `failed`, but the error must not claim that the file is missing.
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
             failed("the upload failed at first; a later attempt has uploaded the file".into())
         }
         AttemptResult::Uploaded => Some(end.clone()),
-        // The recording ended before anything was in its file.
+        // The recording ended before anything was written to its file.
         AttemptResult::NoFile
             if matches!(end.status, EgressStatus::Failed | EgressStatus::Aborted) =>
         {
             Some(end.clone())
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
+        // The file may still exist there, so the error names the server.
         AttemptResult::Lost { node, waited } => failed(format!(
             "{cause}the recorded file is on the disk of another server, {node}, which was not active for {}",
             humantime::format_duration(*waited)
@@ -318,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_upload_begins_when_the_recording_has_ended_and_once() {
-        let mut upload = UploadMachine::new(false, FilePlace::Here, now());
+        let mut upload = UploadMachine::new(false, FileLocation::Here, now());
         assert!(!upload.begin(now()) && upload.is_recording());
         upload.end_recording(now());
         assert!(upload.begin(now()) && !upload.begin(now()));
@@ -330,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_upload_that_is_outstanding_at_a_start_begins_at_once() {
-        assert!(UploadMachine::new(true, FilePlace::Here, now()).begin(now()));
+        assert!(UploadMachine::new(true, FileLocation::Here, now()).begin(now()));
     }
 
     #[test]
@@ -338,7 +353,7 @@ mod tests {
      {
         let refused = || Err(UploadFailure::Refused("403".into()));
         for (failure, patience) in [(interrupted as fn() -> _, 4), (refused as fn() -> _, 1)] {
-            let (mut upload, mut at) = (UploadMachine::new(true, FilePlace::Here, now()), now());
+            let (mut upload, mut at) = (UploadMachine::new(true, FileLocation::Here, now()), now());
             for (number, seconds) in [10, 60, 300, 600, 600, 600, 600].into_iter().enumerate() {
                 assert!(upload.begin(at));
                 let result = upload.end_attempt(failure(), at);
@@ -369,7 +384,7 @@ mod tests {
             ),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
-            let mut upload = UploadMachine::new(true, FilePlace::Here, now());
+            let mut upload = UploadMachine::new(true, FileLocation::Here, now());
             assert!(upload.begin(now()));
             assert_eq!(upload.end_attempt(Err(failure), now()), result);
             assert!(upload.has_ended());
@@ -380,9 +395,9 @@ mod tests {
         now().after(Duration::from_secs(hour * 3_600))
     }
 
-    fn elsewhere(missing_since: Option<Timestamp>) -> FilePlace {
+    fn elsewhere(missing_since: Option<Timestamp>) -> FileLocation {
         let (node, lost_after) = (NodeId::new(), Duration::from_secs(24 * 3_600));
-        FilePlace::Elsewhere {
+        FileLocation::Elsewhere {
             node,
             missing_since,
             lost_after,
@@ -427,15 +442,15 @@ mod tests {
                 node: node.cloned(),
                 ..PendingUpload::default()
             };
-            FilePlace::of(&pending, &here, day)
+            FileLocation::new(&pending, &here, day)
         };
         assert_eq!(
             (place(None), place(Some(&here))),
-            (FilePlace::Here, FilePlace::Here)
+            (FileLocation::Here, FileLocation::Here)
         );
         assert!(matches!(
             place(Some(&NodeId::new())),
-            FilePlace::Elsewhere { .. }
+            FileLocation::Elsewhere { .. }
         ));
     }
 

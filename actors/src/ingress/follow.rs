@@ -1,7 +1,7 @@
-//! How an ingress actor keeps the record of its endpoint up to date, and deletes the endpoint.
+//! Keeps an endpoint's record up to date, and deletes the endpoint.
 //!
-//! An answer of the media plane is written after what the endpoint's encoder did in the room before: the actor sends the
-//! answer along the path of the reports, and its project adds a barrier that the room passes.
+//! A reply of the media plane is written after the encoder's earlier events in the room. So the actor sends the reply along the path of the
+//! reports, and its project adds a barrier that the room passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use conclave_model::{IngressId, Timestamp};
 use super::{IngressObservation, IngressReply, LiveIngress};
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer, Observation};
+use crate::follow::{Follower, LastReply, Observation};
 use crate::info::ActorInfo;
 use crate::mailbox::BarrierWait;
 
-/// Time that the room may take to pass a barrier, also on a machine that is overloaded; callers wait longer. A slower room is in
-/// trouble, and the order of two events is not worth more.
+/// Time limit for the room to pass a barrier, generous enough for an overloaded machine. Callers wait longer. If a room is even slower, the
+/// order of two events is not worth more delay.
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(20);
-/// The error in the record of an ingress endpoint that the media plane lost.
+/// Error in the record of an ingress endpoint that the media plane lost.
 const FORGOTTEN: &str = "the media plane no longer knows this ingress: delete it, and make another";
 
 impl Observation for IngressState {
@@ -46,11 +46,12 @@ impl Follower for LiveIngress {
         &self.info
     }
 
-    fn last_answer(&mut self) -> &mut Option<LastAnswer<IngressStatus>> {
+    fn last_answer(&mut self) -> &mut Option<LastReply<IngressStatus>> {
         &mut self.last_answer
     }
 
     async fn record(&mut self, observation: IngressState, at: Timestamp) -> Result<(), TreeError> {
+        // Taken in any case: the barrier belongs to this observation only.
         let after = self.after.take();
         if self.changes_record(&observation) {
             self.wait_for_room(after).await;
@@ -67,11 +68,11 @@ impl Follower for LiveIngress {
 }
 
 impl LiveIngress {
-    /// Polls the media plane. The caller gets the record once the answer is written. A plane that keeps endpoints in memory
-    /// restores this one from what it is asked with.
+    /// Polls the media plane. The caller gets the record once the reply is written. A media plane that keeps endpoints in memory restores
+    /// this one from the request.
     pub(super) async fn refresh(&mut self, reply: IngressReply) {
         if self.ingress.status.is_final() {
-            // The status may have become final by a write of another actor.
+            // Another actor's write may have made the status final, such as the end of the room.
             let (project, id) = (
                 self.ingress.project_id.clone(),
                 self.ingress.ingress_id.clone(),
@@ -88,6 +89,7 @@ impl LiveIngress {
         }
         match self.ask().await {
             Err(error) => drop(reply.send(Err(error))),
+            // The reply is not written here, but after the room's earlier reports.
             Ok(answer) if self.changes_record(&answer) => self.observed(answer, Some(reply)),
             Ok(_) => drop(reply.send(Ok(self.ingress.clone()))),
         }
@@ -112,6 +114,7 @@ impl LiveIngress {
             .delete_ingress(&self.ingress.ingress_id)
             .await
         {
+            // The deletion may be reported as the end of the stream, which has to be written first.
             Ok(()) => self.path.send(IngressObservation::Deleted(reply)),
             Err(error) => {
                 self.remember(&Err(error.clone()));
@@ -120,7 +123,7 @@ impl LiveIngress {
         }
     }
 
-    /// Writes an answer of the media plane.
+    /// Writes a reply of the media plane.
     pub(super) async fn write_observation(
         &mut self,
         observation: IngressObservation,
@@ -146,6 +149,7 @@ impl LiveIngress {
                     self.ingress.ingress_id.clone(),
                 );
                 let deleted = self.context.store.ingresses().delete(project, id).await;
+                // After a failure, the record stays live, and the client can repeat the deletion.
                 if let Ok(ingress) = &deleted {
                     self.ingress = ingress.clone();
                 }
@@ -154,12 +158,14 @@ impl LiveIngress {
         }
     }
 
-    /// Completes the endpoint of a room that has ended, and deletes it on the media plane. If the plane is unreachable,
-    /// reconciliation finds what is left of it.
+    /// Completes the endpoint of a room that has ended, and deletes it on the media plane. If that is unavailable, reconciliation deletes
+    /// it later.
     pub(super) fn complete(&mut self) {
         if self.ingress.status.is_final() {
             return;
         }
+        // The end of the room has completed the record in its own transaction.
+        // Only in memory: the record is complete already.
         self.ingress.status = IngressStatus::Complete;
         let (media, id) = (
             Arc::clone(&self.context.media),
@@ -168,7 +174,7 @@ impl LiveIngress {
         tokio::spawn(async move { delete_on_plane(&*media, &id).await });
     }
 
-    /// Asks the media plane for the endpoint's state. An endpoint that it does not know has failed.
+    /// Requests the endpoint's state from the media plane. An endpoint that it does not know has failed.
     async fn ask(&mut self) -> Result<IngressState, TreeError> {
         let answer = self
             .context
@@ -183,7 +189,7 @@ impl LiveIngress {
         }))
     }
 
-    /// Whether a state is written. Most are known already; the store compares errors, since it knows their texts.
+    /// Whether a state has to be written. Most are known; errors are compared in the store, which has their texts.
     fn changes_record(&self, observation: &IngressState) -> bool {
         let known =
             self.ingress.status == observation.status && observation.status != IngressStatus::Error;
@@ -196,7 +202,7 @@ impl LiveIngress {
             .send(IngressObservation::Polled { state, at, reply });
     }
 
-    /// Waits until the room's actor has written what the encoder did before.
+    /// Waits until the room's actor has written the encoder's earlier events.
     async fn wait_for_room(&self, after: Option<BarrierWait>) {
         let Some(after) = after else { return };
         if !after.passed(BARRIER_TIMEOUT).await {
@@ -206,7 +212,7 @@ impl LiveIngress {
     }
 }
 
-/// Deletes an endpoint on the media plane that has no record, or a final one.
+/// Deletes an endpoint that has no record, or a final one, on the media plane.
 pub(crate) async fn delete_on_plane(media: &dyn MediaPlane, id: &IngressId) {
     if let Err(error) = media.delete_ingress(id).await {
         log::warn!(ingress_id = id.as_str(); "an ingress was not deleted on the media plane: {error}");

@@ -1,14 +1,13 @@
 //! The ingress actor: follows one ingress endpoint until its status is final.
 //!
-//! While the room is open only this actor changes the record: by reports of the media plane, by the answers to its polls, by
-//! its deletion. Each change is written with its event before anyone is notified, and after what the endpoint's encoder did
-//! in the room before. The end of the room completes the record in its own transaction; the actor then deletes the endpoint
-//! on the media plane.
+//! While the room is open only this actor changes the record, after reports of the media plane, replies to its polls, and its deletion.
+//! Each change is written with its event before anyone is notified, and after the encoder's earlier events in the room. The end of the room
+//! completes the record in its own transaction; the actor then deletes the endpoint on the media plane.
 //!
-//! Limits: a write waits 20 s at most for the room's earlier reports.
+//! Limits: a write waits at most 20 s for the room's earlier reports.
 //!
-//! Supervision: the project actor starts it with the endpoint and rebuilds it from the record after a failure. It stops when
-//! the endpoint is final.
+//! Supervision: the project actor starts it with the endpoint, and rebuilds it from the record after a failure. It stops when the endpoint
+//! is final.
 
 mod follow;
 
@@ -23,59 +22,59 @@ use tokio::sync::oneshot;
 
 use crate::context::ActorContext;
 use crate::error::TreeError;
-use crate::follow::{Follower, LastAnswer};
+use crate::follow::{Follower, LastReply};
 use crate::info::ActorInfo;
 use crate::mailbox::{BarrierWait, ReportPath};
 use crate::registry::{InspectMessage, Inspection};
 
 pub(crate) use follow::delete_on_plane;
 
-/// The reply with the record of an ingress endpoint.
+/// Reply with the record of an ingress endpoint.
 pub type IngressReply = RpcReplyPort<Result<Ingress, TreeError>>;
 
-/// An ingress endpoint that was created and written.
+/// Created ingress endpoint.
 #[derive(Debug)]
 pub struct CreatedIngress {
-    /// The record of the new endpoint.
+    /// The new endpoint's record.
     pub ingress: Ingress,
-    /// The stream key that admits an encoder. It is not kept, so this is the only time that it can be shown.
+    /// Stream key that admits an encoder. It is not stored, so this is the only time that it can be shown.
     pub stream_key: Secret,
 }
 
-/// An answer of the media plane that is written after the room's earlier reports.
+/// Reply of the media plane, which is written after the room's earlier reports.
 #[derive(Debug)]
 pub enum IngressObservation {
     /// The endpoint has this state.
     Polled {
-        /// The state that the media plane reports.
+        /// State reported by the media plane.
         state: IngressState,
-        /// The instant of the answer.
+        /// Reply time.
         at: Timestamp,
-        /// The caller who asked for it, if one did.
+        /// Caller that requested the poll, if there is one.
         reply: Option<IngressReply>,
     },
     /// The endpoint was deleted.
     Deleted(IngressReply),
 }
 
-/// A message to an ingress actor.
+/// Message to an ingress actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum IngressMsg {
     /// The media plane reports a state.
     Report {
-        /// The state that the media plane reports.
+        /// State reported by the media plane.
         state: IngressState,
-        /// The instant of the report by the media plane's clock.
+        /// Report time, by the media plane's clock.
         at: Timestamp,
         /// Resolves when the room's earlier reports are handled; absent if there are none.
         after: Option<BarrierWait>,
-        /// Answered once the state is durable.
+        /// Replied to once the state is durable.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
-    /// The media plane has answered this actor.
+    /// The media plane has replied to this actor.
     Observed {
-        /// The media plane's answer to a poll.
+        /// The reply.
         observation: IngressObservation,
         /// Resolves when the room's earlier reports are handled; absent if there are none.
         after: Option<BarrierWait>,
@@ -98,24 +97,24 @@ impl InspectMessage for IngressMsg {
     }
 }
 
-/// What an ingress actor is given once, by the project.
+/// Arguments for an ingress actor, set once by the project.
 pub struct IngressActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The path to this actor that reports take.
+    /// Report path to this actor.
     pub path: ReportPath<IngressObservation>,
 }
 
-/// An ingress endpoint with an actor: the record as last written, and the media plane's last answer.
+/// Ingress endpoint with an actor: the last written record, and the media plane's last reply.
 pub struct LiveIngress {
     context: Arc<ActorContext>,
     info: Arc<ActorInfo>,
     path: ReportPath<IngressObservation>,
     ingress: Ingress,
-    last_answer: Option<LastAnswer<IngressStatus>>,
-    /// What the write of the state at hand has to wait for.
+    last_answer: Option<LastReply<IngressStatus>>,
+    /// Barrier for the observation that is being handled.
     after: Option<BarrierWait>,
 }
 
@@ -128,9 +127,10 @@ impl LiveIngress {
                 after,
                 answer,
             } => {
+                // Stored for `record`, which is called through the common trait.
                 self.after = after;
                 let result = self.handle_report(state, at).await;
-                // A reporter that stopped waiting reports again, or is polled.
+                // A reporter that has stopped waiting reports again, or is polled.
                 let _ = answer.send(result);
             }
             IngressMsg::Observed { observation, after } => {
@@ -138,13 +138,14 @@ impl LiveIngress {
             }
             IngressMsg::Refresh(reply) => self.refresh(reply).await,
             IngressMsg::Delete(reply) => self.delete(reply).await,
+            // The record is final by now, so only the media plane is left.
             IngressMsg::RoomEnded => self.complete(),
             IngressMsg::Poll => self.poll().await,
             IngressMsg::Inspect(reply) => drop(reply.send(self.inspect())),
         }
     }
 
-    /// Returns the snapshot; never the whole record, which holds the hash of the stream key.
+    /// Returns the snapshot, but never the whole record, which contains the stream key's hash.
     fn inspect(&self) -> Inspection {
         let state = json!({
             "room": self.ingress.room,
@@ -191,7 +192,7 @@ impl Actor for IngressActor {
         let is_inspection = matches!(message, IngressMsg::Inspect(_));
         ingress.handle(message).await;
         if !is_inspection && ingress.ingress.status.is_final() {
-            // Messages sent by now are handled first; later ones are answered from the record.
+            // Messages sent by now are handled first. Later ones get their reply from the record.
             myself.drain()?;
         }
         Ok(())

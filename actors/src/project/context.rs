@@ -1,4 +1,4 @@
-//! What the parts of a project share: the services of all actors, the project's mailbox, and which process is which child.
+//! A project's shared parts: the services of all actors, the project's mailbox, and the child of each process.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -16,15 +16,15 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::mailbox::{Mailbox, ReportPath};
 use crate::registry::InspectMessage;
 
-/// What the parts of a project share.
+/// A project's shared parts.
 pub(super) struct ProjectContext {
-    /// The services and settings of all actors.
+    /// Services and settings for all actors.
     pub shared: Arc<ActorContext>,
     /// The project's own mailbox.
     pub me: Mailbox<ProjectMsg>,
-    /// The id of the project.
+    /// Project id.
     pub id: ProjectId,
-    /// The path to the project that reports take.
+    /// Report path to the project.
     pub path: ReportPath<ProjectMsg>,
     by_actor: HashMap<ActorId, ChildKey>,
 }
@@ -40,7 +40,7 @@ impl ProjectContext {
         }
     }
 
-    /// Returns an empty set of children with paths `{project}/{folder}/{name}`.
+    /// Creates an empty set of children with paths `{project}/{folder}/{name}`.
     pub fn children<K: Clone + Eq + Hash + Display, M: InspectMessage>(
         &self,
         kind: ActorKind,
@@ -48,13 +48,14 @@ impl ProjectContext {
     ) -> ChildSet<K, M> {
         let (project, parent) = (self.id.clone(), Arc::clone(&self.me.info().id));
         ChildSet::new(move |name| {
+            // The registry orders by path, so a project's actors are adjacent.
             let id = format!("{project}/{folder}/{name}");
             ActorInfo::new(id, kind, Some(Arc::clone(&parent)), Some(project.clone()))
         })
     }
 
-    /// Spawns a child's process, for the first time or again. A child that cannot start must not take the project along: it
-    /// is tried again later.
+    /// Spawns a child's process, for the first time or again. A child that cannot start is tried again later, and must not take the project
+    /// down.
     pub async fn spawn<K, A>(
         &mut self,
         set: &mut ChildSet<K, A::Msg>,
@@ -66,8 +67,10 @@ impl ProjectContext {
         K: Clone + Eq + Hash + Display + Into<ChildKey>,
         A: Actor<Msg: InspectMessage>,
     {
+        // Linked, so that the project is notified of its end, and takes it along.
         match Actor::spawn_linked(None, actor, arguments, self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
+                // Notifications name processes, and a rebuilt child has another process.
                 self.by_actor.insert(actor.get_id(), name.clone().into());
                 set.spawned(&self.shared, name, Mailbox::new(actor, info));
             }
@@ -88,7 +91,7 @@ impl ProjectContext {
         set.restore_later(&self.shared, name, cause, &self.me, restore);
     }
 
-    /// Returns which child this process was, now that it has ended.
+    /// Returns the child of a process that has ended.
     pub fn take_child(&mut self, process: ActorId) -> Option<ChildKey> {
         self.by_actor.remove(&process)
     }

@@ -1,4 +1,4 @@
-//! A project's recordings and broadcasts: their start, and what is particular to them as children.
+//! A project's recordings and broadcasts: their start, and their specifics as children.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +62,9 @@ impl Followed for RunningEgress {
         EgressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectContext, id: EgressId, message: EgressMsg) {
+    fn reply_without_actor(project: &ProjectContext, id: EgressId, message: EgressMsg) {
         match message {
-            // An egress that is neither a recording nor a broadcast of this server has no event.
+            // An egress that this server has not started, such as another program's, has no event.
             EgressMsg::Report { answer, .. } => {
                 log::debug!(egress_id = id.as_str(); "a report of an unknown egress was dropped");
                 let _ = answer.send(Ok(()));
@@ -85,6 +85,7 @@ impl Followed for RunningEgress {
     }
 
     fn clean_up(project: &ProjectContext, id: &EgressId) {
+        // The record is final, so an egress that still runs is stopped.
         let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if let Ok(Some(egress)) = context.store.egresses().ended(project, id).await {
@@ -108,6 +109,7 @@ impl FollowedSet<RunningEgress> {
         recorder: Option<ResponseRecorder<Egress>>,
         reply: EgressReply,
     ) {
+        // From now on, reports about unknown egresses are buffered: the media plane may report before the record exists.
         self.begin_creation();
         let (context, me) = (Arc::clone(&project.shared), project.me.clone());
         let at = context.clock.now();
@@ -115,13 +117,15 @@ impl FollowedSet<RunningEgress> {
             let (result, may_run) = match storage(&context, &plan).await {
                 Ok(storage) => {
                     let result = start(&context, &plan, storage, recorder).await;
+                    // Decided before the result goes to the client.
                     let may_run = may_run(&result);
                     (result, may_run)
                 }
+                // The media plane was not called, so nothing can run.
                 Err(error) => (Err(error.into()), false),
             };
             let unanswered = may_run.then(|| Arc::new(UnansweredStart { plan, at }));
-            // If the project stops now, it finds the record in the database when it starts again.
+            // If the project has stopped, it will find the record in the database at its next start.
             let _ = me.cast(ProjectMsg::EgressStarted {
                 result: Box::new(result),
                 unanswered,
@@ -130,7 +134,7 @@ impl FollowedSet<RunningEgress> {
         });
     }
 
-    /// Spawns the actor of a recording or a broadcast that was started, and delivers the reports that waited for it.
+    /// Spawns the actor of a started recording or broadcast, and delivers the reports that were buffered for it.
     pub async fn started(
         &mut self,
         project: &mut ProjectContext,
@@ -147,6 +151,7 @@ impl FollowedSet<RunningEgress> {
             };
             self.follow(project, running).await;
         }
+        // After the actor exists, so that a client's next request finds it.
         let _ = reply.send(result.map(|running| running.egress));
         self.end_creation(project);
     }
@@ -168,6 +173,7 @@ async fn storage(
         .uploads()
         .storage(plan.room.split().0, used.id.clone())
         .await?;
+    // The destination may have been deleted since the request was checked.
     found
         .map(Some)
         .ok_or_else(|| Destination::not_found().at("destination").into())
@@ -191,7 +197,7 @@ async fn start(
         .start(Arc::clone(plan), started, context.node.clone(), recorder)
         .await;
     let written = written.map_err(TreeError::from);
-    // An egress that has a record already was started by another request, and goes on.
+    // An egress with a record was started by another request, and continues.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
         stop_on_plane(&*context.media, &plan.room, &egress_id).await;
@@ -206,42 +212,41 @@ async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &Egres
     }
 }
 
-/// Whether an egress may run although its start failed: it was not refused, and it has no record.
+/// Whether an egress may run although its start failed: it was not refused, and has no record.
 fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(error @ TreeError::Refused(_)) => !is_known(error),
         Err(
-            TreeError::Store(_)
-            | TreeError::Media(MediaError::Unavailable(_))
-            | TreeError::NoAnswer,
+            TreeError::Store(_) | TreeError::Media(MediaError::Unavailable(_)) | TreeError::NoReply,
         ) => true,
         Ok(_) | Err(TreeError::Media(_)) => false,
     }
 }
 
-/// Whether an egress was not written because it has a record already.
+/// Whether an egress was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
     let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
     matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))
 }
 
-/// Time within which an egress begins to run after its start was requested.
+/// Time within which an egress starts to run after the request.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
-/// Starts of recordings and broadcasts whose answer was lost: the media plane may run an egress that has no record and that no
-/// client knows. It is found by its request, and stopped as soon as the media plane can be asked.
+/// Starts of recordings and broadcasts without a reply. The media plane may run an egress that has no record and that no client knows. It
+/// is found by its request, and stopped as soon as the media plane is available.
 #[derive(Default)]
 pub(super) struct UnansweredStarts(Vec<Arc<UnansweredStart>>);
 
 impl UnansweredStarts {
-    /// Adds a start without an answer.
+    /// Adds a start without a reply.
     pub fn add(&mut self, start: Arc<UnansweredStart>) {
         self.0.push(start);
     }
 
-    /// Asks the media plane in a spawned task what the starts without an answer have begun. While another start runs, its egress
-    /// has no record either; its end asks again.
+    /// Requests the egresses of such starts from the media plane, in a spawned task. While another start runs, its egress has no record
+    /// either; the end of that start repeats this.
     pub fn look(&self, project: &ProjectContext, egresses: &FollowedSet<RunningEgress>) {
+        // Nothing to look for, or an egress of a running start could be mistaken for a lost one.
         if self.0.is_empty() || egresses.pending() > 0 {
             return;
         }
@@ -257,7 +262,7 @@ impl UnansweredStarts {
         });
     }
 
-    /// Stops what was found, unless it has an actor: then it is the egress of another start.
+    /// Stops the found egresses, unless they have an actor: those belong to other starts.
     pub fn found(
         &mut self,
         project: &ProjectContext,
@@ -268,9 +273,11 @@ impl UnansweredStarts {
         let found =
             found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
         let Ok(found) = found else { return };
+        // A later start may own the egress. Its end repeats the search.
         if egresses.pending() > 0 {
             return;
         }
+        // Kept for a minute after the request: the media plane may still be starting the egress.
         self.0
             .retain(|start| start.at.after(LONGEST_START) > asked_at);
         for (room, id) in found.into_iter().filter(|(_, id)| !egresses.contains(id)) {
@@ -286,6 +293,7 @@ async fn find(
     starts: &[Arc<UnansweredStart>],
 ) -> Result<Vec<(NamespacedRoom, EgressId)>, MediaError> {
     let mut found = Vec::new();
+    // One query per start. Lost starts are rare.
     for start in starts {
         let ids = context
             .media

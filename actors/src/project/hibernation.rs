@@ -5,27 +5,27 @@
 //!
 //! # The usual course
 //!
-//! 1. A room actor without participants, calls, reserved seats and reports drains its mailbox and stops. Its project gets the last
-//!    state and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message came while the actor was stopping, the
-//!    project starts the actor again instead.
-//! 2. A message for the room finds a child that hibernates: the project removes the deadline, keeps the message, loads the records and
-//!    starts the actor. To callers this is a delay of one read.
-//! 3. The earliest deadline passes. The project asks for one permit, takes the room that is due first, and wakes it with
-//!    `EmptyTimeout`. The room decides whether it ends; then the next one follows.
+//! 1. A room actor without participants, calls, reserved seats and reports drains its mailbox and stops. Its project gets the last state
+//!    and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message came while the actor was stopping, the project
+//!    starts the actor again instead.
+//! 2. A message for the room finds a hibernating child: the project removes the deadline, buffers the message, loads the records and starts
+//!    the actor. To callers this is a delay of one read.
+//! 3. The earliest deadline passes. The project requests one permit, takes the room that is due first, and wakes it with `EmptyTimeout`.
+//!    The room decides whether it ends; then the next one follows.
 //!
 //! # Failures
 //!
-//! - The server was down while deadlines passed: permits limit how many rooms end at once over all projects, so other writes have their
-//!   share, and projects alternate.
-//! - The end cannot be written: the room hibernates again and is woken a second later.
+//! - The server was down while deadlines passed: permits limit how many rooms end at once in all projects, so other writes get their share,
+//!   and projects alternate.
+//! - The end cannot be written: the room hibernates again, and is woken a second later.
 //! - The clock is set back: `take_timer` returns by how much, and the deadlines move with it. A deadline further away than the room's
 //!   timeout was set by a clock that was ahead, and is shortened.
-//! - The room is woken before its permit arrives: the permit is returned, and no other room ends for it.
+//! - The room is woken before its permit arrives: the permit is returned, and no other room ends in its place.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
 //! One timer per hibernating room would cost more than the room itself. Reading due rooms from the database at intervals would end them
-//! late and would read the table for nothing most of the time.
+//! late, and would mostly read the table for nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,17 +35,17 @@ use conclave_model::{Clock, RoomName, Timestamp};
 use super::message::ProjectMsg;
 use crate::mailbox::{Mailbox, Timer};
 
-/// The hibernating rooms of a project by their deadlines, and the timer for the earliest.
+/// A project's hibernating rooms by deadline, and the timer for the earliest.
 #[derive(Default)]
 pub(super) struct Hibernation {
     rooms: BTreeSet<(Timestamp, RoomName)>,
     timer: Option<Timer>,
-    /// Whether a permit to end a due room was asked for. Until it comes, no timer is needed.
+    /// Whether a permit to end a due room has been requested. Until it comes, no timer is needed.
     awaits_permit: bool,
 }
 
 impl Hibernation {
-    /// Returns the number of hibernating rooms.
+    /// Counts the hibernating rooms.
     pub fn len(&self) -> usize {
         self.rooms.len()
     }
@@ -65,26 +65,28 @@ impl Hibernation {
         self.rooms.remove(&(due, room));
     }
 
-    /// Takes all rooms, to insert them again with other deadlines.
+    /// Removes and returns all rooms, so that they can be inserted with other deadlines.
     pub fn take_all(&mut self) -> BTreeSet<(Timestamp, RoomName)> {
         std::mem::take(&mut self.rooms)
     }
 
-    /// Takes the timer. Returns how far the clock was set back since it was armed.
+    /// Disarms the timer, and returns how far the clock was set back since it was armed.
     pub fn take_timer(&mut self, clock: &Clock) -> Duration {
         let timer = self.timer.take();
         timer.map_or(Duration::ZERO, |timer| timer.set_back(clock))
     }
 
-    /// Returns whether a permit has to be asked for, because a deadline has come.
+    /// Whether a permit has to be requested, because a deadline has passed and none has been requested yet.
     pub fn claim_permit(&mut self, now: Timestamp) -> bool {
+        // One permit at a time: rooms of a project end one after another.
         let claims = !self.awaits_permit && self.is_due(now);
         self.awaits_permit |= claims;
         claims
     }
 
-    /// Takes the room whose deadline came first, for the permit that has come.
+    /// Removes and returns the room whose deadline passed first, for the permit that has come.
     pub fn take_due(&mut self, now: Timestamp) -> Option<RoomName> {
+        // Also if no room is due: the permit is used up.
         self.awaits_permit = false;
         let (_, room) = self.is_due(now).then(|| self.rooms.pop_first()).flatten()?;
         Some(room)
@@ -92,6 +94,7 @@ impl Hibernation {
 
     /// Arms the timer for the earliest deadline.
     pub fn arm(&mut self, clock: &Clock, me: &Mailbox<ProjectMsg>) {
+        // One timer for all rooms, moved only if the earliest deadline changes.
         let wanted = self.next_wake();
         Timer::rearm(&mut self.timer, wanted, |at| {
             Timer::arm(

@@ -1,4 +1,4 @@
-//! A project's ingress endpoints: their creation, and what is particular to them as children.
+//! A project's ingress endpoints: their creation, and their specifics as children.
 
 use std::sync::Arc;
 
@@ -68,10 +68,10 @@ impl Followed for Ingress {
         IngressMsg::RoomEnded
     }
 
-    fn answer_without_actor(project: &ProjectContext, id: IngressId, message: IngressMsg) {
+    fn reply_without_actor(project: &ProjectContext, id: IngressId, message: IngressMsg) {
         let (context, project) = (Arc::clone(&project.shared), project.id.clone());
         match message {
-            // An ingress endpoint that is not owned by this server.
+            // The endpoint does not belong to this server.
             IngressMsg::Report { answer, .. } => {
                 log::debug!(ingress_id = id.as_str(); "a report of an unknown ingress was dropped");
                 let _ = answer.send(Ok(()));
@@ -79,6 +79,7 @@ impl Followed for Ingress {
             IngressMsg::Refresh(reply) => {
                 drop(tokio::spawn(reply_with_record(context, project, id, reply)));
             }
+            // A final endpoint may still exist on the media plane, if it was unavailable before.
             IngressMsg::Delete(reply) => drop(tokio::spawn(async move {
                 match context.media.delete_ingress(&id).await {
                     Ok(()) => delete_record(context, project, id, reply).await,
@@ -108,6 +109,7 @@ impl Followed for Ingress {
     }
 
     fn clean_up(project: &ProjectContext, id: &IngressId) {
+        // Nothing without a record is deleted: another server may use the same media plane.
         let (context, project, id) = (Arc::clone(&project.shared), project.id.clone(), id.clone());
         tokio::spawn(async move {
             if context
@@ -135,12 +137,12 @@ impl FollowedSet<Ingress> {
         let (context, me) = (Arc::clone(&project.shared), project.me.clone());
         tokio::spawn(async move {
             let result = Box::new(create(&context, request).await);
-            // If the project stops now, it finds the record in the database when it starts again.
+            // If the project has stopped, it will find the record in the database at its next start.
             let _ = me.cast(ProjectMsg::IngressCreated { result, reply });
         });
     }
 
-    /// Spawns the actor of an endpoint that was created, and delivers the reports that waited for it.
+    /// Spawns the actor of a created endpoint, and delivers the reports that were buffered for it.
     pub async fn created(
         &mut self,
         project: &mut ProjectContext,
@@ -151,7 +153,7 @@ impl FollowedSet<Ingress> {
         if let Ok(CreatedIngress { ingress, .. }) = &result {
             self.follow(project, ingress.clone()).await;
             if !rooms.contains(&ingress.room) {
-                // The room has ended since, and its end completed the record.
+                // The room has ended since, which has completed the record.
                 self.send(&ingress.ingress_id, IngressMsg::RoomEnded);
             }
         }
@@ -159,7 +161,7 @@ impl FollowedSet<Ingress> {
         self.end_creation(project);
     }
 
-    /// Passes a reported state on, after the reports that its room was sent before.
+    /// Delivers a reported state, after the room's earlier reports.
     pub fn reported(
         &mut self,
         project: &ProjectContext,
@@ -172,13 +174,14 @@ impl FollowedSet<Ingress> {
         let message = IngressMsg::Report {
             state,
             at,
+            // The encoder's join is written before `ingress.started`, as it happened.
             after: rooms.barrier(project, &room),
             answer,
         };
         self.deliver_report(project, id, message);
     }
 
-    /// Passes the media plane's answer on, after the reports that the room was sent before.
+    /// Delivers the media plane's reply, after the room's earlier reports.
     pub fn observed(
         &mut self,
         project: &ProjectContext,
@@ -208,6 +211,7 @@ async fn create(
         input_type: request.ingress.input_type,
         participant_identity: request.ingress.identity,
         participant_name: request.ingress.name,
+        // The record never has the stream key, which is shown once in the response.
         url: format!("{}/REDACTED", created.url),
         key_hash: StreamKeyHash::from_key(created.stream_key.reveal()),
     };
@@ -217,7 +221,7 @@ async fn create(
         .create(new)
         .await
         .map_err(TreeError::from);
-    // An endpoint that has a record already was created by another request, and stays.
+    // An endpoint with a record was created by another request, and stays.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         delete_on_plane(&*context.media, &created.ingress_id).await;
     }
@@ -227,7 +231,7 @@ async fn create(
     })
 }
 
-/// Whether an endpoint was not written because it has a record already.
+/// Whether an endpoint was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
     matches!(error, TreeError::Refused(problem) if problem.code == ErrorCode::IngressExists)
 }

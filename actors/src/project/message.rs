@@ -1,4 +1,4 @@
-//! The messages of a project actor.
+//! Messages to a project actor.
 
 use std::sync::Arc;
 
@@ -22,48 +22,48 @@ use crate::registry::{InspectMessage, Inspection};
 use crate::room::RoomMsg;
 use crate::webhook_endpoint::WebhookEndpointMsg;
 
-/// The reply to the creation of a room.
+/// Reply to creating a room.
 pub type RoomReply = RpcReplyPort<Result<Room, TreeError>>;
-/// The reply to the creation of an ingress endpoint.
+/// Reply to creating an ingress endpoint.
 pub type CreateIngressReply = RpcReplyPort<Result<CreatedIngress, TreeError>>;
 
-/// A request to create an ingress endpoint.
+/// Request to create an ingress endpoint.
 #[derive(Debug)]
 pub struct CreateIngressRequest {
-    /// The id of the room that the encoder publishes into.
+    /// Id of the room that the encoder publishes into.
     pub room: RoomId,
-    /// The request to the media plane.
+    /// Request to the media plane.
     pub ingress: IngressRequest,
 }
 
-/// A start that failed although an egress may run.
+/// Failed start whose egress may run nevertheless.
 #[derive(Debug)]
 pub struct UnansweredStart {
-    /// What was to be started.
+    /// Egress plan.
     pub plan: Arc<EgressPlan>,
-    /// The instant of the request.
+    /// Request time.
     pub at: Timestamp,
 }
 
-/// Egresses that starts without an answer may have begun.
+/// Egresses found for starts without a reply.
 #[derive(Debug)]
 pub struct UnansweredFound {
-    /// The instant at which the media plane was asked.
+    /// Time at which the media plane was queried.
     pub(super) asked_at: Timestamp,
-    /// The running egresses, with their rooms.
+    /// Running egresses, with their rooms.
     pub(super) found: Result<Vec<(NamespacedRoom, EgressId)>, MediaError>,
 }
 
-/// The name of a project's child.
+/// Child key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ChildKey {
-    /// A room, by its name in the project.
+    /// Room, by its name in the project.
     Room(RoomName),
-    /// A recording or a broadcast.
+    /// Recording or broadcast.
     Egress(EgressId),
-    /// An ingress endpoint.
+    /// Ingress endpoint.
     Ingress(IngressId),
-    /// A webhook endpoint.
+    /// Webhook endpoint.
     WebhookEndpoint(EndpointId),
 }
 
@@ -91,141 +91,141 @@ impl From<EndpointId> for ChildKey {
     }
 }
 
-/// A message to a project actor.
+/// Message to a project actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum ProjectMsg {
-    /// Start the actors of everything live. The first message of a project actor.
+    /// Start the actors of all live records. The first message of a project actor.
     Populate,
     /// Create a room.
     CreateRoom {
-        /// The name and the settings of the new room.
+        /// The new room's name and settings.
         new: Box<NewRoom>,
-        /// Maximum number of open rooms in the plan; absent if unlimited.
+        /// The plan's maximum open rooms; absent if unlimited.
         limit: Option<u32>,
-        /// The response to store with the room.
+        /// Response to store with the room.
         recorder: Option<ResponseRecorder<Room>>,
-        /// Answered once the room is durable.
+        /// Replied to once the room is durable.
         reply: RoomReply,
     },
-    /// The write of a new room has ended.
+    /// The write of a new room is over.
     RoomCreated {
         /// The room, or the store's error.
         result: Box<Result<Room, StoreError>>,
-        /// The reply to the client's request.
+        /// Reply to the client's request.
         reply: RoomReply,
     },
     /// Start a recording or a broadcast.
     StartEgress {
-        /// The recording or broadcast.
+        /// Plan of the recording or broadcast.
         plan: Arc<EgressPlan>,
-        /// The response to store with the record.
+        /// Response to store with the record.
         recorder: Option<ResponseRecorder<Egress>>,
-        /// Answered once the record is durable.
+        /// Replied to once the record is durable.
         reply: EgressReply,
     },
-    /// The start of a recording or a broadcast has ended.
+    /// The start of a recording or a broadcast is over.
     EgressStarted {
         /// The record and its upload, or the error.
         result: Box<Result<RunningEgress, TreeError>>,
-        /// The request, if it may have started an egress although it failed.
+        /// The request, if an egress may run although the start failed.
         unanswered: Option<Arc<UnansweredStart>>,
-        /// The reply to the client's request.
+        /// Reply to the client's request.
         reply: EgressReply,
     },
-    /// The media plane was asked what the starts without an answer have begun.
+    /// The media plane was searched for egresses of starts without a reply.
     UnansweredFound(Box<UnansweredFound>),
     /// Create an ingress endpoint.
     CreateIngress {
         /// The room, and the request to the media plane.
         request: Box<CreateIngressRequest>,
-        /// Answered once the record is durable.
+        /// Replied to once the record is durable.
         reply: CreateIngressReply,
     },
-    /// The creation of an ingress endpoint has ended.
+    /// The creation of an ingress endpoint is over.
     IngressCreated {
         /// The record and the stream key, or the error.
         result: Box<Result<CreatedIngress, TreeError>>,
-        /// The reply to the client's request.
+        /// Reply to the client's request.
         reply: CreateIngressReply,
     },
     /// Forward a message to a room.
     Room {
-        /// The name of the room.
+        /// Room name.
         name: RoomName,
-        /// The message to forward.
+        /// Message to forward.
         msg: RoomMsg,
     },
     /// Forward a message to a recording or a broadcast.
     Egress {
         /// The recording or broadcast.
         id: EgressId,
-        /// The message to forward.
+        /// Message to forward.
         msg: EgressMsg,
     },
     /// Forward a message to an ingress endpoint.
     Ingress {
-        /// The id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
-        /// The message to forward.
+        /// Message to forward.
         msg: IngressMsg,
     },
     /// Forward a message to a webhook endpoint.
     WebhookEndpoint {
-        /// The id of the endpoint.
+        /// Endpoint id.
         id: EndpointId,
-        /// The message to forward.
+        /// Message to forward.
         msg: WebhookEndpointMsg,
     },
-    /// Forward the media plane's answer to an ingress actor, after the reports that its room was sent before.
+    /// Forward the media plane's reply to an ingress actor, after the room's earlier reports.
     IngressObserved {
-        /// The id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
-        /// The media plane's answer to a poll.
+        /// The media plane's reply to a poll.
         observation: IngressObservation,
     },
-    /// Reports of the media plane wait in the queue of a room.
+    /// Reports of the media plane are queued for a room.
     #[strum(to_string = "report")]
     Reports(RoomName),
     /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
     FollowedReport {
-        /// The event that the media plane reports.
+        /// Reported event.
         report: Report,
-        /// Answered once the event is durable, or refused.
+        /// Replied to once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
     /// A webhook endpoint was deleted.
     WebhookEndpointDeleted(EndpointId),
-    /// Rebuild a child: the delay after its failure is over.
+    /// Rebuild a child, since the delay after its failure is over.
     Restore(ChildKey),
-    /// The records of a room without an actor were read.
+    /// The records of a room without an actor were loaded.
     RoomLoaded {
-        /// The name of the room.
+        /// Room name.
         name: RoomName,
-        /// The records; absent if the room has ended.
+        /// Records; absent if the room has ended.
         snapshot: Box<Result<Option<RoomSnapshot>, StoreError>>,
     },
-    /// The record of a recording or a broadcast without an actor was read.
+    /// The record of a recording or a broadcast without an actor was loaded.
     EgressLoaded {
         /// The recording or broadcast.
         id: EgressId,
-        /// The record; absent if it is final.
+        /// Record; absent if it is final.
         record: Box<Result<Option<RunningEgress>, StoreError>>,
     },
-    /// The record of an ingress endpoint without an actor was read.
+    /// The record of an ingress endpoint without an actor was loaded.
     IngressLoaded {
-        /// The id of the endpoint.
+        /// Endpoint id.
         id: IngressId,
-        /// The record; absent if it is final.
+        /// Record; absent if it is final.
         record: Box<Result<Option<Ingress>, StoreError>>,
     },
-    /// The earliest deadline of a hibernating room has come.
+    /// The earliest deadline of a hibernating room has passed.
     HibernationDeadline,
-    /// This project may end a room whose deadline has come.
+    /// This project may end a room whose deadline has passed.
     EndDueRoom(ProjectPermit),
     /// Reconcile the records with the media plane, and arm the timer for the next time.
     Reconcile,
-    /// What is live on the media plane in the rooms of this project.
+    /// Inventory of the media plane in this project's rooms.
     Surveyed(Box<MediaInventory>),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),

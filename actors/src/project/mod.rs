@@ -1,21 +1,20 @@
 //! The project actor: supervises a project's rooms, egresses, ingress endpoints and webhook endpoints, and counts its rooms.
 //!
-//! Every message to a child goes through here, so it waits while the child is rebuilt and keeps its order. The handlers are
-//! short: writes, and calls to the media plane, run in spawned tasks and come back as messages.
+//! Every message to a child goes through here, so it is buffered while the child is rebuilt, and keeps its order. The handlers are short:
+//! writes and calls to the media plane run in spawned tasks, and come back as messages.
 //!
-//! The actor's state is a [`LiveProject`]. It takes the messages ([`message`]) and sequences its parts, each of which owns its
-//! children:
+//! The actor's state is a [`LiveProject`]. It receives the messages ([`message`]) and sequences its parts, which own their children:
 //!
-//! - [`context`]: what the parts share, and how a child is spawned and rebuilt.
+//! - [`context`]: the parts' shared services, and how a child is spawned and rebuilt.
 //! - [`rooms`], [`hibernation`]: rooms, with or without a process.
 //! - [`followed`], [`egresses`], [`ingresses`]: recordings, broadcasts and ingress endpoints.
 //! - [`webhook_endpoints`]: webhook endpoints.
 //! - [`reconcile`]: reconciliation of the records with the media plane.
 //!
-//! Limits: the plan's maximum number of open rooms; 1,000 messages that wait for one child.
+//! Limits: the plan's maximum open rooms; 1,000 buffered messages per child.
 //!
-//! Supervision: the system actor starts it with the first message to the project, or at start if the project has something
-//! live, and rebuilds it after a failure. It stops with the system actor.
+//! Supervision: the system actor starts it with the first message to the project, or at server start if the project has live records, and
+//! rebuilds it after a failure. It stops with the system actor.
 
 mod context;
 mod egresses;
@@ -52,19 +51,19 @@ use webhook_endpoints::WebhookEndpoints;
 
 pub use message::{ChildKey, CreateIngressReply, CreateIngressRequest, ProjectMsg, RoomReply};
 
-/// What a project's actor is given once, by the system actor.
+/// Arguments for a project's actor, set once by the system actor.
 pub struct ProjectActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The id of the project.
+    /// Project id.
     pub id: ProjectId,
-    /// The path to this actor that reports take.
+    /// Report path to this actor.
     pub path: ReportPath<ProjectMsg>,
 }
 
-/// A project with an actor: its children by kind.
+/// Project with an actor: its children by kind.
 pub struct LiveProject {
     context: ProjectContext,
     rooms: Rooms,
@@ -93,6 +92,7 @@ impl LiveProject {
         let context = &mut self.context;
         match message {
             ProjectMsg::Populate => self.populate().await?,
+            // The limit is checked in this actor, which alone counts the project's rooms.
             ProjectMsg::CreateRoom {
                 new,
                 limit,
@@ -118,6 +118,7 @@ impl LiveProject {
                 self.egresses
                     .started(context, &self.rooms, *result, reply)
                     .await;
+                // A search for lost starts waits until no start is running.
                 self.unanswered.look(&self.context, &self.egresses);
             }
             ProjectMsg::UnansweredFound(seen) => {
@@ -145,6 +146,7 @@ impl LiveProject {
             ProjectMsg::FollowedReport { report, answer } => self.pass_report(report, answer),
             ProjectMsg::WebhookEndpointDeleted(id) => self.webhook_endpoints.deleted(context, id),
             ProjectMsg::Restore(key) => self.restore(key).await,
+            // `None` means that the room has ended, or has no record.
             ProjectMsg::RoomLoaded { name, snapshot } => match snapshot.transpose() {
                 Some(snapshot) => self.rooms.loaded(context, &name, snapshot).await,
                 None => self.room_ended(&name),
@@ -164,8 +166,9 @@ impl LiveProject {
         Ok(())
     }
 
-    /// Starts the actors of everything live, and reconciles at once: nothing was reported while the server was down.
+    /// Starts the actors of all live records, and reconciles at once, since nothing was reported while the server was down.
     async fn populate(&mut self) -> Result<(), ActorProcessingErr> {
+        // An error fails the project, which is rebuilt after a delay. Its messages are buffered by the root meanwhile.
         let context = &mut self.context;
         let live = context
             .shared
@@ -189,7 +192,7 @@ impl LiveProject {
         Ok(())
     }
 
-    /// Passes a report to the actor of what it is about.
+    /// Delivers a report to the actor of its object.
     fn pass_report(&mut self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
         let (context, at) = (&self.context, report.at);
         match report.event {
@@ -203,12 +206,12 @@ impl LiveProject {
                 self.ingresses
                     .reported(context, &mut self.rooms, (room, state, at), answer);
             }
-            // All others wait in the queue of their room.
+            // All others are in the queue of their room.
             _ => drop(answer.send(Err(ReportError::Unavailable))),
         }
     }
 
-    /// Forgets a room that has ended; what is followed in it is told first.
+    /// Removes a room that has ended, after notifying the objects followed in it.
     fn room_ended(&mut self, name: &RoomName) {
         self.egresses.end_room(name);
         self.ingresses.end_room(name);
@@ -220,12 +223,14 @@ impl LiveProject {
         let context = &mut self.context;
         match context.take_child(process) {
             Some(ChildKey::Room(name)) => {
+                // The last state comes with the notification, so a room that hibernates is not read again.
                 let last = last_state.and_then(|mut last| last.take::<LiveRoom>().ok());
                 match last.filter(LiveRoom::is_open) {
                     Some(last) => self.rooms.stopped(context, last).await,
                     None => self.room_ended(&name),
                 }
             }
+            // These stop only when their records are final.
             Some(ChildKey::Egress(id)) => self.egresses.forget(context, &id),
             Some(ChildKey::Ingress(id)) => self.ingresses.forget(context, &id),
             Some(ChildKey::WebhookEndpoint(id)) => self.webhook_endpoints.forget(context, id),
@@ -233,7 +238,7 @@ impl LiveProject {
         }
     }
 
-    /// Handles a child that failed: it is rebuilt from the database, and its siblings do not notice.
+    /// Handles a failed child: it is rebuilt from the database, without an effect on its siblings.
     fn child_failed(&mut self, process: ActorId, reason: &str) {
         let context = &mut self.context;
         let Some(key) = context.take_child(process) else {
@@ -248,7 +253,7 @@ impl LiveProject {
         }
     }
 
-    /// Rebuilds a child. A webhook endpoint reads its own queue; the records of the others are read first.
+    /// Rebuilds a child. A webhook endpoint reads its own queue; for the others the records are read first.
     async fn restore(&mut self, key: ChildKey) {
         let context = &mut self.context;
         match key {
@@ -291,7 +296,7 @@ impl Actor for ProjectActor {
     ) -> Result<LiveProject, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let project = LiveProject::new(self, myself);
-        // Sent before the actor is known to others, so nothing is handled before its children are there.
+        // Sent before other actors know this one, so its children exist before it handles any other message.
         let sent = project.context.me.cast(ProjectMsg::Populate);
         sent.map_err(|_| "the mailbox is closed")?;
         Ok(project)
@@ -320,6 +325,7 @@ impl Actor for ProjectActor {
             SupervisionEvent::ActorFailed(child, reason) => {
                 project.child_failed(child.get_id(), &reason.to_string());
             }
+            // A child's start is no news: the project has spawned it.
             _ => {}
         }
         Ok(())
@@ -330,7 +336,7 @@ impl Actor for ProjectActor {
         myself: ActorRef<ProjectMsg>,
         _: &mut LiveProject,
     ) -> Result<(), ActorProcessingErr> {
-        // A parent's exit would kill its children in the middle of a message; stopping lets them finish it.
+        // Otherwise the exit of a parent kills its children in the middle of a message. Stopping lets them finish it.
         myself
             .stop_children_and_wait(None, Some(self.context.settings.stop_timeout(1)))
             .await;

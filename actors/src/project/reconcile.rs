@@ -1,8 +1,8 @@
 //! Reconciliation of a project's records with the media plane: at start, every `media.reconcile`, and after an outage.
 //!
-//! Actors that run poll by themselves. The survey of what is live, which the system actor makes for all projects, finds what
-//! has no actor to poll for it: a hibernating room whose join report was lost; and a room, an egress or an ingress endpoint
-//! that has ended and is live on the media plane. What is in no record is left alone: others may use the same media plane.
+//! Running actors poll by themselves. The live object inventory, which the system actor requests for all projects, finds objects without an
+//! actor: a hibernating room whose join report was lost, and ended rooms, egresses and ingress endpoints that are still live on the
+//! media plane. Objects without a record are left alone, since others may use the same media plane.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::message::ProjectMsg;
 use crate::mailbox::Timer;
 
 impl LiveProject {
-    /// Lets every running actor poll, and arms the timer for the next reconciliation.
+    /// Makes every running actor poll, and arms the timer for the next reconciliation.
     pub(super) fn reconcile(&mut self) {
         self.rooms.reconcile();
         self.egresses.poll();
@@ -31,13 +31,14 @@ impl LiveProject {
         self.reconcile_timer = Some(timer);
     }
 
-    /// Repairs what the survey found in the rooms of this project.
+    /// Repairs differences that the inventory shows in this project's rooms.
     pub(super) fn surveyed(&mut self, survey: MediaInventory) {
         let (context, rooms) = (&self.context, &mut self.rooms);
         for room in &survey.rooms {
             rooms.wake_missed(context, &room.split().1);
         }
         let live = survey.rooms.into_iter().chain(survey.empty_rooms);
+        // A room with an actor is open. For another room, the records decide.
         let without_actor = live.filter(|room| !rooms.contains(&room.split().1));
         close_ended(context, without_actor.collect());
         let ingresses = survey.ingresses.into_iter();
@@ -49,7 +50,7 @@ impl LiveProject {
     }
 }
 
-/// Closes those of the rooms whose record has ended, in a spawned task: the media plane was unreachable when they ended.
+/// Closes rooms whose record has ended, in a spawned task: the media plane was unavailable when they ended.
 fn close_ended(project: &ProjectContext, rooms: Vec<NamespacedRoom>) {
     if rooms.is_empty() {
         return;
@@ -57,6 +58,7 @@ fn close_ended(project: &ProjectContext, rooms: Vec<NamespacedRoom>) {
     let (context, project) = (Arc::clone(&project.shared), project.id.clone());
     tokio::spawn(async move {
         let names = rooms.iter().map(|room| room.split().1).collect();
+        // One query for all of them. Rooms without a record are not among the results.
         let ended = context.store.rooms().ended(project, names).await;
         let ended = ended
             .inspect_err(|error| log::warn!("ended rooms were not closed: {error}"))
@@ -69,8 +71,8 @@ fn close_ended(project: &ProjectContext, rooms: Vec<NamespacedRoom>) {
     });
 }
 
-/// Returns the time to a project's next reconciliation: up to a tenth less than `interval`, by the project's id, so that
-/// projects which started together do not ask the media plane in one moment.
+/// Returns the time to a project's next reconciliation: up to a tenth less than `interval`, depending on the project's id, so that projects
+/// which started together do not all query the media plane at once.
 fn spread(interval: Duration, project: &ProjectId) -> Duration {
     let digit = project
         .as_str()

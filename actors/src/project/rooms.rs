@@ -1,7 +1,6 @@
-//! A project's rooms: how they are created, sent to, loaded, rebuilt and forgotten.
+//! A project's rooms: how they are created, sent to, loaded, rebuilt and removed.
 //!
-//! Every open room is a child, with an actor or hibernating. Rooms that are being written count against the plan's limit
-//! before they are children.
+//! Every open room is a child, with an actor or hibernating. Rooms being written count against the plan's limit before they are children.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +15,23 @@ use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName, Timestamp};
 use super::context::ProjectContext;
 use super::hibernation::Hibernation;
 use super::message::{ChildKey, ProjectMsg, RoomReply};
-use crate::children::{Child, ChildSet, RestartCause, Sent};
+use crate::children::{Child, ChildSet, RestartCause, SendOutcome};
 use crate::error::TreeError;
 use crate::info::ActorKind;
 use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
 use crate::registry::ActorStatus;
-use crate::report_queue::WaitingReport;
+use crate::report_queue::QueuedReport;
 use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
 
-/// Delay after which a room that could not be ended is woken again.
+/// Delay before a room that could not be ended is woken again.
 const RETRY_END: Duration = Duration::from_secs(1);
 
-/// The rooms of a project.
+/// A project's rooms.
 pub(super) struct Rooms {
     children: ChildSet<RoomName, RoomMsg>,
-    /// Number of rooms that are being written. They count against the plan's limit before they exist.
+    /// Rooms being written, which count against the plan's limit.
     pending: usize,
-    /// Whether a damaged file keeps rooms from being loaded, so that one that is no child may be open.
+    /// Whether a damaged file keeps rooms from being loaded, so that a room that is not a child may be open.
     lacks_rooms: bool,
     hibernation: Hibernation,
 }
@@ -47,17 +46,17 @@ impl Rooms {
         }
     }
 
-    /// Returns the number of open rooms.
+    /// Counts the open rooms.
     pub fn open(&self) -> usize {
         self.children.len()
     }
 
-    /// Returns the number of open rooms that hibernate.
+    /// Counts the open rooms that hibernate.
     pub fn hibernating(&self) -> usize {
         self.hibernation.len()
     }
 
-    /// Returns the number of rooms that are being written.
+    /// Counts the rooms being written.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -72,8 +71,7 @@ impl Rooms {
         self.children.contains(name)
     }
 
-    /// Lets the rooms of the records hibernate, or spawns their actors. `lacks_rooms` is whether there may be others, that cannot be
-    /// read.
+    /// Hibernates the rooms of the records, or spawns their actors. `lacks_rooms` is whether there may be others that cannot be read.
     pub async fn populate(
         &mut self,
         project: &mut ProjectContext,
@@ -82,7 +80,7 @@ impl Rooms {
     ) {
         self.lacks_rooms = lacks_rooms;
         for snapshot in rooms {
-            // An empty room hibernates; a deadline that has passed wakes it at once.
+            // An empty room hibernates. If its deadline has passed, that wakes it at once.
             let hibernates =
                 snapshot.participants.is_empty() && self.hibernate(project, &snapshot.room, None);
             if !hibernates {
@@ -91,8 +89,7 @@ impl Rooms {
         }
     }
 
-    /// Counts the room against the plan's limit and writes it. The writer sends the result, so that rooms created at once share an
-    /// fsync.
+    /// Counts the room against the plan's limit, and writes it. The writer sends the result, so rooms created at once share an fsync.
     pub fn create(
         &mut self,
         project: &ProjectContext,
@@ -101,9 +98,10 @@ impl Rooms {
         recorder: Option<ResponseRecorder<Room>>,
         reply: RoomReply,
     ) {
+        // The actor handles one request at a time, so this check needs no lock.
         let open = self.children.len() + self.pending;
         if let Some(limit) = limit.filter(|limit| open >= *limit as usize) {
-            let message = format!("the plan lets {limit} rooms be open at once, and they are");
+            let message = format!("the plan allows at most {limit} open rooms");
             let problem = Problem::new(ErrorCode::RoomLimitReached, message);
             let _ = reply.send(Err(problem.into()));
             return;
@@ -115,16 +113,17 @@ impl Rooms {
             .store
             .rooms()
             .create(new, recorder, move |result| {
+                // The project may have failed meanwhile. The client must have its reply, and the room an actor.
                 if let Err(Some(message)) = me.cast(ProjectMsg::RoomCreated {
                     result: Box::new(result),
                     reply,
                 }) {
-                    answer_without_project(message, &path);
+                    reply_without_project(message, &path);
                 }
             });
     }
 
-    /// Lets a new room hibernate, since it is empty, and answers its creator.
+    /// Hibernates a new room, since it is empty, and replies to its creator.
     pub fn created(
         &mut self,
         project: &ProjectContext,
@@ -133,7 +132,7 @@ impl Rooms {
     ) {
         self.pending -= 1;
         if let Ok(room) = &result {
-            // A new room has a deadline and no messages, so it does hibernate.
+            // A new room has a deadline and no messages, so it always hibernates.
             let _ = self.hibernate(project, room, None);
         }
         let _ = reply.send(result.map_err(TreeError::from));
@@ -159,30 +158,31 @@ impl Rooms {
             .await;
     }
 
-    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or has no record; unless rooms of the
-    /// project cannot be read.
+    /// Forwards a message to a room. Every open room is a child, so any other room has ended or has no record, unless rooms of the project
+    /// cannot be read.
     pub fn forward(&mut self, project: &ProjectContext, name: &RoomName, message: RoomMsg) {
         if self.children.contains(name) {
             self.send(project, name, message);
         } else if self.lacks_rooms {
-            message.answer_as_unreadable();
+            message.reply_as_unreadable();
         } else {
-            message.answer_as_ended();
+            message.reply_as_ended();
         }
     }
 
-    /// Sends to a room that is a child, and wakes it if it hibernates.
+    /// Sends to a child room, and wakes it if it hibernates.
     fn send(&mut self, project: &ProjectContext, name: &RoomName, message: RoomMsg) {
         let Some(room) = self.children.get_mut(name) else {
             return;
         };
-        if let Sent::Wake(due) = room.send(message) {
+        // The message is buffered in the child until the records are loaded.
+        if let SendOutcome::Wake(due) = room.send(message) {
             self.hibernation.remove(due, name.clone());
             load(project, name.clone());
         }
     }
 
-    /// Puts a barrier behind the messages that a room was sent before. A hibernating room has handled them all.
+    /// Puts a barrier behind the messages sent to a room before. A hibernating room has handled them all.
     pub fn barrier(&mut self, project: &ProjectContext, name: &RoomName) -> Option<BarrierWait> {
         self.children
             .get(name)
@@ -192,27 +192,28 @@ impl Rooms {
         Some(wait)
     }
 
-    /// Lets a room take the reports that wait for it. Those of a room that is no child are refused.
+    /// Makes a room handle its queued reports. Reports for a room that is not a child are refused.
     pub fn reports_waiting(&mut self, project: &ProjectContext, name: &RoomName) {
         if self.children.contains(name) {
             return self.send(project, name, RoomMsg::Reports);
         }
         for waiting in take_reports(project, name) {
             match waiting.report.event {
+                // A client is waiting, and gets the reason: the room has ended, or never existed.
                 MediaEvent::JoinRequested { .. }
                 | MediaEvent::ParticipantJoined(_)
                 | MediaEvent::InvalidIdentity => {
                     refuse_join(project, name.clone(), waiting);
                 }
-                _ if self.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
-                _ => waiting.answers.send(Err(ReportError::RoomEnded)),
+                _ if self.lacks_rooms => waiting.replies.send(Err(ReportError::Unavailable)),
+                _ => waiting.replies.send(Err(ReportError::RoomEnded)),
             }
         }
     }
 
-    /// Lets every running room compare its records with the media plane.
+    /// Makes every running room compare its records with the media plane.
     pub fn reconcile(&self) {
-        // An actor that ends at this moment is rebuilt from its records, and polls then.
+        // An actor that stops at this moment is rebuilt from its records, and polls then.
         self.children
             .running()
             .for_each(|room| drop(room.cast(RoomMsg::Reconcile)));
@@ -220,6 +221,7 @@ impl Rooms {
 
     /// Wakes a hibernating room that has participants on the media plane.
     pub fn wake_missed(&mut self, project: &ProjectContext, name: &RoomName) {
+        // A running room reconciles by itself.
         let has_no_process = self
             .children
             .get(name)
@@ -229,21 +231,20 @@ impl Rooms {
         }
     }
 
-    /// Forgets a room that has ended, and answers the messages that waited for it.
+    /// Removes a room that has ended, and replies to its buffered messages.
     pub fn forget(&mut self, project: &ProjectContext, name: &RoomName) {
         let refusal = ReportError::RoomEnded;
-        self.remove(project, name, RoomMsg::answer_as_ended, refusal);
+        self.remove(project, name, RoomMsg::reply_as_ended, refusal);
     }
 
-    /// Gives up a room whose records cannot be read, since the file is damaged. Nothing is known of it: it counts neither as open nor as
-    /// ended.
+    /// Removes a room whose records cannot be read, since the file is damaged. It counts neither as open nor as ended.
     fn give_up(&mut self, project: &ProjectContext, name: &RoomName) {
         self.lacks_rooms = true;
         let refusal = ReportError::Unavailable;
-        self.remove(project, name, RoomMsg::answer_as_unreadable, refusal);
+        self.remove(project, name, RoomMsg::reply_as_unreadable, refusal);
     }
 
-    /// Removes a room, and answers what waited for it: messages, and reports.
+    /// Removes a room, and replies to its buffered messages and reports.
     fn remove(
         &mut self,
         project: &ProjectContext,
@@ -256,11 +257,11 @@ impl Rooms {
         };
         child.into_waiting().into_iter().for_each(answer);
         for waiting in take_reports(project, name) {
-            waiting.answers.send(Err(refusal));
+            waiting.replies.send(Err(refusal));
         }
     }
 
-    /// Rebuilds a room that failed, or was woken, from its records.
+    /// Rebuilds a failed or woken room from its records.
     pub async fn loaded(
         &mut self,
         project: &mut ProjectContext,
@@ -268,11 +269,11 @@ impl Rooms {
         snapshot: Result<RoomSnapshot, StoreError>,
     ) {
         match snapshot {
-            // It was loaded twice.
+            // It was loaded twice, such as for a message and by a restart.
             Ok(_) if self.is_ready(name) => {}
             Ok(snapshot) => {
                 self.spawn(project, snapshot).await;
-                // Reports may have been lost with the actor that failed, and the ticket of those that wait.
+                // Reports may have been lost with the failed actor, and so may the ticket for queued ones.
                 if self.children.get(name).is_some_and(Child::has_failed) {
                     let room = NamespacedRoom::new(&project.id, name);
                     if project.shared.reports.renew_ticket(&room) {
@@ -292,19 +293,19 @@ impl Rooms {
         }
     }
 
-    /// Handles the actor of an open room that has stopped. The room hibernates, unless a message came while its actor was
-    /// stopping.
+    /// Handles the stopped actor of an open room. The room hibernates, unless a message came while its actor was stopping.
     pub async fn stopped(&mut self, project: &mut ProjectContext, last: LiveRoom) {
         let not_before = last
             .end_failed()
             .then(|| project.shared.clock.now().after(RETRY_END));
         let (idle, start) = (last.is_idle(), last.into_start());
+        // Started from the last state: after a clean stop, memory and records are the same.
         if !(idle && self.hibernate(project, &start.snapshot.room, not_before)) {
             self.spawn(project, start).await;
         }
     }
 
-    /// Lets a room whose actor failed be rebuilt after a delay.
+    /// Schedules a failed room to be rebuilt.
     pub fn failed(&mut self, project: &ProjectContext, name: &RoomName, reason: &str) {
         project.restore_later(&mut self.children, name, RestartCause::Actor(reason));
     }
@@ -320,8 +321,8 @@ impl Rooms {
         self.children.get(name).is_some_and(Child::is_ready)
     }
 
-    /// Lets a room hibernate until its deadline, or until `not_before` if that is later. Returns whether it hibernates: a room
-    /// without a deadline is not empty, and a room that messages wait for is needed.
+    /// Hibernates a room until its deadline, or until `not_before` if that is later. Returns false for a room without a deadline, which is
+    /// not empty, and for a room with buffered messages.
     fn hibernate(
         &mut self,
         project: &ProjectContext,
@@ -334,7 +335,9 @@ impl Rooms {
         let now = project.shared.clock.now();
         // A deadline further away than the timeout was set by a clock that was ahead.
         let due = deadline.min(unjoined_deadline(now, room.empty_timeout_seconds));
+        // After a failed end, the deadline has passed: without this, the room would be woken without a pause.
         let due = not_before.map_or(due, |at| at.max(due));
+        // A room that hibernates again keeps its counters.
         let info = self.children.info(&room.name);
         match self.children.get_mut(&room.name) {
             Some(child) => {
@@ -348,6 +351,7 @@ impl Rooms {
                 self.children.insert(room.name.clone(), child);
             }
         }
+        // So that the debug endpoint shows the room although it has no process.
         project.shared.registry.register(
             &info,
             ActorStatus::Hibernating(Arc::new(HibernatingRoom { deadline })),
@@ -357,7 +361,7 @@ impl Rooms {
         true
     }
 
-    /// Asks for a permit to end one if a room's deadline has come, and arms the timer for the next deadline otherwise.
+    /// Requests a permit if a room's deadline has passed, and arms the timer for the next deadline otherwise.
     pub fn deadline_came(&mut self, project: &ProjectContext) {
         let clock = &project.shared.clock;
         let set_back = self.hibernation.take_timer(clock);
@@ -367,14 +371,14 @@ impl Rooms {
             let (id, me) = (project.id.clone(), project.me.clone());
             tokio::spawn(async move {
                 let permit = permits.wait(&id).await;
-                // A project that failed asks again when it is rebuilt.
+                // A project that has failed requests another permit when it is rebuilt.
                 let _ = me.cast(ProjectMsg::EndDueRoom(permit));
             });
         }
         self.hibernation.arm(clock, &project.me);
     }
 
-    /// Moves the deadlines with a clock that was set back, so that no room waits until it has caught up.
+    /// Moves the deadlines with a clock that was set back, so that no room waits until the clock has caught up.
     fn move_deadlines_back(&mut self, step: Duration) {
         if step.is_zero() {
             return;
@@ -390,7 +394,7 @@ impl Rooms {
         }
     }
 
-    /// Wakes the room whose deadline came first; it decides whether it ends. Then asks for the next.
+    /// Wakes the room whose deadline passed first, and then requests a permit for the next. The room decides whether it ends.
     pub fn end_due(&mut self, project: &ProjectContext, permit: ProjectPermit) {
         if let Some(name) = self.hibernation.take_due(project.shared.clock.now()) {
             self.send(project, &name, RoomMsg::EmptyTimeout(Some(permit)));
@@ -399,9 +403,8 @@ impl Rooms {
     }
 }
 
-/// Answers the creator of a room whose project has failed meanwhile. The one that is rebuilt may have read its rooms before this
-/// one was written.
-fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
+/// Replies to a room's creator after its project has failed. The rebuilt project may have read its rooms before this one was written.
+fn reply_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
     let ProjectMsg::RoomCreated { result, reply } = created else {
         return;
     };
@@ -411,23 +414,23 @@ fn answer_without_project(created: ProjectMsg, path: &ReportPath<ProjectMsg>) {
     let _ = reply.send(result.map_err(TreeError::from));
 }
 
-/// Takes the reports that wait for a room.
-fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<WaitingReport> {
+/// Removes and returns the reports queued for a room.
+fn take_reports(project: &ProjectContext, name: &RoomName) -> Vec<QueuedReport> {
     let room = NamespacedRoom::new(&project.id, name);
     project.shared.reports.take_all(&room)
 }
 
-/// Refuses a join to a room that is no child, in a spawned task: the room's record says whether it has ended.
-fn refuse_join(project: &ProjectContext, room: RoomName, join: WaitingReport) {
+/// Refuses a join to a room that is not a child, in a spawned task, since the reason is in the room's record.
+fn refuse_join(project: &ProjectContext, room: RoomName, join: QueuedReport) {
     let (store, project) = (project.shared.store.clone(), project.id.clone());
     tokio::spawn(async move {
         let error = match store.rooms().get(project, room).await {
             Ok(room) if room.status == RoomStatus::Ended => ReportError::RoomEnded,
             Err(StoreError::Refused(_)) => ReportError::UnknownRoom,
-            // It has just been created, or cannot be read.
+            // It has just been created, or cannot be read. The client may try again.
             Ok(_) | Err(_) => ReportError::Unavailable,
         };
-        join.answers.send(Err(error));
+        join.replies.send(Err(error));
     });
 }
 

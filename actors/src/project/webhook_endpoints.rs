@@ -1,4 +1,5 @@
-//! A project's webhook endpoints. Each reads its own queue, so that it is rebuilt without its record.
+//! A project's webhook endpoints. Each one reads its own queue, so it is rebuilt without its
+//! record.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::children::{Child, ChildSet, RestartCause};
 use crate::info::ActorKind;
 use crate::webhook_endpoint::{WebhookEndpointActor, WebhookEndpointMsg, purge_deleted};
 
-/// The webhook endpoints of a project.
+/// A project's webhook endpoints.
 pub(super) struct WebhookEndpoints {
     children: ChildSet<EndpointId, WebhookEndpointMsg>,
 }
@@ -21,7 +22,7 @@ impl WebhookEndpoints {
         }
     }
 
-    /// Returns the number of endpoints.
+    /// Counts the endpoints.
     pub fn len(&self) -> usize {
         self.children.len()
     }
@@ -38,13 +39,15 @@ impl WebhookEndpoints {
         project.spawn(&mut self.children, id, info, actor, ()).await;
     }
 
-    /// Forwards a message to an endpoint. One without an actor gets it now, and reads its queue by itself.
+    /// Forwards a message to an endpoint. If it has no actor, one is spawned, which reads its queue
+    /// by itself.
     pub async fn forward(
         &mut self,
         project: &mut ProjectContext,
         id: EndpointId,
         message: WebhookEndpointMsg,
     ) {
+        // The only message is about queued deliveries, which a new actor finds in the table.
         if self.children.contains(&id) {
             self.children.send(&id, message);
         } else {
@@ -52,7 +55,7 @@ impl WebhookEndpoints {
         }
     }
 
-    /// Stops the actor of an endpoint that was deleted just now, and deletes its rows.
+    /// Stops the actor of an endpoint that was just deleted, and deletes its rows.
     pub fn deleted(&mut self, project: &ProjectContext, id: EndpointId) {
         self.forget(project, id);
         tokio::spawn(purge_deleted(Arc::clone(&project.shared)));
@@ -66,7 +69,7 @@ impl WebhookEndpoints {
         }
     }
 
-    /// Lets an endpoint whose actor failed be rebuilt after a delay.
+    /// Schedules a failed endpoint to be rebuilt.
     pub fn failed(&mut self, project: &ProjectContext, id: EndpointId, reason: &str) {
         project.restore_later(&mut self.children, &id, RestartCause::Actor(reason));
     }

@@ -1,14 +1,14 @@
 //! Commands to the media plane: removing a participant, muting a track, sending data, giving a participant another role.
 //!
 //! A call runs in a spawned task, so a slow media plane does not block the room's mailbox; its outcome comes back as
-//! [`RoomMsg::MediaCallEnded`]. What a command causes is reported by the media plane, like everything else that happens in
-//! the room. Two rules keep the order that callers and receivers of events see:
+//! [`RoomMsg::MediaCallEnded`]. The effects of a command are reported by the media plane, like everything else that happens in the room.
+//! Two rules keep the order that callers and receivers of events see:
 //!
-//! - Calls about one participant run one after another, in the order in which they were requested.
-//! - While a participant's role is being changed, reports about that participant are held until the change is written. So
-//!   `participant.role_changed` comes before what the change causes, and that is written with the new role.
+//! - Calls about one participant run one after another, in the order of the requests.
+//! - While a participant's role is being changed, reports about that participant are buffered until the change is written. So
+//!   `participant.role_changed` precedes the effects of the change, and these are written with the new role.
 //!
-//! Only a change of a role leaves a record. The media plane goes first: a change that it refuses is not written.
+//! Only a role change leaves a record. The media plane goes first: a change that it refuses is not written.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -29,14 +29,14 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::{Mailbox, ReportPath};
 
-/// The participant a call is about, if it is about one.
+/// Call target.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    /// Every participant; such calls run side by side.
+    /// The room. Such calls run concurrently.
     Room,
-    /// One participant, whose reports go on meanwhile.
+    /// One participant, whose reports are handled meanwhile.
     Participant(Identity),
-    /// One participant, whose reports are held meanwhile.
+    /// One participant, whose reports are buffered meanwhile.
     RoleOf(Identity),
 }
 
@@ -49,7 +49,7 @@ impl Target {
     }
 }
 
-/// The calls of one room that have not returned.
+/// One room's calls that have not returned.
 #[derive(Debug, Default)]
 pub(super) struct MediaCalls {
     next: CallId,
@@ -60,17 +60,17 @@ pub(super) struct MediaCalls {
 struct RunningCall {
     id: CallId,
     target: Target,
-    /// Resolves when the call has returned; taken by the next call about the same participant.
+    /// Resolves when the call has returned. Taken by the next call about the same participant.
     returned: Option<oneshot::Receiver<()>>,
 }
 
-/// A call that may start.
+/// Call that may start.
 #[derive(Debug)]
-struct BegunCall {
+struct StartedCall {
     id: CallId,
-    /// To be waited for first, if there is one.
+    /// Previous call about the same participant, if one is running.
     previous: Option<oneshot::Receiver<()>>,
-    /// To be dropped when the call has returned.
+    /// Dropped when the call has returned.
     done: oneshot::Sender<()>,
 }
 
@@ -80,8 +80,8 @@ impl MediaCalls {
         self.running.is_empty()
     }
 
-    /// Runs a call in a spawned task. Its outcome comes back as a message: to the actor `me`, or along the path of reports to
-    /// the one that was rebuilt in its place.
+    /// Runs a call in a spawned task. Its outcome comes back as a message: to the actor `me`, or along the report path to its
+    /// successor.
     pub fn run(
         &mut self,
         me: &Mailbox<RoomMsg>,
@@ -89,31 +89,35 @@ impl MediaCalls {
         target: Target,
         call: impl Future<Output = CallOutcome> + Send + 'static,
     ) {
-        let BegunCall { id, previous, done } = self.begin(target);
+        let StartedCall { id, previous, done } = self.register(target);
         let (me, path) = (me.clone(), path.clone());
         tokio::spawn(async move {
             if let Some(previous) = previous {
-                // An error means that the previous call has returned as well.
+                // An error means that the previous call has returned, too.
                 let _ = previous.await;
             }
-            // A call that panics must not keep the room awake: its reply is dropped, which the caller reads as no answer.
+            // A call that panics must not keep the room awake. Its reply port is dropped, so its caller sees a failed call.
             let outcome = AssertUnwindSafe(call)
                 .catch_unwind()
                 .await
                 .ok()
                 .map(Box::new);
+            // The actor may have been rebuilt, and its successor has to reply to the caller.
             if let Err(Some(message)) = me.cast(RoomMsg::MediaCallEnded { call: id, outcome }) {
                 path.send(message);
             }
+            // After the message, so that the next call's outcome follows this one's.
             drop(done);
         });
     }
 
-    fn begin(&mut self, target: Target) -> BegunCall {
+    fn register(&mut self, target: Target) -> StartedCall {
         let (done, returned) = oneshot::channel();
         let same = |call: &&mut RunningCall| {
+            // Calls about the room have no identity, and never wait for each other.
             target.identity().is_some() && call.target.identity() == target.identity()
         };
+        // The last one: each call waits for its predecessor only, which has waited for its own.
         let previous = self
             .running
             .iter_mut()
@@ -126,7 +130,7 @@ impl MediaCalls {
             target,
             returned: Some(returned),
         });
-        BegunCall {
+        StartedCall {
             id: self.next,
             previous,
             done,
@@ -138,13 +142,13 @@ impl MediaCalls {
         self.running.retain(|call| call.id != id);
     }
 
-    /// Whether a report has to wait: the role of the participant that it is about is being changed.
-    pub fn holds_report(&self, event: &MediaEvent) -> bool {
+    /// Whether a report has to wait, because its participant's role is being changed.
+    pub fn defers_report(&self, event: &MediaEvent) -> bool {
         self.changing_role()
             .any(|identity| Some(identity) == event.identity())
     }
 
-    /// Whether a role is being changed.
+    /// Whether any role is being changed.
     pub fn is_changing_role(&self) -> bool {
         self.changing_role().next().is_some()
     }
@@ -157,7 +161,7 @@ impl MediaCalls {
     }
 }
 
-/// A room on the media plane, for a call in a spawned task.
+/// Room on the media plane, for a call in a spawned task.
 pub(super) struct RoomOnPlane {
     pub context: Arc<ActorContext>,
     pub room: NamespacedRoom,
@@ -166,6 +170,7 @@ pub(super) struct RoomOnPlane {
 impl RoomOnPlane {
     /// Disconnects a participant.
     pub async fn remove_participant(self, identity: Identity, reply: RemoveReply) -> CallOutcome {
+        // The media plane removes joins, not identities, so the current join is looked up first.
         let (media, room) = (&self.context.media, &self.room);
         let result = match media.participant(room, &identity).await {
             Ok(Some(participant)) => media.remove_participant(room, &participant.sid).await,
@@ -194,7 +199,7 @@ impl RoomOnPlane {
         CallOutcome::DataSent(reply, self.context.media.send_data(&self.room, data).await)
     }
 
-    /// Gives a participant another role, of the room's template.
+    /// Changes a participant's role to another one in the room's template.
     pub async fn set_role(
         self,
         template: Option<TemplateId>,
@@ -204,7 +209,7 @@ impl RoomOnPlane {
         CallOutcome::RoleSet(accepted, result)
     }
 
-    /// Returns the participant as it is with the role.
+    /// Returns the participant with its new role.
     async fn try_set_role(
         &self,
         template: Option<TemplateId>,
@@ -216,9 +221,10 @@ impl RoomOnPlane {
             .store
             .rooms()
             .roles(project, template.clone())
+            // Read for each change: the template may have changed since the last one.
             .await?;
         let role = find_role(template.as_ref(), &roles, &request.role)?;
-        // The template may have changed since the last join sent its rules, and may have no rule any more.
+        // The template may have changed since the last join, which sent its rules; it may also have no rules by now.
         context
             .media
             .set_subscription_rules(room, subscription_rules(&roles))
@@ -231,7 +237,7 @@ impl RoomOnPlane {
     }
 }
 
-/// Returns what each role receives, for the roles that do not receive everything.
+/// Returns the subscription rule of each role that does not receive everything.
 pub(super) fn subscription_rules(
     roles: &BTreeMap<RoleName, Role>,
 ) -> BTreeMap<RoleName, RoleSubscribe> {
@@ -243,7 +249,7 @@ pub(super) fn subscription_rules(
         .collect()
 }
 
-/// Returns a role of the room's template.
+/// Returns a template role.
 fn find_role<'a>(
     template: Option<&TemplateId>,
     roles: &'a BTreeMap<RoleName, Role>,
@@ -280,9 +286,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Begins a call that never returns. Returns its number.
+    /// Registers a call that never returns. Returns its number.
     pub fn begin(calls: &mut MediaCalls, target: Target) -> CallId {
-        calls.begin(target).id
+        calls.register(target).id
     }
 
     #[test]
@@ -290,10 +296,10 @@ pub(super) mod tests {
         let mut calls = MediaCalls::default();
         let removal = begin(&mut calls, Target::Participant(id("bob")));
         let change = begin(&mut calls, Target::RoleOf(id("alice")));
-        assert!(calls.holds_report(&left("alice")) && !calls.holds_report(&left("bob")));
-        assert!(!calls.holds_report(&MediaEvent::InvalidIdentity) && calls.is_changing_role());
+        assert!(calls.defers_report(&left("alice")) && !calls.defers_report(&left("bob")));
+        assert!(!calls.defers_report(&MediaEvent::InvalidIdentity) && calls.is_changing_role());
         calls.end(change);
-        assert!(!calls.holds_report(&left("alice")) && !calls.is_changing_role());
+        assert!(!calls.defers_report(&left("alice")) && !calls.is_changing_role());
         calls.end(removal);
         assert!(calls.is_empty());
     }
@@ -301,15 +307,15 @@ pub(super) mod tests {
     #[test]
     fn a_call_waits_for_the_one_before_it_about_the_same_participant() {
         let mut calls = MediaCalls::default();
-        let first = calls.begin(Target::Participant(id("alice")));
-        let other = calls.begin(Target::Participant(id("bob")));
-        let mut second = calls.begin(Target::RoleOf(id("alice")));
+        let first = calls.register(Target::Participant(id("alice")));
+        let other = calls.register(Target::Participant(id("bob")));
+        let mut second = calls.register(Target::RoleOf(id("alice")));
         assert!(first.previous.is_none() && other.previous.is_none());
         let previous = second.previous.as_mut().unwrap();
         assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Empty));
         drop(first.done);
         assert!(previous.try_recv() == Err(oneshot::error::TryRecvError::Closed));
-        calls.begin(Target::Room);
-        assert!(calls.begin(Target::Room).previous.is_none());
+        calls.register(Target::Room);
+        assert!(calls.register(Target::Room).previous.is_none());
     }
 }

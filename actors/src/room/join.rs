@@ -24,35 +24,33 @@
 //!
 //! - [`LiveRoom::request_join`]: the first phase. Writes nothing.
 //! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
-//! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change; read anew in each phase.
-//! - [`Reservations`]: seats for clients that are connecting, in memory, for a minute. They keep two clients from connecting for a
-//!   role's last seat.
-//! - [`Join`]: how the join became known: reported, or found by reconciliation.
+//! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change. They are read again in each phase.
+//! - [`Reservations`]: seats for connecting clients, in memory, for a minute. They keep two clients from connecting for a role's last seat.
+//! - [`JoinSource`]: a report, or reconciliation.
 //!
-//! LiveKit's participants, and participants that reconciliation finds, have the second phase only. A request that reserves no seat
-//! answers the question whether a client could join now.
+//! LiveKit's participants, and participants found by reconciliation, have only the second phase. A request that reserves no seat only
+//! checks whether a client could join now.
 //!
 //! # The role
 //!
-//! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change
-//! names the change, so no clock decides which is newer. A removal changes nothing about a token. Anyone with a room code that is not
-//! locked to an identity chooses the identity; a token from such a code therefore never brings more than its own role, and a change
-//! applies to it only if the new role is less. A role that the template no longer has is refused: the token's role must not return that
-//! way.
+//! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change names
+//! the change, so no clock decides which is newer. A removal does not affect a token. With a room code that is not locked to an identity,
+//! the client chooses the identity; a token from such a code therefore never gives more than its own role, and a change applies to it only
+//! if the new role is less. A role that the template no longer has is refused: the token's role must not come back that way.
 //!
 //! # Failures
 //!
 //! - The store cannot be written: the first phase pings it and refuses, because the participant could not be recorded once connected.
 //! - The media plane does not accept the rules or the role: the join is refused as unavailable.
-//! - The actor was rebuilt between the phases: its seats are gone, so the second phase decides again, and may refuse a connected
-//!   client. Then `participant.connection_aborted` is the only event.
+//! - The actor was rebuilt between the phases: its seats are gone, so the second phase decides again, and may refuse a connected client.
+//!   Then `participant.connection_aborted` is the only event.
 //! - The client never connects: the media plane reports `JoinAborted`, which releases the seat. If that is lost, the seat expires.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
-//! One phase before connecting would record sessions that never had a participant. One phase after connecting would refuse a client too
-//! late, after it had received media. Writing reservations to the database would make every attempt a write. The room's maximum of
-//! participants is enforced by the media plane, which counts clients from their first request.
+//! A single phase before connecting would record sessions that never had a participant. A single phase after connecting would refuse a
+//! client too late, after it had received media. Writing reservations to the database would make every attempt a write. The room's maximum
+//! of participants is enforced by the media plane, which counts clients from their first request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -69,47 +67,50 @@ use super::roster::Roster;
 use super::{LiveRoom, RoomMsg};
 use crate::mailbox::Timer;
 
-/// How long a seat is reserved at most.
+/// Maximum time for which a seat is reserved.
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// How a join became known.
+/// Origin of a join.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Join {
-    /// The media plane reported it for this time.
+pub(super) enum JoinSource {
+    /// Reported by the media plane for this time.
     Reported { at: Timestamp },
-    /// Reconciliation found the participant. A session of this join that was closed at `left_before` or earlier is reopened.
+    /// Found by reconciliation. A session of this join that was closed at `left_before` or earlier is reopened.
     Listed { left_before: Timestamp },
 }
 
-/// The terms of a join: the roles of the room's template, and the role that the last change gives the participant.
+/// Join terms: the template's roles, and the participant's role according to the last change.
 struct JoinTerms {
     roles: BTreeMap<RoleName, Role>,
-    /// Absent if the participant's own role holds.
+    /// Absent if the participant's own role applies.
     grant: Option<RoleGrant>,
 }
 
 impl LiveRoom {
-    /// Decides whether a participant may join, and keeps a seat for it if asked to. Leaves no record.
+    /// Decides whether a participant may join, and reserves a seat if requested. Writes nothing.
     pub(super) async fn request_join(
         &mut self,
         mut participant: Participant,
         reserves_seat: bool,
     ) -> Result<(), ReportError> {
         let terms = self.join_terms(&mut participant).await?;
+        // A role that was removed from the template since the token was minted.
         let role = participant.role();
         if role.is_some_and(|role| !terms.roles.contains_key(&role)) {
             return Err(ReportError::RoleRemoved);
         }
         if self.role_is_full(&participant, &terms) {
+            // Connected participants and reserved seats both count.
             return Err(ReportError::RoleFull);
         }
-        // A participant that connects could not be recorded otherwise.
+        // Otherwise a participant that connects could not be recorded.
         self.context
             .store
             .server()
             .ping()
             .await
             .map_err(|error| self.report_error(&error))?;
+        // Without a seat nothing follows: the request was only a check.
         if reserves_seat {
             self.prepare_plane(&participant, terms).await?;
             let role = participant.role();
@@ -128,26 +129,29 @@ impl LiveRoom {
     pub(super) async fn record_join(
         &mut self,
         mut participant: Participant,
-        join: Join,
+        join: JoinSource,
     ) -> Result<(), ReportError> {
         let terms = self.join_terms(&mut participant).await?;
         if self.role_is_full(&participant, &terms) {
             self.reservations.release(&participant.sid);
             return self.refuse_join(&participant, join).await;
         }
+        // Before the write: once the join is admitted, media may flow.
         self.prepare_plane(&participant, terms).await?;
         let sid = participant.sid.clone();
         let joined = self.write_join(participant, join).await;
         let joined = joined.map_err(|error| self.report_error(&error))?;
+        // From now on the session counts.
         self.reservations.release(&sid);
         self.roster
             .joined(sid, self.context.clock.monotonic(), joined);
+        // The join has stopped the timer in the records.
         self.arm_empty_timer();
         Ok(())
     }
 
-    /// Reads the terms of a join. The participant is afterwards as if it had the role that the last change gives it. Refused if the
-    /// template has no such role any more: the token's must not come back by that.
+    /// Reads the join terms, and sets the participant's role according to the last change. Refused if the template no longer has that
+    /// role, since the token's role must not come back that way.
     async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
         let (store, room) = (&self.context.store, self.roster.room());
         let terms = store
@@ -161,15 +165,17 @@ impl LiveRoom {
             .await;
         let JoinRecords { roles, role_change } =
             terms.map_err(|error| self.report_error(&error))?;
+        // A token that names the last change is newer than it.
         let changed = role_change.and_then(|last| last.role_for(participant.known_role_change()));
         let grant = last_role(participant, changed, &roles)?;
         if let Some(grant) = &grant {
+            // From here on, limits and the session use this role.
             participant.set_role(&grant.role, grant.max_kbps);
         }
         Ok(JoinTerms { roles, grant })
     }
 
-    /// Returns whether the role of a participant has its maximum of other holders. A role that does not exist has none.
+    /// Whether a participant's role has its maximum of other holders. An unknown role is never full.
     fn role_is_full(&self, participant: &Participant, terms: &JoinTerms) -> bool {
         let Some(role) = participant.role().and_then(|name| terms.roles.get(&name)) else {
             return false;
@@ -183,14 +189,15 @@ impl LiveRoom {
             )
         };
         match usize::try_from(role.max_peer_count.get()) {
+            // Cannot happen on 64 bits. Full is the safe result.
             Err(_) => true,
             Ok(0) => false,
             Ok(cap) => holders() >= cap,
         }
     }
 
-    /// Sends the media plane what has to hold before a participant that joins can receive anything: the subscription rules, and the
-    /// role that the last change gave it.
+    /// Sends the media plane the settings that must be in force before a joining participant can receive anything: the subscription rules,
+    /// and the role according to the last change.
     async fn prepare_plane(
         &self,
         participant: &Participant,
@@ -209,7 +216,7 @@ impl LiveRoom {
             .set_role_of_join(&self.name, participant, grant)
             .await
         {
-            // Who is gone is reported as gone.
+            // If the participant has left, its leave is reported.
             Ok(_) => Ok(()),
             Err(error) => {
                 log::warn!(
@@ -239,10 +246,11 @@ impl LiveRoom {
     async fn write_join(
         &self,
         participant: Participant,
-        join: Join,
+        join: JoinSource,
     ) -> Result<RoomSnapshot, StoreError> {
         let (sessions, room) = (self.context.store.sessions(), self.roster.room());
-        if let Join::Listed { left_before } = join {
+        // A session that was closed by mistake continues, rather than a second one being opened.
+        if let JoinSource::Listed { left_before } = join {
             sessions
                 .record_return(
                     room.project_id.clone(),
@@ -258,17 +266,22 @@ impl LiveRoom {
             .await
     }
 
-    fn joined_at(&self, participant: &Participant, join: Join) -> Timestamp {
+    fn joined_at(&self, participant: &Participant, join: JoinSource) -> Timestamp {
+        // The time of the join itself. A participant that was found may have joined long ago.
         match join {
-            Join::Reported { at } => at,
-            Join::Listed { .. } => participant
+            JoinSource::Reported { at } => at,
+            JoinSource::Listed { .. } => participant
                 .joined_at
                 .unwrap_or_else(|| self.context.clock.now()),
         }
     }
 
-    /// Writes the one event of a refused join. The role filled up after the participant's token was minted.
-    async fn refuse_join(&self, participant: &Participant, join: Join) -> Result<(), ReportError> {
+    /// Writes the only event of a refused join. The role filled up after the participant's token was minted.
+    async fn refuse_join(
+        &self,
+        participant: &Participant,
+        join: JoinSource,
+    ) -> Result<(), ReportError> {
         log::warn!(
             room = self.name.as_str(), identity = participant.identity.as_str();
             "a join was refused: the role is full"
@@ -289,7 +302,7 @@ impl LiveRoom {
         Err(ReportError::RoleFull)
     }
 
-    /// Releases the seats whose time is over. Their joins have neither completed nor been reported as aborted.
+    /// Releases expired seats, whose joins have neither completed nor been reported as aborted.
     pub(super) fn drop_expired_reservations(&mut self) {
         self.reservations
             .release_expired(self.context.clock.monotonic());
@@ -297,12 +310,13 @@ impl LiveRoom {
         self.arm_reservation_timer();
     }
 
-    /// Arms the timer for the first seat that expires. An armed timer is kept: it fires early enough.
+    /// Arms the timer for the first seat that expires. An armed timer is kept, since it fires early enough.
     pub(super) fn arm_reservation_timer(&mut self) {
         let clock = &self.context.clock;
         if self.reservation_timer.is_none()
             && let Some(expiry) = self.reservations.next_expiry()
         {
+            // Seats expire by the monotonic clock, timers fire by the injected one.
             let at = clock.now().after(expiry.saturating_sub(clock.monotonic()));
             let expired = RoomMsg::ReservationExpired;
             self.reservation_timer = Some(Timer::arm(clock, "reservation", at, &self.me, expired));
@@ -310,17 +324,19 @@ impl LiveRoom {
     }
 }
 
-/// Returns the role that the last change gives a participant that joins; `None` if its own holds.
+/// Returns the role that the last change gives a joining participant; `None` if its own role applies.
 fn last_role(
     participant: &Participant,
     changed: Option<RoleName>,
     roles: &BTreeMap<RoleName, Role>,
 ) -> Result<Option<RoleGrant>, ReportError> {
     let own = participant.role();
+    // A change to the token's own role changes nothing.
     let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else {
         return Ok(None);
     };
     let changed = roles.get(&changed).ok_or(ReportError::RoleRemoved)?;
+    // The identity was chosen by the client. It must not obtain a role that was given to someone else.
     if participant.exchange().is_some() {
         let own = own
             .as_ref()
@@ -333,14 +349,15 @@ fn last_role(
     Ok(Some(RoleGrant::from(changed)))
 }
 
-/// Counts the identities that hold a role or have a reserved seat of it. `except` does not count: a join of that
-/// identity replaces the connected one.
+/// Counts the identities that hold a role or have a reserved seat for it. `except` does not count, since its join replaces the connected
+/// one.
 fn holders(
     roster: &Roster,
     reservations: &Reservations,
     role: &RoleName,
     except: &Identity,
 ) -> usize {
+    // By identity: a participant that rejoins is connected and has a seat.
     let seated = roster
         .holders(role)
         .chain(reservations.holders(role))
@@ -348,7 +365,7 @@ fn holders(
     seated.collect::<HashSet<_>>().len()
 }
 
-/// The reserved seats of a room, each by the sid of the join that it is for. An identity has one at most.
+/// Reserved seats of a room, by the sid of their join. An identity has at most one.
 #[derive(Debug, Default)]
 pub(super) struct Reservations(HashMap<ParticipantSid, Reservation>);
 
@@ -356,12 +373,12 @@ pub(super) struct Reservations(HashMap<ParticipantSid, Reservation>);
 struct Reservation {
     identity: Identity,
     role: Option<RoleName>,
-    /// The monotonic time from which the seat is free again.
+    /// Monotonic time from which the seat is free.
     expires_at: Duration,
 }
 
 impl Reservations {
-    /// Reserves a seat from the monotonic time `now` on, in place of the one for an earlier join of the same identity.
+    /// Reserves a seat from the monotonic time `now`. Replaces the seat for an earlier join of the same identity.
     pub fn reserve(
         &mut self,
         sid: ParticipantSid,
@@ -369,18 +386,20 @@ impl Reservations {
         role: Option<RoleName>,
         now: Duration,
     ) {
+        // A newer join of an identity replaces its earlier join.
         self.0.retain(|_, seat| seat.identity != identity);
         self.0.insert(
             sid,
             Reservation {
                 identity,
                 role,
+                // By the monotonic clock: a wrong wall clock must not keep seats reserved.
                 expires_at: now + LIFETIME,
             },
         );
     }
 
-    /// Releases the seat of a join, if it has one.
+    /// Releases a join's seat, if it has one.
     pub fn release(&mut self, sid: &ParticipantSid) {
         self.0.remove(sid);
     }
@@ -395,12 +414,12 @@ impl Reservations {
         self.0.values().map(|seat| seat.expires_at).min()
     }
 
-    /// Returns whether no seat is reserved.
+    /// Whether no seat is reserved.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the identities for which a seat of a role is reserved.
+    /// Returns the identities with a reserved seat for a role.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
         self.0
             .values()
@@ -408,7 +427,7 @@ impl Reservations {
             .map(|seat| &seat.identity)
     }
 
-    /// Returns the identities for which a seat is reserved.
+    /// Returns the identities with a reserved seat.
     pub fn identities(&self) -> BTreeSet<&Identity> {
         self.0.values().map(|seat| &seat.identity).collect()
     }
@@ -551,7 +570,7 @@ mod tests {
         }
     }
 
-    /// The role that the change to `changed` gives a participant.
+    /// Returns the role that the change to `changed` gives a participant.
     fn decided(
         participant: &Participant,
         changed: Option<&str>,

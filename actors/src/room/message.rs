@@ -1,4 +1,4 @@
-//! The messages of a room actor: the requests of callers with their replies, and the outcomes of calls to the media plane.
+//! Messages to a room actor: the requests of callers with their replies, and the outcomes of calls to the media plane.
 
 use conclave_db::{OpenTrack, StoreError};
 use conclave_media::{MediaError, MuteOutcome, ServerData};
@@ -14,12 +14,12 @@ use crate::error::TreeError;
 use crate::mailbox::Barrier;
 use crate::registry::{InspectMessage, Inspection};
 
-/// A room on the media plane, and in the records at the moment when the plane was asked.
+/// Room on the media plane, and in the records at the time of the query.
 #[derive(Debug)]
 pub struct RoomObservation {
-    /// The instant at which the plane was asked.
+    /// Query time.
     pub(super) asked_at: Timestamp,
-    /// Joins in the records that had had the time to complete.
+    /// Joins in the records that have had time to complete.
     pub(super) known: Vec<ParticipantSid>,
     /// Open tracks in the records.
     pub(super) tracks: Vec<OpenTrack>,
@@ -27,14 +27,14 @@ pub struct RoomObservation {
     pub(super) participants: Vec<Participant>,
 }
 
-/// A message to a room actor.
+/// Message to a room actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum RoomMsg {
-    /// Reports of the media plane wait in the room's queue.
+    /// Reports of the media plane are queued for the room.
     #[strum(to_string = "report")]
     Reports,
-    /// Release the actor that waits until the messages before this one are handled.
+    /// Release the actor that waits until earlier messages are handled.
     Barrier(Barrier),
     /// End the room.
     End(RpcReplyPort<Result<(), TreeError>>),
@@ -42,65 +42,68 @@ pub enum RoomMsg {
     ChangeRole {
         /// The participant and the role.
         request: Box<ChangeRoleRequest>,
-        /// The response to store with the change.
+        /// Response to store with the change.
         recorder: Option<ResponseRecorder<RoleChanged>>,
-        /// Answered once the change is durable.
+        /// Replied to once the change is durable.
         reply: RoleReply,
     },
     /// Disconnect a participant.
     RemoveParticipant {
-        /// The participant to remove.
+        /// Participant to remove.
         identity: Identity,
-        /// Answered once the media plane has done it.
+        /// Replied to once the media plane has done it.
         reply: RemoveReply,
     },
     /// Mute or unmute a participant's track.
     MuteTrack {
-        /// The publisher, the track, and whether to mute it.
+        /// Publisher, track, and whether to mute it.
         request: Box<MuteTrackRequest>,
-        /// Answered once the media plane has done it.
+        /// Replied to once the media plane has done it.
         reply: MuteReply,
     },
     /// Send data to the participants.
     SendData {
-        /// The data and its recipients.
+        /// Data and recipients.
         data: Box<ServerData>,
-        /// Answered once the media plane has accepted it.
+        /// Replied to once the media plane has accepted it.
         reply: SendDataReply,
     },
     /// A call to the media plane has returned.
     MediaCallEnded {
-        /// The id of the call that has ended.
+        /// Call id.
         call: CallId,
-        /// Its result; absent if the call panicked.
+        /// Result; absent if the call panicked.
         outcome: Option<Box<CallOutcome>>,
     },
-    /// The empty timer fired. The state decides whether the room ends. A room that was woken for this holds a permit.
+    /// The empty timer fired. The state decides whether the room ends. A room that was woken for this has a permit.
     EmptyTimeout(Option<ProjectPermit>),
-    /// The time of a reserved seat may be over.
+    /// A reserved seat may have expired.
     ReservationExpired,
     /// Reconcile the records with the media plane.
     Reconcile,
-    /// The media plane's participants, for reconciliation.
+    /// Participants on the media plane, for reconciliation.
     Observed(Box<RoomObservation>),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
 
 impl RoomMsg {
-    /// Answers on behalf of a room that has ended.
-    pub(crate) fn answer_as_ended(self) {
+    /// Replies on behalf of a room that has ended.
+    pub(crate) fn reply_as_ended(self) {
         match self {
+            // The outcome that the caller wanted, or the nearest refusal.
             Self::Barrier(barrier) => barrier.pass(),
+            // Ending an ended room succeeds.
             Self::End(reply) => drop(reply.send(Ok(()))),
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
+            // As for a participant that is not connected.
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),
             Self::MediaCallEnded { outcome, .. } => outcome
                 .into_iter()
-                .for_each(|outcome| outcome.answer_as_ended()),
-            // Who finds that the room has ended answers what waits in its queue.
+                .for_each(|outcome| outcome.reply_as_ended()),
+            // Queued reports are refused where the end of the room is noticed.
             Self::Reports
             | Self::EmptyTimeout(_)
             | Self::ReservationExpired
@@ -110,8 +113,8 @@ impl RoomMsg {
         }
     }
 
-    /// Answers on behalf of a room whose records cannot be read, since the file of the database is damaged.
-    pub(crate) fn answer_as_unreadable(self) {
+    /// Replies on behalf of a room whose records cannot be read because the database file is damaged.
+    pub(crate) fn reply_as_unreadable(self) {
         let unreadable = || {
             TreeError::Store(StoreError::Damaged(
                 "the records of the room cannot be read".into(),
@@ -122,7 +125,8 @@ impl RoomMsg {
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Err(unreadable()))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Err(unreadable()))),
             Self::End(reply) | Self::SendData { reply, .. } => drop(reply.send(Err(unreadable()))),
-            other => other.answer_as_ended(),
+            // The others do not depend on the records.
+            other => other.reply_as_ended(),
         }
     }
 }
@@ -133,38 +137,38 @@ impl InspectMessage for RoomMsg {
     }
 }
 
-/// The reply to a request for another role.
+/// Reply to a role change.
 pub type RoleReply = RpcReplyPort<Result<RoleChanged, TreeError>>;
-/// The reply to a removal: false when the participant is not connected.
+/// Reply to a removal; false if the participant is not connected.
 pub type RemoveReply = RpcReplyPort<Result<bool, TreeError>>;
-/// The reply to muting or unmuting a track.
+/// Reply to muting or unmuting a track.
 pub type MuteReply = RpcReplyPort<Result<MuteOutcome, TreeError>>;
-/// The reply to sending data.
+/// Reply to sending data.
 pub type SendDataReply = RpcReplyPort<Result<(), TreeError>>;
 
-/// A request to give a participant another role.
+/// Request to give a participant another role.
 #[derive(Debug, Clone)]
 pub struct ChangeRoleRequest {
-    /// The participant, who must be connected.
+    /// Participant, which must be connected.
     pub identity: Identity,
-    /// A role of the room's template.
+    /// Role in the room's template.
     pub role: RoleName,
-    /// The participant or the API key that makes the request.
+    /// Participant or API key that makes the request.
     pub by: ChangedBy,
 }
 
-/// A request to mute or unmute a participant's track.
+/// Request to mute or unmute a participant's track.
 #[derive(Debug, Clone)]
 pub struct MuteTrackRequest {
-    /// The participant that publishes the track.
+    /// Participant that publishes the track.
     pub identity: Identity,
-    /// The track to mute or unmute.
+    /// Track to mute or unmute.
     pub track: TrackSid,
     /// True mutes, false unmutes.
     pub muted: bool,
 }
 
-/// Returns the error for a participant who is not connected.
+/// Returns the error for a participant that is not connected.
 pub(super) fn participant_not_found() -> TreeError {
     Problem::participant_not_found().into()
 }
@@ -174,15 +178,15 @@ pub(super) fn room_ended() -> TreeError {
     Problem::no_room_for_data().into()
 }
 
-/// The number of a call, unique within one run of a room's actor.
+/// Call number, unique within one run of a room's actor.
 pub type CallId = u64;
 
-/// The result of a call, with the reply that waits for it.
+/// Call result, with the caller's reply port.
 #[derive(Debug)]
 pub enum CallOutcome {
-    /// A participant was disconnected, or was not there.
+    /// A participant was disconnected, or was not connected.
     Removed(RemoveReply, Result<bool, MediaError>),
-    /// A track was muted or unmuted, or was not there.
+    /// A track was muted or unmuted, or did not exist.
     Muted(MuteReply, Result<MuteOutcome, MediaError>),
     /// Data was sent.
     DataSent(SendDataReply, Result<(), MediaError>),
@@ -190,26 +194,26 @@ pub enum CallOutcome {
     RoleSet(Box<AcceptedRole>, Result<Participant, TreeError>),
 }
 
-/// A role change that is written once the media plane has accepted it.
+/// Role change to be written, accepted by the media plane.
 #[derive(Debug)]
 pub struct AcceptedRole {
     /// The participant and the role.
     pub(super) request: ChangeRoleRequest,
-    /// The response to store with the change.
+    /// Response to store with the change.
     pub(super) recorder: Option<ResponseRecorder<RoleChanged>>,
-    /// Answered once the change is durable.
+    /// Replied to once the change is durable.
     pub(super) reply: RoleReply,
 }
 
 impl CallOutcome {
-    /// Gives the caller the media plane's answer. A role change that cannot be written any more is answered as one of a room
-    /// that has ended.
-    pub(super) fn answer_as_ended(self) {
+    /// Sends the caller the media plane's reply. A role change that can no longer be written is refused as in a room that has ended.
+    pub(super) fn reply_as_ended(self) {
         match self {
             Self::Removed(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::DataSent(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::RoleSet(accepted, result) => {
+                // The media plane has changed the role, but the session that it belongs to has ended.
                 let error = result.map_or_else(|error| error, |_| participant_not_found());
                 let _ = accepted.reply.send(Err(error));
             }

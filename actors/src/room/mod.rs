@@ -2,7 +2,7 @@
 //!
 //! # Parts
 //!
-//! A [`LiveRoom`] takes the messages ([`message`]) and sequences its parts, which own their state:
+//! A [`LiveRoom`] receives the messages ([`message`]) and sequences its parts, which own their state:
 //!
 //! - [`roster`]: the record and the connected participants, as last written.
 //! - [`report_order`]: the order of reports, and the messages that wait behind reports.
@@ -12,36 +12,34 @@
 //!
 //! # A room's life
 //!
-//! 1. `POST /v1/rooms` writes the record. The room is empty, so it starts in hibernation: a deadline in its project's `hibernation.rs`,
-//!    and no actor.
-//! 2. The first message wakes it, usually a join. The project loads the room's records and starts this actor with a snapshot. The
-//!    message waits in the project's list of children.
-//! 3. Reports arrive: joins, leaves, tracks. [`LiveRoom::handle_report`] writes each with its events, then updates the roster and
-//!    answers. The media plane makes a participant visible only after that answer.
-//! 4. Commands arrive between reports. A removal, a mute or data calls the media plane in a task, in order per participant. A role
-//!    change calls the media plane first and is written afterwards, so that a refused change is never recorded; reports about that
-//!    participant wait meanwhile.
+//! 1. `POST /v1/rooms` writes the record. The room is empty, so it starts in hibernation: a deadline in its project's `hibernation.rs`, and
+//!    no actor.
+//! 2. The first message wakes it, usually a join. The project loads the room's records and starts this actor with a snapshot. The message
+//!    is buffered in the project's list of children.
+//! 3. Reports arrive: joins, leaves, tracks. [`LiveRoom::handle_report`] writes each with its events, then updates the roster and replies.
+//!    The media plane makes a participant visible only after that reply.
+//! 4. Commands arrive between reports. A removal, a mute or data calls the media plane in a task, in order per participant. A role change
+//!    calls the media plane first and is written afterwards, so that a refused change is never recorded; reports about that participant
+//!    wait meanwhile.
 //! 5. After the last leave, the record has a deadline, and the empty timer is armed. The actor stops once it is idle: empty, without a
-//!    running call, a reserved seat or a waiting report. The room hibernates again.
-//! 6. The deadline passes: the project wakes the room with a permit, and [`LiveRoom::end_if_empty`] ends it, unless a join was faster.
-//!    Or `DELETE` ends it at any time, without waiting for reports. The actor writes the end and the leaves, closes the room on the
-//!    media plane and answers everything that still waits as `room_ended`.
+//!    running call, a reserved seat or a queued report. The room hibernates again.
+//! 6. The deadline passes: the project wakes the room with a permit, and [`LiveRoom::end_if_empty`] ends it, unless a join was faster. Or
+//!    `DELETE` ends it at any time, without waiting for reports. The actor writes the end and the leaves, closes the room on the media
+//!    plane, and refuses everything that is still queued with `room_ended`.
 //!
 //! # Failures
 //!
-//! - The store refuses a write: the report is answered as unavailable, and the media plane refuses the join or the room is reconciled
-//!   later.
-//! - The actor fails: the project rebuilds it from the records. Reserved seats are lost, so the second phase of a join decides again.
-//!   The queue of reports outlives the actor; reports that were lost with it are repaired by [`reconcile`].
+//! - The store refuses a write: the report's result is unavailable, and the media plane refuses the join, or the room is reconciled later.
+//! - The actor fails: the project rebuilds it from the records. Reserved seats are lost, so the second phase of a join decides again. The
+//!   queue of reports outlives the actor; [`reconcile`] repairs the effects of a report that was lost with it.
 //! - The media plane is unavailable: a join that needs subscription rules is refused, and commands fail with `media_unavailable`.
-//! - A wrong clock: deadlines are instants in the record; if the clock is set back, timers still fire after the delay they were armed
-//!   with.
+//! - A wrong clock: deadlines are times in the record. If the clock is set back, timers still fire after the delay they were armed with.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
 //! A join waits for the media plane if the template has subscription rules or the role differs from the token's, and messages behind it
-//! wait too. Doing this in a task would let a leave overtake its join. Everything else that is slow runs in tasks. Idle rooms have no
-//! actor because most open rooms are empty most of the time: a hibernating room costs a deadline instead of a task and a mailbox.
+//! wait, too. In a task, a leave could overtake its join. Everything else that is slow runs in tasks. Idle rooms have no actor because most
+//! open rooms are empty most of the time: a hibernating room costs a deadline instead of a task and a mailbox.
 
 mod commands;
 mod join;
@@ -74,30 +72,30 @@ use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, ReportPath, Timer, TimerView};
 use crate::registry::{Inspect, Inspection};
 use commands::{MediaCalls, RoomOnPlane, Target};
-use join::{Join, Reservations};
+use join::{JoinSource, Reservations};
 use message::participant_not_found;
 pub use message::{
     AcceptedRole, CallId, CallOutcome, ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply,
     RoleReply, RoomMsg, RoomObservation, SendDataReply,
 };
 use reconcile::Absences;
-use report_order::{Next, ReportOrder};
+use report_order::{NextItem, ReportOrder};
 use roster::Roster;
 
-/// What a room's actor is given once, by the project.
+/// Arguments for a room's actor, set once by the project.
 pub struct RoomActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The path to this actor that reports take.
+    /// Report path to this actor.
     pub path: ReportPath<RoomMsg>,
 }
 
-/// What a room's actor is started with.
+/// Initial state for a room's actor.
 pub struct RoomStart {
     pub(crate) snapshot: RoomSnapshot,
-    /// The seats that an earlier actor had reserved when it stopped. They are in no record.
+    /// Seats that an earlier actor had reserved when it stopped. They are in no record.
     reservations: Reservations,
 }
 
@@ -110,12 +108,12 @@ impl From<RoomSnapshot> for RoomStart {
     }
 }
 
-/// A room with an actor.
+/// Room with an actor.
 pub struct LiveRoom {
     context: Arc<ActorContext>,
     me: Mailbox<RoomMsg>,
     path: ReportPath<RoomMsg>,
-    /// The media plane's name of the room.
+    /// The room's name on the media plane.
     name: NamespacedRoom,
     roster: Roster,
     order: ReportOrder,
@@ -123,7 +121,7 @@ pub struct LiveRoom {
     reservations: Reservations,
     reservation_timer: Option<Timer>,
     absences: Absences,
-    /// When the media plane is asked again about participants that were absent.
+    /// Timer for the next query about absent participants.
     absence_timer: Option<Timer>,
     empty_timer: Option<Timer>,
 }
@@ -155,17 +153,17 @@ impl LiveRoom {
         self.roster.is_open()
     }
 
-    /// Whether nothing happens before a message or the deadline.
+    /// Whether nothing happens until a message or the deadline.
     pub(crate) fn is_idle(&self) -> bool {
         is_idle(&self.roster, &self.calls, &self.reservations)
     }
 
-    /// Whether the room should have ended, and the store did not answer.
+    /// Whether the room should have ended, but the store was unavailable.
     pub(crate) fn end_failed(&self) -> bool {
         self.roster.end_failed()
     }
 
-    /// Returns what the next actor of this room can be started with.
+    /// Returns the initial state for the next actor of this room.
     pub(crate) fn into_start(self) -> RoomStart {
         RoomStart {
             snapshot: self.roster.into_snapshot(),
@@ -174,12 +172,13 @@ impl LiveRoom {
     }
 
     async fn handle(&mut self, message: RoomMsg) {
-        // Boxed, so that the future of an idle room does not hold space for the longest of these.
+        // Boxed, so that the future of an idle room does not reserve space for the longest of these.
         match message {
             RoomMsg::Inspect(reply) => drop(reply.send(self.inspect())),
+            // The actor drains its mailbox after the end, so these were sent before callers could know.
             message if !self.is_open() => {
-                self.order.answer_as_ended();
-                message.answer_as_ended();
+                self.order.reply_as_ended();
+                message.reply_as_ended();
             }
             RoomMsg::Reports => Box::pin(self.handle_next_report()).await,
             message @ (RoomMsg::Observed(_) | RoomMsg::Barrier(_) | RoomMsg::EmptyTimeout(_)) => {
@@ -187,6 +186,7 @@ impl LiveRoom {
                     Box::pin(self.handle_in_order(message)).await;
                 }
             }
+            // Without regard to queued reports: an end must not wait behind a flood of them.
             RoomMsg::End(reply) => {
                 drop(reply.send(Box::pin(self.end()).await.map_err(TreeError::from)));
             }
@@ -211,6 +211,7 @@ impl LiveRoom {
             }
             RoomMsg::MediaCallEnded { call, outcome } => {
                 Box::pin(self.media_call_ended(call, outcome.map(|outcome| *outcome))).await;
+                // Reports about the participant may have been kept back while its role was being changed.
                 if self.order.claim_ticket() {
                     self.send_ticket();
                 }
@@ -220,7 +221,7 @@ impl LiveRoom {
         }
     }
 
-    /// Handles a message for which no report has to be handled first any more.
+    /// Handles a message that no earlier report precedes.
     async fn handle_in_order(&mut self, message: RoomMsg) {
         match message {
             RoomMsg::Observed(observation) => self.repair(*observation).await,
@@ -232,22 +233,23 @@ impl LiveRoom {
                 reply,
             } => self.change_role(*request, recorder, reply),
             // No other message waits for reports.
-            message => message.answer_as_ended(),
+            message => message.reply_as_ended(),
         }
     }
 
-    /// Handles the first report, or marked message, that may be handled, and sends the ticket on if there are more.
+    /// Handles the first report or marked message that may be handled, and sends the ticket again if there are more.
     async fn handle_next_report(&mut self) {
         let Some((next, goes_on)) = self.order.take(&self.calls) else {
             return;
         };
         match next {
-            Next::Report(waiting) => {
+            NextItem::Report(waiting) => {
                 let result = self.handle_report(waiting.report).await;
-                waiting.answers.send(result);
+                waiting.replies.send(result);
             }
-            Next::Message(Some(message)) => self.handle_in_order(message).await,
-            Next::Message(None) => {}
+            NextItem::Message(Some(message)) => self.handle_in_order(message).await,
+            // The mark of an earlier actor, whose message was lost with it.
+            NextItem::Message(None) => {}
         }
         if goes_on {
             self.send_ticket();
@@ -255,13 +257,13 @@ impl LiveRoom {
     }
 
     fn send_ticket(&self) {
-        // An actor that is about to stop leaves the rest to the one that is started in its place.
+        // If the actor is about to stop, its successor handles the rest.
         if self.me.cast(RoomMsg::Reports).is_err() {
             self.path.send(RoomMsg::Reports);
         }
     }
 
-    /// Lets a change of role wait if the participant is not connected and its join may be among the reports, or gives it back.
+    /// Stores a role change if the participant is not connected and its join may be among the reports; returns it otherwise.
     fn wait_for_join(&mut self, message: RoomMsg) -> Option<RoomMsg> {
         match &message {
             RoomMsg::ChangeRole { request, .. } if self.roster.is_connected(&request.identity) => {
@@ -271,7 +273,7 @@ impl LiveRoom {
         }
     }
 
-    /// Writes a reported event. It is durable when this returns `Ok`.
+    /// Writes a reported event, which is durable when this returns `Ok`.
     async fn handle_report(&mut self, report: Report) -> Result<(), ReportError> {
         let room = self.roster.room();
         let (project, id) = (room.project_id.clone(), room.id);
@@ -283,15 +285,19 @@ impl LiveRoom {
                 reserves_seat,
             } => return self.request_join(*participant, reserves_seat).await,
             MediaEvent::ParticipantJoined(participant) => {
-                return self.record_join(*participant, Join::Reported { at }).await;
+                return self
+                    .record_join(*participant, JoinSource::Reported { at })
+                    .await;
             }
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft {
                 participant,
                 departure,
             } => {
+                // A leave may arrive while its join still counts as recent.
                 self.roster.forget_join(&participant.sid);
                 let sid = participant.sid;
+                // Participants that the stop disconnects get the whole empty timeout to come back.
                 let left = if self.context.is_stopping.load(Ordering::Relaxed) {
                     sessions
                         .record_leave_at_stop(project, id, sid, at, departure)
@@ -324,7 +330,7 @@ impl LiveRoom {
                     .record_muted(project, id, participant.sid, track)
                     .await
             }
-            // Whoever can sign a webhook can measure anybody.
+            // A signed webhook can name any participant, so only connected ones count.
             MediaEvent::PublishLimit { participant, .. }
                 if !self.roster.is_present(&participant) =>
             {
@@ -335,7 +341,7 @@ impl LiveRoom {
                     .record_publish_limit(project, id, participant, limit, at)
                     .await
             }
-            // The project passes these to the egress and ingress actors.
+            // The project delivers these to the egress and ingress actors.
             MediaEvent::Egress(_) | MediaEvent::Ingress(_) => Ok(()),
         };
         written.map_err(|error| self.report_error(&error))
@@ -343,6 +349,7 @@ impl LiveRoom {
 
     fn report_error(&self, error: &StoreError) -> ReportError {
         match error {
+            // The room ended in the records before this actor noticed.
             StoreError::Refused(problem) if problem.code == ErrorCode::RoomEnded => {
                 ReportError::RoomEnded
             }
@@ -353,7 +360,7 @@ impl LiveRoom {
         }
     }
 
-    /// Applies a leave that was written: the participants have changed, and perhaps the deadline.
+    /// Applies a written leave: the participants have changed, and perhaps the deadline.
     fn apply_leave(&mut self, left: RoomSnapshot) {
         self.roster.refresh(left);
         self.arm_empty_timer();
@@ -366,7 +373,7 @@ impl LiveRoom {
         }
     }
 
-    /// Starts to give a participant another role. The media plane goes first: a change that it refuses is not written.
+    /// Starts a role change. The media plane goes first: a change that it refuses is not written.
     fn change_role(
         &mut self,
         request: ChangeRoleRequest,
@@ -374,6 +381,7 @@ impl LiveRoom {
         reply: RoleReply,
     ) {
         if !self.roster.is_connected(&request.identity) {
+            // Checked again here: the participant may have left while the request waited for reports.
             let _ = reply.send(Err(participant_not_found()));
             return;
         }
@@ -388,22 +396,24 @@ impl LiveRoom {
         self.calls.run(&self.me, &self.path, target, call);
     }
 
-    /// Handles the outcome of a call.
+    /// Handles a call's outcome.
     async fn media_call_ended(&mut self, call: CallId, outcome: Option<CallOutcome>) {
         match outcome {
             Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
                 self.write_role_change(*accepted, participant).await;
             }
-            Some(outcome) => outcome.answer_as_ended(),
+            // Only a role change needs a write. All other outcomes are replied to as they are, in any room.
+            Some(outcome) => outcome.reply_as_ended(),
             None => {
                 log::error!(actor = &*self.me.info().id; "a call to the media plane panicked");
             }
         }
+        // Last, so that reports about the participant are kept back until the change is written.
         self.calls.end(call);
     }
 
-    /// Writes a role change that the media plane has accepted. If it cannot be written, the caller gets the store's error,
-    /// and the same request again brings both sides together.
+    /// Writes a role change that the media plane has accepted. If that fails, the caller gets the store's error, and repeating the request
+    /// brings both sides together.
     async fn write_role_change(&mut self, accepted: AcceptedRole, participant: Participant) {
         let AcceptedRole {
             request,
@@ -424,13 +434,14 @@ impl LiveRoom {
             .role_changes()
             .record(new, recorder)
             .await;
+        // The roster changes only with the records.
         if let Ok(RoleChanged { change, .. }) = &written {
             self.roster.set_role(&change.participant_sid, &change.role);
         }
         let _ = reply.send(written.map_err(TreeError::from));
     }
 
-    /// Arms the empty timer for the deadline of the record, or disarms it if there is none.
+    /// Arms the empty timer for the record's deadline, or disarms it if there is none.
     fn arm_empty_timer(&mut self) {
         let (clock, me) = (&self.context.clock, &self.me);
         let deadline = self.roster.room().empty_deadline;
@@ -439,10 +450,11 @@ impl LiveRoom {
         });
     }
 
-    /// Ends the room if its deadline has passed. If the store does not answer, the room hibernates and its project wakes it
-    /// again a little later.
+    /// Ends the room if its deadline has passed. If the store is unavailable, the room hibernates, and its project wakes it again a little
+    /// later.
     async fn end_if_empty(&mut self) {
         let now = self.context.clock.now();
+        // A join may have been handled since the timer fired.
         if !self.roster.room().is_past_deadline(now) {
             return;
         }
@@ -452,8 +464,8 @@ impl LiveRoom {
         }
     }
 
-    /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which
-    /// may be unreachable; reconciliation closes the room later.
+    /// Ends the record, then the room on the media plane, then the actor. The record does not wait for the media plane, which may be
+    /// unavailable; reconciliation closes the room later.
     async fn end(&mut self) -> Result<(), StoreError> {
         let room = self.roster.room();
         let ended = self
@@ -466,7 +478,7 @@ impl LiveRoom {
             room: ended,
             participants: Vec::new(),
         });
-        self.order.answer_as_ended();
+        self.order.reply_as_ended();
         self.empty_timer = None;
         let (media, room) = (Arc::clone(&self.context.media), self.name.clone());
         tokio::spawn(async move {
@@ -474,7 +486,7 @@ impl LiveRoom {
                 log::warn!(room = room.as_str(); "an ended room was not closed on the media plane: {error}");
             }
         });
-        // Messages sent by now are answered that the room has ended; a stop would drop them.
+        // Messages sent by now get the reply that the room has ended. A stop would drop them.
         if self.me.actor().drain().is_err() {
             self.me.actor().stop(Some("ended".into()));
         }
@@ -508,15 +520,14 @@ impl LiveRoom {
     }
 }
 
-/// Whether nothing happens before a message or the deadline: the room is open and empty, no call is running, and no seat is
-/// reserved.
+/// Whether nothing happens until a message or the deadline: the room is open and empty, no call is running, and no seat is reserved.
 fn is_idle(roster: &Roster, calls: &MediaCalls, reservations: &Reservations) -> bool {
     roster.awaits_deadline() && calls.is_empty() && reservations.is_empty()
 }
 
-/// A hibernating room as the debug endpoint shows it: open, without participants, until its deadline.
+/// A hibernating room in the debug endpoint: open, without participants, until its deadline.
 pub(crate) struct HibernatingRoom {
-    /// The instant at which the room ends.
+    /// Time at which the room ends.
     pub deadline: Timestamp,
 }
 
@@ -543,7 +554,9 @@ impl Actor for RoomActor {
         start: RoomStart,
     ) -> Result<LiveRoom, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
+        // Started from records and seats only, so a start never fails.
         let mut room = LiveRoom::new(self, myself, start);
+        // A rebuilt room continues with the timers of its records and seats.
         room.arm_empty_timer();
         room.arm_reservation_timer();
         Ok(room)
@@ -558,7 +571,7 @@ impl Actor for RoomActor {
         self.info.record_message(self.context.clock.now(), &message);
         room.handle(message).await;
         if room.is_idle() && !room.order.is_waiting() {
-            // Messages sent by now are handled first; later ones find the room hibernating and wake it.
+            // Messages sent by now are handled first. Later ones find the room hibernating, and wake it.
             room.me.actor().drain()?;
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Reconciliation of a room: compares its participants and tracks on the media plane with the records, and repairs what lost
-//! reports left behind.
+//! Reconciliation of a room: compares its participants and tracks on the media plane with the records, and repairs the effects of lost
+//! reports.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::LiveRoom;
-use super::join::Join;
+use super::join::JoinSource;
 use super::message::{RoomMsg, RoomObservation};
 use crate::context::ActorContext;
 use crate::mailbox::Timer;
@@ -22,7 +22,7 @@ const JOIN_GRACE: Duration = Duration::from_secs(5);
 /// Time that the media plane may still list a participant after its leave was written.
 const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
-/// A report about a track that was lost.
+/// Lost report about a track.
 #[derive(Debug, PartialEq, Eq)]
 enum MissedReport {
     Published(TrackSummary),
@@ -30,8 +30,8 @@ enum MissedReport {
     Muted(TrackSummary),
 }
 
-/// Returns the lost reports about a participant's tracks. A track that is not in the records may have ended in the meantime;
-/// writing it again changes nothing then.
+/// Returns the lost reports about a participant's tracks. A track that is missing in the records may have ended in the meantime; then
+/// writing it again changes nothing.
 fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> {
     let open = || {
         known
@@ -39,6 +39,7 @@ fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> 
             .filter(|open| open.participant == seen.sid)
             .map(|open| &open.track)
     };
+    // Ends before starts: a track that is published again has another sid.
     let gone = open()
         .filter(|track| seen.tracks.iter().all(|t| t.sid != track.sid))
         .cloned();
@@ -54,7 +55,7 @@ fn missed_reports(known: &[OpenTrack], seen: &Participant) -> Vec<MissedReport> 
     gone.map(MissedReport::Unpublished).chain(found).collect()
 }
 
-/// Reads the open tracks, then asks the media plane: a track that ends in between was not lost.
+/// Reads the open tracks, then queries the media plane, so that a track that ends in between is not taken for lost.
 async fn observe(
     context: &ActorContext,
     id: RoomId,
@@ -68,6 +69,7 @@ async fn observe(
         .tracks()
         .list_open(project, id)
         .await
+        // Logged like an unavailable media plane: in both cases the next reconciliation repeats it.
         .map_err(|error| MediaError::Unavailable(error.to_string()))?;
     let participants = context.media.participants(room).await?;
     Ok(RoomObservation {
@@ -79,13 +81,13 @@ async fn observe(
 }
 
 impl LiveRoom {
-    /// Asks the media plane for the room's participants, in a spawned task. The answer takes the path of the reports: if it
-    /// overtook one that the plane sent before it, a clean leave would be written as a lost connection.
+    /// Queries the media plane for the room's participants, in a spawned task. The reply takes the report path: if it overtook an
+    /// earlier one, a clean leave would be written as a lost connection.
     pub(super) fn observe(&mut self) {
         let now = self.context.clock.now();
-        // In case that the media plane does not answer this time.
+        // In case the media plane does not reply this time.
         self.ask_again_about_absences(now.after(self.context.media.absence_grace()));
-        // A join is written before it completes on the media plane, so a recent one may be missing there.
+        // A join is written before it completes on the media plane, so a recent one may still be missing there.
         let known = self
             .roster
             .settled(self.context.clock.monotonic(), JOIN_GRACE);
@@ -101,9 +103,9 @@ impl LiveRoom {
         });
     }
 
-    /// Closes the sessions of participants who are gone, and writes joins and tracks whose reports were lost. Participants
-    /// who joined or left after the media plane was asked are left to their own reports. A list may be wrong: a participant
-    /// has to be absent for the plane's grace, and who is listed again has its session again.
+    /// Closes the sessions of participants that are gone, and writes joins and tracks whose reports were lost. Participants that joined or
+    /// left after the query are left to their own reports. A list may be wrong: a participant has to be absent for the media plane's grace
+    /// period, and the session of a participant that is listed again is reopened.
     pub(super) async fn repair(&mut self, observation: RoomObservation) {
         let RoomObservation {
             asked_at,
@@ -111,26 +113,30 @@ impl LiveRoom {
             tracks,
             participants,
         } = observation;
+        // Only joins that had time to complete: a newer one may be missing for a good reason.
         let gone = known
             .iter()
             .filter(|sid| participants.iter().all(|seen| seen.sid != **sid))
             .cloned()
             .collect();
         let grace = self.context.media.absence_grace();
+        // A single list is not enough, since it may be wrong.
         let lost = self.absences.record(gone, asked_at, grace);
         let verdict_at = self.absences.next_verdict(grace).unwrap_or(asked_at);
         self.ask_again_about_absences(verdict_at);
+        // Leaves first, since a full role may become free for a join below.
         self.close_lost(lost).await;
         if !participants.is_empty() {
             self.resend_subscription_rules().await;
         }
-        // A join that has not completed may still fail; its own report says which.
+        // A join that has not completed may still fail, which its own report will show.
         let joined = |seen: &Participant| {
             seen.state == ParticipantState::Active && seen.kind.makes_session()
         };
         for participant in participants.into_iter().filter(joined) {
             let missed = missed_reports(&tracks, &participant);
             let who = ParticipantRef::from(&participant);
+            // After the query it may have been reported, which has a session by now.
             if !known.contains(&participant.sid) && !self.roster.has_session(&participant.sid) {
                 self.admit_missed(participant, asked_at).await;
             }
@@ -138,8 +144,8 @@ impl LiveRoom {
         }
     }
 
-    /// Arms the timer by which the media plane is asked again, if somebody is absent: whether it is for good is known right after
-    /// the grace, not with the next round.
+    /// Arms the timer for the next query if a participant is absent, so that its fate is known right after the grace period, and not with
+    /// the next regular reconciliation.
     fn ask_again_about_absences(&mut self, at: Timestamp) {
         let absent = self.absences.next_verdict(Duration::ZERO);
         self.absence_timer = absent.map(|_| {
@@ -153,8 +159,8 @@ impl LiveRoom {
         });
     }
 
-    /// Sends the subscription rules to the media plane again. A plane in another process keeps participants connected while
-    /// this server restarts, and its clients may have found a way around the rules.
+    /// Sends the subscription rules to the media plane again. A media plane in another process keeps participants connected while this
+    /// server restarts, and its clients may have found a way around the rules.
     async fn resend_subscription_rules(&self) {
         let room = self.roster.room();
         let (project, template) = (room.project_id.clone(), room.template_id.clone());
@@ -170,15 +176,17 @@ impl LiveRoom {
         }
     }
 
-    /// Closes the sessions of participants who are not on the media plane any more. Sessions that a crash ended, together with a
-    /// plane in this process, end at the last moment that the server is known to have run.
+    /// Closes the sessions of participants that are no longer on the media plane. Sessions interrupted by a crash, together with a media
+    /// plane in the same process, end at the last heartbeat before it.
     async fn close_lost(&mut self, lost: Vec<ParticipantSid>) {
         let (store, record) = (&self.context.store, self.roster.room());
         let (project, room) = (&record.project_id, record.id);
         let crash = store
             .server()
             .crash()
+            // A media plane in another process has kept its participants, so they left by themselves.
             .filter(|_| !self.context.media.outlives_server());
+        // Only sessions from before the crash. Others were lost while this server ran.
         let is_interrupted = |sid: &ParticipantSid| {
             crash.is_some_and(|crash| self.roster.joined_before(sid, crash.restarted_at))
         };
@@ -200,6 +208,7 @@ impl LiveRoom {
                     .await,
             );
         }
+        // Applied one by one, so that the empty timer follows from the last one.
         for left in written {
             match left {
                 Ok(left) => self.apply_leave(left),
@@ -208,14 +217,14 @@ impl LiveRoom {
         }
     }
 
-    /// Writes a join whose report was lost, or reopens a session that was closed a while before the media plane was asked. A
-    /// participant whose join would have been refused is removed.
+    /// Writes a join whose report was lost, or reopens a session that was closed some time before the query. A participant whose join would
+    /// have been refused is removed.
     async fn admit_missed(&mut self, participant: Participant, asked_at: Timestamp) {
-        let join = Join::Listed {
+        let join = JoinSource::Listed {
             left_before: asked_at.before(LEAVE_GRACE),
         };
         let (sid, room) = (participant.sid.clone(), self.name.clone());
-        // Any other error has been logged; the next reconciliation tries again.
+        // Any other error is already logged, and the next reconciliation tries again.
         let admitted = self.record_join(participant, join).await;
         if matches!(
             admitted,
@@ -227,6 +236,7 @@ impl LiveRoom {
     }
 
     async fn write_missed(&self, who: &ParticipantRef, missed: Vec<MissedReport>) {
+        // Repeated reports change nothing, so an error here is repaired by the next reconciliation.
         let (store, room, at) = (
             &self.context.store,
             self.roster.room().id,
@@ -275,13 +285,13 @@ impl LiveRoom {
     }
 }
 
-/// The participants that the last list lacked, each with the time of the first list in a row that did.
+/// Participants missing in the last list, each with the time of the first list in a row that lacked it.
 #[derive(Debug, Default)]
 pub(super) struct Absences(HashMap<ParticipantSid, Timestamp>);
 
 impl Absences {
-    /// Records the participants that a list of the time `at` lacks. Returns those who have been absent for `grace` or longer, and
-    /// forgets all others that were absent before.
+    /// Records the participants missing in a list of the time `at`. Returns the participants that have been absent for at least `grace`,
+    /// and forgets absences that are over.
     pub fn record(
         &mut self,
         absent: Vec<ParticipantSid>,
@@ -291,7 +301,7 @@ impl Absences {
         let before = std::mem::take(&mut self.0);
         let mut lost = Vec::new();
         for sid in absent {
-            // Later than `at` if the clock was set back.
+            // The earlier absence may be later than `at` if the clock was set back.
             let since = before.get(&sid).map_or(at, |since| at.min(*since));
             if since.after(grace) <= at {
                 lost.push(sid);
@@ -302,7 +312,7 @@ impl Absences {
         lost
     }
 
-    /// Returns when the participant that is absent for longest has been so for `grace`; `None` if no participant is absent.
+    /// Returns when the longest absence reaches `grace`; `None` if no participant is absent.
     pub fn next_verdict(&self, grace: Duration) -> Option<Timestamp> {
         self.0.values().min().map(|since| since.after(grace))
     }

@@ -1,8 +1,8 @@
-//! The order in which a room's actor handles reports, and what must not overtake them.
+//! Order in which a room's actor handles reports, and the messages that must not overtake them.
 //!
-//! One report is handled for each ticket, and the ticket sent on: messages that came in the meantime, such as a removal or the
-//! end of the room, are handled in between. The media plane's answers, barriers and the empty timer wait for the reports before
-//! them: they are marked in the room's queue, and kept here by the numbers of their marks.
+//! One report is handled per ticket, which is then sent again: messages that came in the meantime, such as a removal or the end of the
+//! room, are handled in between. The media plane's replies, barriers and the empty timer wait for earlier reports: they are marked in the
+//! room's queue, and stored here by the numbers of their marks.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use conclave_model::NamespacedRoom;
 
 use super::commands::MediaCalls;
 use super::message::RoomMsg;
-use crate::report_queue::{ReportQueues, Taken, Waiting, WaitingReport};
+use crate::report_queue::{QueueEntry, QueuedReport, ReportQueues, TakenEntry};
 
-/// A room's queue of reports, and the messages that wait in it.
+/// A room's queue of reports, and the messages behind them.
 pub(super) struct ReportOrder {
     queues: ReportQueues,
     room: NamespacedRoom,
-    /// Messages that wait for reports, by the numbers of their marks in the room's queue.
+    /// Messages that wait for reports, by the numbers of their marks in the queue.
     behind: BTreeMap<u64, RoomMsg>,
 }
 
-/// What is handled next.
-pub(super) enum Next {
-    Report(WaitingReport),
-    /// The message of a mark; absent if an earlier actor of this room has set the mark.
+/// Next item to handle.
+pub(super) enum NextItem {
+    Report(QueuedReport),
+    /// A mark's message; absent if an earlier actor of this room has set the mark.
     Message(Option<RoomMsg>),
 }
 
 impl ReportOrder {
-    /// Returns the order of a room without messages that wait.
+    /// Creates the order of a room without waiting messages.
     pub fn new(queues: ReportQueues, room: NamespacedRoom) -> Self {
         Self {
             queues,
@@ -38,55 +38,61 @@ impl ReportOrder {
         }
     }
 
-    /// Takes the first report, or marked message, that may be handled while these calls are running. The second value is whether
-    /// there are more, so that the ticket has to go on.
-    pub fn take(&mut self, calls: &MediaCalls) -> Option<(Next, bool)> {
-        let may_handle = |waiting: &Waiting, is_first| match waiting {
-            Waiting::Report(waiting) => !calls.holds_report(&waiting.report.event),
-            Waiting::Mark(number) => {
+    /// Removes and returns the first report or marked message that may be handled while these calls are running. The second value is
+    /// whether there are
+    /// more, so that the ticket has to be sent again.
+    pub fn take(&mut self, calls: &MediaCalls) -> Option<(NextItem, bool)> {
+        let may_handle = |waiting: &QueueEntry, is_first| match waiting {
+            QueueEntry::Report(waiting) => !calls.defers_report(&waiting.report.event),
+            QueueEntry::Mark(number) => {
                 self.behind.get(number).is_none_or(|message| match message {
-                    // What it says of a participant's tracks may be what a change of its role caused.
+                    // Its track states may already be an effect of the role change.
                     RoomMsg::Observed(_) => !calls.is_changing_role(),
+                    // A mark waits until it is the first: that is its purpose.
                     _ => is_first,
                 })
             }
         };
-        let Taken { next, goes_on } = self.queues.take(&self.room, may_handle)?;
+        // `None` also if an earlier ticket has already led to the last entry.
+        let TakenEntry { next, goes_on } = self.queues.take(&self.room, may_handle)?;
         let next = match next {
-            Waiting::Report(report) => Next::Report(report),
-            Waiting::Mark(number) => Next::Message(self.behind.remove(&number)),
+            QueueEntry::Report(report) => NextItem::Report(report),
+            QueueEntry::Mark(number) => NextItem::Message(self.behind.remove(&number)),
         };
         Some((next, goes_on))
     }
 
-    /// Lets a message wait if reports came before it, or gives it back.
+    /// Marks and stores a message if reports precede it; returns it otherwise.
     pub fn wait_behind_reports(&mut self, message: RoomMsg, calls: &MediaCalls) -> Option<RoomMsg> {
+        // An observation waits for a role change even if no report is queued.
         let waits_for_role = matches!(message, RoomMsg::Observed(_)) && calls.is_changing_role();
         if !waits_for_role && !self.is_waiting() {
             return Some(message);
         }
+        // The mark lasts if this actor fails, its message does not. The successor finds a mark without a message.
         self.behind.insert(self.queues.mark(&self.room), message);
         None
     }
 
-    /// Whether something waits in the room's queue.
+    /// Whether anything is queued for the room.
     pub fn is_waiting(&self) -> bool {
         self.queues.is_waiting(&self.room)
     }
 
-    /// Returns whether a ticket has to be sent for what a running call may have held.
+    /// Whether a ticket has to be sent for reports that a running call has kept back.
     pub fn claim_ticket(&self) -> bool {
         self.queues.claim_ticket(&self.room)
     }
 
-    /// Answers what waits on behalf of a room that has ended.
-    pub fn answer_as_ended(&mut self) {
+    /// Replies to everything queued on behalf of a room that has ended.
+    pub fn reply_as_ended(&mut self) {
+        // Reports first: they arrived before the messages that wait for them.
         for waiting in self.queues.take_all(&self.room) {
-            waiting.answers.send(Err(ReportError::RoomEnded));
+            waiting.replies.send(Err(ReportError::RoomEnded));
         }
         std::mem::take(&mut self.behind)
             .into_values()
-            .for_each(RoomMsg::answer_as_ended);
+            .for_each(RoomMsg::reply_as_ended);
     }
 }
 
@@ -137,13 +143,13 @@ mod tests {
         RoomMsg::Barrier(barrier().0)
     }
 
-    /// The names of what is taken until nothing may be handled.
+    /// Names of the items taken until none may be handled.
     fn take_all(order: &mut ReportOrder, calls: &MediaCalls) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some((next, _)) = order.take(calls) {
             taken.push(match next {
-                Next::Report(waiting) => waiting.report.event.identity().unwrap().to_string(),
-                Next::Message(message) => {
+                NextItem::Report(waiting) => waiting.report.event.identity().unwrap().to_string(),
+                NextItem::Message(message) => {
                     message.map_or("none", |message| (&message).into()).into()
                 }
             });
@@ -209,7 +215,7 @@ mod tests {
                 .wait_behind_reports(barrier_message(), &calls)
                 .is_none()
         );
-        order.answer_as_ended();
+        order.reply_as_ended();
         assert_eq!(answer.try_recv(), Ok(Err(ReportError::RoomEnded)));
         assert!(order.behind.is_empty());
         assert!(!order.is_waiting());

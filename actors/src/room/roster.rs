@@ -1,4 +1,4 @@
-//! Who is in a room: its record as last written, its connected participants, and the joins that may not be complete yet.
+//! Room roster: the record as last written, the connected participants, and joins that may not be complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,17 +12,18 @@ use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 pub(super) struct Roster {
     room: Box<Room>,
     participants: Vec<ConnectedParticipant>,
-    /// Joins that may not be complete on the media plane, with the monotonic time at which they were written.
+    /// Joins that may not be complete on the media plane, with the monotonic times at which they were written.
     recent_joins: HashMap<ParticipantSid, Duration>,
     end_failed: bool,
 }
 
 impl Roster {
-    /// Returns the roster of a room as its records describe it.
+    /// Creates the roster from a room's records.
     pub fn new(snapshot: RoomSnapshot) -> Self {
         Self {
             room: Box::new(snapshot.room),
             participants: snapshot.participants,
+            // Joins written by an earlier actor count as complete.
             recent_joins: HashMap::new(),
             end_failed: false,
         }
@@ -47,13 +48,14 @@ impl Roster {
         self.refresh(now);
     }
 
-    /// Forgets that a join is recent: its participant has left.
+    /// Forgets that a join is recent, since its participant has left.
     pub fn forget_join(&mut self, sid: &ParticipantSid) {
         self.recent_joins.remove(sid);
     }
 
     /// Returns the participants whose joins were written at least `grace` before the monotonic time `now`, or by an earlier actor.
     pub fn settled(&mut self, now: Duration, grace: Duration) -> Vec<ParticipantSid> {
+        // Pruned here, with each reconciliation, so that the map stays small.
         self.recent_joins.retain(|_, at| *at + grace > now);
         let sids = self.participants.iter().map(|participant| &participant.sid);
         sids.filter(|sid| !self.recent_joins.contains_key(sid))
@@ -66,12 +68,12 @@ impl Roster {
         self.room.status == RoomStatus::Open
     }
 
-    /// Records that the room should have ended, and the store did not answer.
+    /// Records that the room should have ended, but that the store was unavailable.
     pub fn record_failed_end(&mut self) {
         self.end_failed = true;
     }
 
-    /// Whether the room should have ended, and the store did not answer.
+    /// Whether the room should have ended, but the store was unavailable.
     pub fn end_failed(&self) -> bool {
         self.end_failed
     }
@@ -81,7 +83,7 @@ impl Roster {
         self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some()
     }
 
-    /// Returns the connected identities that hold a role.
+    /// Returns the connected identities with a role.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
         self.participants
             .iter()
@@ -89,10 +91,11 @@ impl Roster {
             .map(|participant| &participant.identity)
     }
 
-    /// Returns the connected identities by role; those without a role below the empty name.
+    /// Returns the connected identities by role; those without a role under the empty name.
     pub fn identities_by_role(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for participant in &self.participants {
+            // No role has an empty name.
             let role = participant.role.as_ref().map_or("", RoleName::as_str);
             participants
                 .entry(role)
@@ -109,17 +112,19 @@ impl Roster {
             .any(|participant| participant.sid == *sid)
     }
 
-    /// Whether this join is connected, and its session began before `at`.
+    /// Whether this join is connected, and its session started before `at`.
     pub fn joined_before(&self, sid: &ParticipantSid, at: Timestamp) -> bool {
         self.participants
             .iter()
+            // By the time of the record, which survives a restart of the server.
             .any(|participant| participant.sid == *sid && participant.joined_at < at)
     }
 
-    /// Whether this join of this identity is connected.
+    /// Whether this join is connected, with this identity.
     pub fn is_present(&self, participant: &ParticipantRef) -> bool {
         self.participants
             .iter()
+            // Both, since a report's sid and identity come from outside, and may not belong together.
             .any(|p| p.sid == participant.sid && p.identity == participant.identity)
     }
 
@@ -135,14 +140,16 @@ impl Roster {
         if let Some(participant) = self
             .participants
             .iter_mut()
+            // By sid: the identity may have joined again since.
             .find(|participant| participant.sid == *sid)
         {
             participant.role = Some(role.clone());
         }
     }
 
-    /// Replaces the record and the participants with what a write returned.
+    /// Replaces the record and the participants with the result of a write.
     pub fn refresh(&mut self, now: RoomSnapshot) {
+        // Replaced as a whole, so that memory never differs from the records in a detail.
         *self.room = now.room;
         self.participants = now.participants;
     }
@@ -178,7 +185,7 @@ pub(super) mod tests {
         }
     }
 
-    /// An open room with a deadline.
+    /// Open room with a deadline.
     pub fn snapshot(participants: &[(&str, &str)]) -> RoomSnapshot {
         let room = Room {
             id: RoomId::new(),

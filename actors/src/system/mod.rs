@@ -1,15 +1,15 @@
 //! The system actor: the root of the supervision tree.
 //!
-//! It starts projects when they have something live, passes the media plane's reports down to them, asks the media plane what
-//! is live, and deletes expired records.
+//! It starts projects with live records, passes the media plane's reports down to them, requests the live object inventory from the
+//! media plane, and deletes expired records.
 //!
 //! - [`projects`]: how projects are started, fail and are rebuilt.
 //! - [`route`]: how a message from outside the tree reaches a project.
 //!
-//! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute, on PostgreSQL each second.
+//! Limits: expired records are deleted every 10 minutes. A heartbeat is written every minute, on PostgreSQL every second.
 //!
-//! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
-//! rebuilds projects that fail, and stops all actors when the server stops.
+//! Supervision: no supervisor restarts the root, so its handlers never fail: requests to an unavailable store are repeated. It rebuilds
+//! projects that fail, and stops all actors when the server stops.
 
 mod projects;
 mod route;
@@ -37,49 +37,49 @@ pub use route::{ProjectMailboxes, ProjectRoute};
 /// Interval at which expired records are deleted.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// Delay after which the projects are read again if the store did not answer.
+/// Delay before the live projects are read again after the store was unavailable.
 const POPULATE_RETRY: Duration = Duration::from_secs(1);
 
-/// A message to the system actor.
+/// Message to the system actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum SystemMsg {
-    /// Start the projects that have something live. The first message.
+    /// Start the projects with live records. The first message.
     Populate,
-    /// Forward a message to a project, which is started if it does not run.
+    /// Forward a message to a project, which is started if it is not running.
     Project {
-        /// The project whose actor receives the message.
+        /// Project whose actor receives the message.
         id: ProjectId,
-        /// The message to forward.
+        /// Message to forward.
         msg: Box<ProjectMsg>,
     },
     /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
     FollowedReport {
-        /// The event that the media plane reports.
+        /// Reported event.
         report: Report,
-        /// Answered once the event is durable, or refused.
+        /// Replied to once the event is durable, or refused.
         answer: oneshot::Sender<Result<(), ReportError>>,
     },
-    /// The media plane answers again after an outage.
+    /// The media plane is available again after an outage.
     MediaReturned,
-    /// Rebuild a project: the delay after its failure is over.
+    /// Rebuild a project, since the delay after its failure is over.
     Restore(ProjectId),
     /// The record of a project without an actor was read.
     ProjectLoaded {
-        /// The id of the project.
+        /// Project id.
         id: ProjectId,
         /// Whether the project exists.
         exists: Result<bool, StoreError>,
     },
     /// Delete expired records.
     RunHousekeeping,
-    /// Ask the media plane what is live, and arm the timer for the next time.
+    /// Request the live object inventory from the media plane, and arm the timer for the next time.
     Survey,
-    /// What is live on the media plane.
+    /// Live object inventory on the media plane.
     Surveyed(Box<Result<MediaInventory, MediaError>>),
     /// Record that the server runs.
     WriteHeartbeat,
-    /// The heartbeat was written, or could not be.
+    /// The heartbeat was written, or has failed.
     HeartbeatWritten,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
@@ -91,17 +91,17 @@ impl InspectMessage for SystemMsg {
     }
 }
 
-/// What the system actor is given once.
+/// Arguments of the system actor, set once.
 pub struct SystemActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The mailboxes of running projects, for callers outside.
+    /// Running projects' mailboxes, for callers outside the tree.
     pub projects: ProjectMailboxes,
 }
 
-/// The running tree: its projects, and the timers of the server.
+/// The running tree: its projects, and the server's timers.
 pub struct LiveSystem {
     context: Arc<ActorContext>,
     me: Mailbox<SystemMsg>,
@@ -136,6 +136,7 @@ impl LiveSystem {
                 self.projects
                     .send(project, ProjectMsg::FollowedReport { report, answer });
             }
+            // Reports were lost during the outage, also about objects without an actor.
             SystemMsg::MediaReturned => {
                 self.projects.reconcile();
                 self.survey();
@@ -143,10 +144,12 @@ impl LiveSystem {
             SystemMsg::Survey => self.survey(),
             SystemMsg::Surveyed(survey) => match *survey {
                 Ok(survey) => self.projects.surveyed(survey),
+                // The timer repeats it.
                 Err(error) => log::warn!("the records were not reconciled: {error}"),
             },
             SystemMsg::Restore(project) => self.projects.load(project),
             SystemMsg::ProjectLoaded { id, exists } => {
+                // The project had failed, so reports about objects without an actor may have been lost with it.
                 if self.projects.loaded(id, exists).await {
                     self.survey();
                 }
@@ -154,6 +157,7 @@ impl LiveSystem {
             SystemMsg::RunHousekeeping => self.run_housekeeping(),
             SystemMsg::WriteHeartbeat => self.write_heartbeat(),
             SystemMsg::HeartbeatWritten => {
+                // Armed after the write: while the store is slow, heartbeats must not pile up.
                 let interval = self.context.store.server().heartbeat_interval();
                 self.heartbeat = Some(self.timer("heartbeat", interval, SystemMsg::WriteHeartbeat));
             }
@@ -161,16 +165,17 @@ impl LiveSystem {
         }
     }
 
-    /// Starts the projects that have something live. A store that does not answer is asked again.
+    /// Starts the projects with live records. If the store is unavailable, this is repeated.
     async fn populate(&mut self) {
         match self.context.store.server().live_projects().await {
             Ok(projects) => {
+                // Spawning is quick: each project loads its records in its own first message.
                 self.projects.populate(projects).await;
                 self.run_housekeeping();
-                // Each project reads its records before it handles its share.
+                // Each project reads its records before it handles its part of the inventory.
                 self.survey();
             }
-            // They start with the first message to them.
+            // Projects start with the first message to them.
             Err(error @ StoreError::Damaged(_)) => {
                 log::error!("the projects with something live are not known: {error}");
                 self.run_housekeeping();
@@ -184,7 +189,7 @@ impl LiveSystem {
         }
     }
 
-    /// Arms a timer that sends the system actor a message.
+    /// Arms a timer that sends a message to the system actor.
     fn timer(&self, name: &'static str, delay: Duration, message: SystemMsg) -> Timer {
         let clock = &self.context.clock;
         Timer::arm(clock, name, clock.now().after(delay), &self.me, message)
@@ -200,19 +205,20 @@ impl LiveSystem {
         ));
     }
 
-    /// Records in a spawned task that the server runs: after a crash, sessions end at the last of these records. The timer of the
-    /// next one is armed when it is written.
+    /// Writes a heartbeat in a spawned task: after a crash, sessions end at the last one. The timer for the next one is armed when it is
+    /// written.
     fn write_heartbeat(&self) {
         let (store, me) = (self.context.store.clone(), self.me.clone());
         tokio::spawn(async move {
             if let Err(error) = store.server().renew_heartbeat().await {
                 log::warn!("a heartbeat could not be written: {error}");
             }
+            // If the root has stopped, so has the server.
             let _ = me.cast(SystemMsg::HeartbeatWritten);
         });
     }
 
-    /// Asks the media plane what is live, once for all projects, in a spawned task, and arms the timer for the next time.
+    /// Requests the inventory from the media plane, once for all projects, in a spawned task, and arms the timer for the next time.
     fn survey(&mut self) {
         let interval = self.context.settings.reconcile;
         self.survey = Some(self.timer("survey", interval, SystemMsg::Survey));
@@ -236,7 +242,7 @@ impl LiveSystem {
     }
 }
 
-/// Deletes what is left of deleted webhook endpoints, and expired records, a bounded number at a time, until there are none.
+/// Deletes the remains of deleted webhook endpoints, and expired records, in small steps until there are none.
 async fn delete_expired(context: Arc<ActorContext>) {
     purge_deleted(Arc::clone(&context)).await;
     loop {
@@ -248,6 +254,7 @@ async fn delete_expired(context: Arc<ActorContext>) {
         {
             Ok(0) => break,
             Ok(rows) => log::debug!(rows = rows; "deleted expired records"),
+            // The next housekeeping continues.
             Err(error) => {
                 log::warn!("housekeeping waits for the store: {error}");
                 break;
@@ -268,6 +275,7 @@ impl Actor for SystemActor {
     ) -> Result<LiveSystem, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let system = LiveSystem::new(self, myself);
+        // Handled after the start, which must not depend on the store.
         for first in [SystemMsg::Populate, SystemMsg::WriteHeartbeat] {
             let sent = system.me.cast(first);
             sent.map_err(|_| "the mailbox is closed")?;
@@ -292,6 +300,7 @@ impl Actor for SystemActor {
         event: SupervisionEvent,
         system: &mut LiveSystem,
     ) -> Result<(), ActorProcessingErr> {
+        // A project that stops does so with the root, and is not rebuilt.
         if let SupervisionEvent::ActorFailed(project, reason) = event {
             system
                 .projects
@@ -305,6 +314,7 @@ impl Actor for SystemActor {
         myself: ActorRef<SystemMsg>,
         _: &mut LiveSystem,
     ) -> Result<(), ActorProcessingErr> {
+        // Waits for the children, whose exit would otherwise be a kill in the middle of a message.
         myself
             .stop_children_and_wait(None, Some(self.context.settings.stop_timeout(2)))
             .await;

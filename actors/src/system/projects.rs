@@ -1,7 +1,7 @@
-//! The projects: how they are started, sent to, fail and are rebuilt.
+//! Projects: how they are started, sent to, fail and are rebuilt.
 //!
-//! A message to a project that does not run reads the project's record first, and waits meanwhile. A media plane that others
-//! use too reports rooms of projects that this server does not have; those get no actor.
+//! A message to a project that is not running is buffered while the project's record is read. A shared media plane may report rooms of
+//! projects that this server does not have; those get no actor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::info::{ActorInfo, ActorKind};
 use crate::mailbox::{Mailbox, ReportPath};
 use crate::project::{ProjectActor, ProjectMsg};
 
-/// The projects with something live.
+/// Projects with live records.
 pub(super) struct Projects {
     context: Arc<ActorContext>,
-    /// The mailbox of the system actor.
+    /// The system actor's mailbox.
     me: Mailbox<SystemMsg>,
     children: ChildSet<ProjectId, ProjectMsg>,
     by_actor: HashMap<ActorId, ProjectId>,
-    /// The mailboxes of running projects, for callers outside.
+    /// Running projects' mailboxes, for callers outside the tree.
     running: ProjectMailboxes,
 }
 
@@ -54,15 +54,15 @@ impl Projects {
         }
     }
 
-    /// Returns the number of projects.
+    /// Counts the projects.
     pub fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// Starts the projects that have something live.
+    /// Starts the projects with live records.
     pub async fn populate(&mut self, projects: Vec<ProjectId>) {
         for project in projects {
-            // A report may have started it while the store did not answer.
+            // A report may have started it while the store was unavailable.
             if !self.children.contains(&project) {
                 self.spawn(project).await;
             }
@@ -80,8 +80,10 @@ impl Projects {
         };
         match Actor::spawn_linked(None, actor, (), self.me.actor().get_cell()).await {
             Ok((actor, _)) => {
+                // Notifications name processes, and a rebuilt project has another process.
                 self.by_actor.insert(actor.get_id(), id.clone());
                 let mailbox = Mailbox::new(actor, info);
+                // Before callers find the mailbox, the project has its own first message in it.
                 self.running.insert(id.clone(), mailbox.clone());
                 self.children.spawned(&self.context, id, mailbox);
             }
@@ -89,21 +91,22 @@ impl Projects {
         }
     }
 
-    /// Sends to a project, and starts it if it does not run. Messages that take this path keep their order.
+    /// Sends to a project, and starts it if it is not running. Messages on this path keep their order.
     pub fn send(&mut self, id: ProjectId, message: ProjectMsg) {
         if !self.children.contains(&id) {
+            // The message is buffered below until the project is known to exist.
             self.load(id.clone());
         }
-        // Projects do not hibernate, so none need be woken.
+        // Projects do not hibernate, so none has to be woken.
         let _ = self.children.supervised(&id).send(message);
     }
 
-    /// Lets every project reconcile its records now.
+    /// Makes every project reconcile its records now.
     pub fn reconcile(&mut self) {
         self.children.send_all(|| ProjectMsg::Reconcile);
     }
 
-    /// Gives each project that runs its share. One that does not run has nothing to compare it with.
+    /// Sends each running project its part of the inventory. Other projects have no live records to compare it with.
     pub fn surveyed(&mut self, survey: MediaInventory) {
         for (project, share) in survey.by_project() {
             self.children
@@ -124,13 +127,13 @@ impl Projects {
         });
     }
 
-    /// Starts a project that exists. One that does not exist is forgotten, and the messages that waited for it are answered. Returns
-    /// whether the project had failed, so that reports may have been lost.
+    /// Starts a project that exists. Otherwise, replies to the buffered messages. Returns whether the project had failed,
+    /// so that reports may have been lost.
     pub async fn loaded(&mut self, id: ProjectId, exists: Result<bool, StoreError>) -> bool {
         match exists {
             Ok(true) => {
                 self.spawn(id.clone()).await;
-                // Reports may have been lost with the actor that failed, and tickets of those that wait.
+                // Reports may have been lost with the failed actor, and tickets for queued ones, too.
                 let has_failed = self.children.get(&id).is_some_and(Child::has_failed);
                 if has_failed {
                     for room in self.context.reports.renew_tickets(&id) {
@@ -143,7 +146,7 @@ impl Projects {
                 log::debug!(project = id.as_str(); "reports about a project that does not exist were dropped");
                 let child = self.children.remove(&self.context, &id);
                 for message in child.map(Child::into_waiting).into_iter().flatten() {
-                    self.answer_as_unknown(&id, message);
+                    self.reply_as_unknown(&id, message);
                 }
             }
             Err(error) => self.restore_later(id, RestartCause::Store(&error)),
@@ -151,8 +154,8 @@ impl Projects {
         false
     }
 
-    /// Answers on behalf of a project that does not exist. A caller of such a project gets no answer: no credential is its.
-    fn answer_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
+    /// Replies on behalf of a project that does not exist. Other callers get no reply: no credential belongs to such a project.
+    fn reply_as_unknown(&self, project: &ProjectId, message: ProjectMsg) {
         match message {
             ProjectMsg::Reports(room) => {
                 let room = NamespacedRoom::new(project, &room);
@@ -167,7 +170,7 @@ impl Projects {
         }
     }
 
-    /// Lets a project whose actor failed be rebuilt after a delay.
+    /// Schedules a failed project to be rebuilt.
     pub fn failed(&mut self, process: ActorId, reason: &str) {
         if let Some(id) = self.by_actor.remove(&process) {
             self.restore_later(id, RestartCause::Actor(reason));
@@ -177,6 +180,7 @@ impl Projects {
     /// Arms the timer that rebuilds a project which failed or could not start.
     fn restore_later(&mut self, id: ProjectId, cause: RestartCause<'_>) {
         log::error!(project = id.as_str(); "a project failed and will be rebuilt: {cause}");
+        // From now on messages go through the root, which buffers them.
         self.running.remove(&id);
         let Self {
             context,
@@ -185,11 +189,12 @@ impl Projects {
             ..
         } = self;
         children.restore_later(context, &id, cause, me, SystemMsg::Restore(id.clone()));
+        // The children ended with their supervisor. The rebuilt project registers them again.
         context.registry.deregister_children(&children.info(&id));
     }
 }
 
-/// Returns the path of reports from the root to a project.
+/// Returns the report path from the root to a project.
 fn report_path(me: &Mailbox<SystemMsg>, id: &ProjectId) -> ReportPath<ProjectMsg> {
     let (me, id) = (me.clone(), id.clone());
     ReportPath::new(move |message| {

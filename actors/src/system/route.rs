@@ -1,5 +1,5 @@
-//! The way of a message from outside the tree to a project: into its mailbox, or through the root, which starts a project that
-//! does not run.
+//! Route of a message from outside the tree to a project: into its mailbox, or through the root, which starts a project that is not
+//! running.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use parking_lot::RwLock;
 use ractor::RpcReplyPort;
 
 use super::SystemMsg;
-use crate::mailbox::{Mailbox, NoAnswer};
+use crate::mailbox::{Mailbox, NoReply};
 use crate::project::ProjectMsg;
 
-/// The mailboxes of running projects. Cheap to clone; all clones share one map.
+/// Running projects' mailboxes. Cheap to clone; all clones share one map.
 #[derive(Clone, Default)]
 pub struct ProjectMailboxes(Arc<RwLock<HashMap<ProjectId, Mailbox<ProjectMsg>>>>);
 
 impl ProjectMailboxes {
-    /// Adds or replaces the mailbox of a project that was started.
+    /// Adds or replaces a started project's mailbox.
     pub(super) fn insert(&self, id: ProjectId, mailbox: Mailbox<ProjectMsg>) {
         self.0.write().insert(id, mailbox);
     }
 
-    /// Removes the mailbox of a project that failed.
+    /// Removes a failed project's mailbox.
     pub(super) fn remove(&self, id: &ProjectId) {
         self.0.write().remove(id);
     }
@@ -33,7 +33,7 @@ impl ProjectMailboxes {
     }
 }
 
-/// The way to the projects. Cheap to clone.
+/// Route to the projects. Cheap to clone.
 #[derive(Clone)]
 pub struct ProjectRoute {
     root: Mailbox<SystemMsg>,
@@ -41,7 +41,7 @@ pub struct ProjectRoute {
 }
 
 impl ProjectRoute {
-    /// Returns the route into these mailboxes, or through this root.
+    /// Creates the route into these mailboxes, or through this root.
     pub(crate) fn new(root: Mailbox<SystemMsg>, running: ProjectMailboxes) -> Self {
         Self { root, running }
     }
@@ -51,12 +51,13 @@ impl ProjectRoute {
         &self.root
     }
 
-    /// Sends a message, without waiting for it to be handled. Returns false if the tree has stopped.
+    /// Sends a message without waiting for it to be handled. Returns false if the tree has stopped.
     pub(crate) fn cast(&self, project: ProjectId, message: ProjectMsg) -> bool {
+        // Cloned out of the lock, which is never held while a message is sent.
         let message = match self.running.get(&project) {
             Some(running) => match running.cast(message) {
                 Ok(()) => return true,
-                // It has just ended, and the root lets the message wait until it is rebuilt.
+                // It has just stopped. The root buffers the message until it is rebuilt.
                 Err(Some(message)) => message,
                 Err(None) => return false,
             },
@@ -65,22 +66,23 @@ impl ProjectRoute {
         self.cast_through_root(project, message)
     }
 
-    /// Sends a message behind everything that the root has for the project. Returns false if the tree has stopped.
+    /// Sends a message behind all messages that the root has for the project. Returns false if the tree has stopped.
     pub(crate) fn cast_through_root(&self, id: ProjectId, message: ProjectMsg) -> bool {
         let msg = Box::new(message);
         self.root.cast(SystemMsg::Project { id, msg }).is_ok()
     }
 
-    /// Sends a message and waits for its reply.
+    /// Sends a message, and waits for its reply.
     ///
     /// # Errors
-    /// The project or the tree has stopped, or takes longer than `timeout`.
+    /// If the project or the tree has stopped, or takes longer than `timeout`.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         id: ProjectId,
         timeout: Duration,
         message: impl FnOnce(RpcReplyPort<T>) -> ProjectMsg,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, NoReply> {
+        // Directly, so that the root is no bottleneck for the requests of all projects.
         match self.running.get(&id) {
             Some(running) => running.call(message, timeout).await,
             None => {

@@ -10,16 +10,14 @@
 //! - [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool): the threads that post, with permits per project and concurrency class.
 //! - `Deliveries` in `conclave_db`: queue, due deliveries, and the results of attempts. A delivery's state is in its row only.
 //!
-//! # A delivery's course
-//!
 //! 1. A change commits with its event and its deliveries. The hook sends `Queued`, and the actor arms a timer for the next multiple of
 //!    `webhooks.tick`. Ticks bundle deliveries: a burst of events costs one run.
-//! 2. At the tick, a run starts. It takes permits before it reads a batch, so that a waiting run holds no payloads.
-//! 3. Deliveries of one room are posted one after another, so first attempts keep the order of events. Rooms are posted in parallel
-//!    while the receiver succeeds.
-//! 4. The result of a POST is written while the next one is made, and before the next result. A failure gets the time of its next
-//!    attempt from `webhooks.retry_delays` in `Run::attempt`; after the last delay the delivery is `failed`.
-//! 5. When nothing is due, [`RunFinished`] brings the time of the next delivery, and the actor sleeps until the tick after it. An
+//! 2. At the tick, a run starts. It takes permits before it reads a batch, so that a waiting run keeps no payloads in memory.
+//! 3. Deliveries of one room are posted one after another, so first attempts keep the order of events. Rooms are posted in parallel while
+//!    the receiver succeeds.
+//! 4. The result of a POST is written during the next POST, and before the next result. A failure gets the time of its next attempt from
+//!    `webhooks.retry_delays` in `Run::attempt`; after the last delay the delivery is `failed`.
+//! 5. When nothing is due, [`RunFinished`] contains the time of the next delivery, and the actor sleeps until the tick after it. An
 //!    endpoint without pending deliveries costs nothing.
 //!
 //! # Failures
@@ -34,11 +32,11 @@
 //! - The lease is not confirmed: nothing is posted, and the next tick tries again.
 //! - The clock was ahead when retries were scheduled: retries later than the longest delay are moved forward.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
-//! One task per delivery would need no ticks, but it would lose the order within a room and keep every payload in memory. A pool that
-//! polls the table for all endpoints would let one slow receiver delay the others. With an actor per endpoint, an idle endpoint is a
-//! timer at most.
+//! A task per delivery would need no ticks, but it would lose the order within a room, and keep every payload in memory. A pool that polls
+//! the table for all endpoints would let one slow receiver delay the others. With an actor per endpoint, an idle endpoint is at most a
+//! timer.
 
 mod run;
 
@@ -59,15 +57,15 @@ use crate::context::ActorContext;
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, Timer};
 use crate::registry::{InspectMessage, Inspection};
-use run::{Progress, Run};
+use run::{Run, RunProgress};
 
-/// A message to a webhook endpoint actor.
+/// Message to a webhook endpoint actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum WebhookEndpointMsg {
     /// A delivery was queued for this endpoint.
     Queued,
-    /// The tick at which a delivery is due.
+    /// A delivery may be due.
     Tick,
     /// A run has finished.
     RunFinished(RunFinished),
@@ -75,14 +73,14 @@ pub enum WebhookEndpointMsg {
     Inspect(RpcReplyPort<Inspection>),
 }
 
-/// The result of a run.
+/// Run result.
 #[derive(Debug)]
 pub struct RunFinished {
-    /// The instant at which the next delivery is due; absent if none is pending.
+    /// Time at which the next delivery is due; absent if none is pending.
     next_due: Option<Timestamp>,
-    /// The endpoint was deleted.
+    /// Whether the endpoint was deleted.
     deleted: bool,
-    /// The last attempt, if anything was posted.
+    /// Last attempt, if anything was posted.
     last_attempt: Option<Attempt>,
 }
 
@@ -92,36 +90,36 @@ impl InspectMessage for WebhookEndpointMsg {
     }
 }
 
-/// What a webhook endpoint's actor is given once, by the project.
+/// Arguments for a webhook endpoint's actor, set once by the project.
 pub struct WebhookEndpointActor {
-    /// What all actors share.
+    /// Services and settings shared by all actors.
     pub context: Arc<ActorContext>,
     /// Identity and counters.
     pub info: Arc<ActorInfo>,
-    /// The project of the webhook endpoint.
+    /// The webhook endpoint's project.
     pub project: ProjectId,
-    /// The id of the webhook endpoint.
+    /// Id of the webhook endpoint.
     pub id: EndpointId,
 }
 
-/// A webhook endpoint with an actor: the next tick, the current run, and the last attempt.
+/// Webhook endpoint with an actor: the next tick, the current run, and the last attempt.
 pub struct LiveWebhookEndpoint {
     context: Arc<ActorContext>,
     me: Mailbox<WebhookEndpointMsg>,
     project: ProjectId,
     id: EndpointId,
     tick: Option<Timer>,
-    run: Option<Running>,
-    /// A delivery was queued during the current run, which may not find it.
+    run: Option<CurrentRun>,
+    /// Whether a delivery was queued during the current run, which may not find it.
     queued_meanwhile: bool,
     last_attempt: Option<Attempt>,
 }
 
-/// The current run, and the flag that stops it after the posts in flight.
-struct Running {
+/// Current run, and the flag that stops it after the POSTs in flight.
+struct CurrentRun {
     task: JoinHandle<()>,
     stopping: watch::Sender<bool>,
-    progress: Arc<Progress>,
+    progress: Arc<RunProgress>,
 }
 
 impl LiveWebhookEndpoint {
@@ -140,10 +138,13 @@ impl LiveWebhookEndpoint {
 
     fn handle(&mut self, message: WebhookEndpointMsg) {
         match message {
+            // The run may already have read the queue for the last time.
             WebhookEndpointMsg::Queued if self.run.is_some() => self.queued_meanwhile = true,
+            // Not posted at once, so that the deliveries of a burst share a run.
             WebhookEndpointMsg::Queued => self.sleep_until(self.context.clock.now()),
             WebhookEndpointMsg::Tick => {
                 self.tick = None;
+                // One run at a time, since two would post the same deliveries.
                 if self.run.is_none() {
                     self.start_run();
                 }
@@ -190,28 +191,32 @@ impl LiveWebhookEndpoint {
         };
         let me = self.me.clone();
         let task = tokio::spawn(async move {
-            // After a run that panicked, the next tick starts another.
+            // After a run that panicked, the next tick starts another one.
             let finished = AssertUnwindSafe(run.drain_due()).catch_unwind().await;
             let finished = finished.unwrap_or(RunFinished {
+                // In the past, which means the next tick.
                 next_due: Some(Timestamp::from_millis(0)),
                 deleted: false,
                 last_attempt: None,
             });
             let _ = me.cast(WebhookEndpointMsg::RunFinished(finished));
         });
-        self.run = Some(Running {
+        self.run = Some(CurrentRun {
             task,
             stopping,
             progress,
         });
+        // Deliveries announced up to now are in the table, which the run reads.
         self.queued_meanwhile = false;
     }
 
     fn run_finished(&mut self, finished: RunFinished) {
         self.run = None;
+        // A stop and not a drain: the messages that remain are about deliveries that are deleted, too.
         if finished.deleted {
             return self.me.actor().stop(Some("deleted".into()));
         }
+        // A run may post nothing, for example without a lease.
         if finished.last_attempt.is_some() {
             self.last_attempt = finished.last_attempt;
         }
@@ -226,7 +231,7 @@ impl LiveWebhookEndpoint {
     }
 
     fn inspect(&self) -> Inspection {
-        let progress = |count: fn(&Progress) -> &AtomicUsize| {
+        let progress = |count: fn(&RunProgress) -> &AtomicUsize| {
             self.run
                 .as_ref()
                 .map_or(0, |run| count(&run.progress).load(Ordering::Relaxed))
@@ -263,12 +268,12 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<LiveWebhookEndpoint, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let mut endpoint = LiveWebhookEndpoint::new(self, myself);
-        // Deliveries may be pending from before.
+        // Deliveries from earlier runs of the server may be pending.
         let queue = self.context.store.deliveries().queue(self.id).await?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.webhooks.longest_delay());
         if let Some(due) = queue.next_due(now) {
-            // One due later was scheduled by a clock that was ahead; the run corrects it.
+            // A later one was scheduled by a clock that was ahead. The run corrects it.
             endpoint.sleep_until(if due > latest { now } else { due });
         }
         Ok(endpoint)
@@ -285,13 +290,14 @@ impl Actor for WebhookEndpointActor {
         Ok(())
     }
 
-    /// Lets the posts in flight finish, so that their outcomes are written.
+    /// Waits for the POSTs in flight, so that their outcomes are written.
     async fn post_stop(
         &self,
         _: ActorRef<WebhookEndpointMsg>,
         endpoint: &mut LiveWebhookEndpoint,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(run) = endpoint.run.take() {
+            // An error means that the run has just finished.
             let _ = run.stopping.send(true);
             if tokio::time::timeout(self.context.settings.stop_timeout(0), run.task)
                 .await
@@ -314,8 +320,8 @@ fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
     Timestamp::from_millis(after_now.max(at_due).saturating_mul(tick))
 }
 
-/// Deletes the pending deliveries of deleted webhook endpoints, then the endpoints, in small steps between which other writes run.
-/// What is left when the store does not answer or the server stops is deleted by the next housekeeping.
+/// Deletes the pending deliveries of deleted webhook endpoints, then the endpoints, in small steps between which other writes run. If the
+/// store is unavailable or the server stops, the next housekeeping continues.
 pub(crate) async fn purge_deleted(context: Arc<ActorContext>) {
     loop {
         match context.store.webhook_endpoints().purge_deleted().await {

@@ -1,9 +1,9 @@
 //! One run of a webhook endpoint: posts batches of due deliveries until none is due.
 //!
-//! Posts of one room go one after another, so first attempts keep the order of events; rooms are posted in parallel while the
-//! receiver answers with success. Posts need permits of the [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool). A run takes
-//! them before it reads a batch, so that a run that waits holds no payloads, and returns them after a timeout or 5 s, so that
-//! the endpoints of a project take turns.
+//! A room's deliveries are posted one after another, so first attempts keep the order of events; rooms are posted in parallel while the
+//! receiver succeeds. POSTs need permits of the [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool). A run takes them before it
+//! reads a batch, so a waiting run keeps no payloads in memory, and returns them after a timeout or 5 s, so that a project's endpoints
+//! alternate.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,54 +24,54 @@ use tokio::sync::watch;
 use super::RunFinished;
 use crate::context::ActorContext;
 
-/// Number of due deliveries that a run reads at once.
+/// Due deliveries read at once.
 const BATCH: u32 = 50;
-/// Number of rooms posted in parallel to a receiver whose last response was a success; one otherwise.
+/// Rooms posted in parallel to a receiver whose last response was a success; otherwise one.
 const ROOMS_AT_ONCE: usize = 4;
 /// Time after which a run returns its permits.
-const TURN: Duration = Duration::from_secs(5);
-/// Delay before a result is written again that the store could not write; doubled up to the longest.
+const PERMIT_TIME: Duration = Duration::from_secs(5);
+/// Delay before a result is written again that the store could not write. It doubles up to the longest.
 const FIRST_RECORD_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_RECORD_DELAY: Duration = Duration::from_secs(5);
 
-/// A run that has not started.
+/// Run that has not started.
 pub(super) struct Run {
     pub(super) context: Arc<ActorContext>,
     pub(super) project: ProjectId,
     pub(super) endpoint: EndpointId,
     /// Becomes true when the actor stops.
     pub(super) stopping: watch::Receiver<bool>,
-    pub(super) progress: Arc<Progress>,
-    /// The last attempt, of this run or an earlier one.
+    pub(super) progress: Arc<RunProgress>,
+    /// Last attempt, of this run or an earlier one.
     pub(super) last: Option<Attempt>,
 }
 
-/// What a run does at the moment, for the debug endpoint.
+/// Run progress, for the debug endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// Posts without a response yet.
+pub(super) struct RunProgress {
+    /// POSTs without a response yet.
     pub(super) in_flight: AtomicUsize,
     /// Results that the store could not write yet.
     pub(super) unrecorded: AtomicUsize,
 }
 
-/// The reason why a run ends while deliveries are due.
+/// Reason why a run stops while deliveries are due.
 enum Halt {
     /// The endpoint was deleted.
     Deleted,
     /// The actor is stopping.
     Stopping,
-    /// This server may not post, because its lease is not confirmed; the next tick tries again.
+    /// This server may not post, because its lease is not confirmed. The next tick tries again.
     NoLease,
-    /// The store did not answer; the next tick tries again.
+    /// The store was unavailable. The next tick tries again.
     Store(StoreError),
 }
 
 impl Run {
-    /// Posts batches until none is due.
+    /// Posts batches until no delivery is due.
     pub(super) async fn drain_due(mut self) -> RunFinished {
         let next_due = loop {
-            match self.turn().await {
+            match self.post_due().await {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(next_due)) => break next_due,
                 Err(Halt::Deleted) => {
@@ -81,6 +81,7 @@ impl Run {
                         last_attempt: self.last,
                     };
                 }
+                // Without a time: the deliveries are found at the next start.
                 Err(Halt::Stopping) => break None,
                 Err(Halt::NoLease) => break Some(self.context.clock.now()),
                 Err(Halt::Store(error)) => {
@@ -96,8 +97,9 @@ impl Run {
         }
     }
 
-    /// Posts one batch. If nothing is due, breaks with the time at which the next delivery is, if one is pending.
-    async fn turn(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
+    /// Posts one batch. If nothing is due, breaks with the due time of the next delivery, if one is pending.
+    async fn post_due(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
+        // Checked per batch, and again by the pool before each POST.
         if !self.context.deliveries.may_post() {
             return Err(Halt::NoLease);
         }
@@ -111,7 +113,7 @@ impl Run {
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.webhooks.longest_delay());
         if queue.last_retry.is_some_and(|last| last > latest) {
-            // The clock was ahead when they were scheduled. The next turn looks for more of them.
+            // The clock was ahead when they were scheduled. The next iteration looks for more of them.
             let project = self.project.clone();
             self.context
                 .store
@@ -131,7 +133,7 @@ impl Run {
         }
         let permits = self.permits(queue.has_delivered).await?;
         let posted = self.batch(&permits).await?;
-        // A delivery that is due and not in the batch waits for the next tick.
+        // A due delivery that was not in the batch waits for the next tick.
         Ok(if posted == 0 {
             ControlFlow::Break(next_due)
         } else {
@@ -139,9 +141,10 @@ impl Run {
         })
     }
 
-    /// Waits for the permits of a batch: one, and more if they are free and the receiver answers with success.
+    /// Waits for a batch's permits: one, and more if they are free and the receiver succeeds.
     async fn permits(&self, has_delivered: bool) -> Result<Vec<ProjectPermit>, Halt> {
-        let lane = match &self.last {
+        let class = match &self.last {
+            // After a restart the log shows whether the receiver has ever accepted a delivery.
             None if has_delivered => ReceiverClass::Answering,
             None => ReceiverClass::Untried,
             Some(last) if last.outcome.timed_out => ReceiverClass::TimedOut,
@@ -157,12 +160,13 @@ impl Run {
             1
         };
         let mut stopping = self.stopping.clone();
+        // A stop must not wait for a permit, which slow receivers may have.
         let stopped = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
         match select(
             pin!(
                 self.context
                     .deliveries
-                    .permits(&self.project, lane, at_once)
+                    .permits(&self.project, class, at_once)
             ),
             stopped,
         )
@@ -175,8 +179,8 @@ impl Run {
 
     /// Posts one batch. Returns the number of deliveries in it.
     async fn batch(&mut self, permits: &[ProjectPermit]) -> Result<usize, Halt> {
-        let (store, begun) = (&self.context.store, Instant::now());
-        // Read again for each batch, since a deleted endpoint gets nothing more.
+        let (store, started) = (&self.context.store, Instant::now());
+        // Read again for each batch, since a deleted endpoint receives nothing more.
         let endpoint = store
             .webhook_endpoints()
             .active(self.endpoint)
@@ -190,12 +194,14 @@ impl Run {
             .due(project, self.endpoint, now, BATCH)
             .await
             .map_err(Halt::Store)?;
+        // Read after the permits, and only as many as one batch.
         let (count, rooms) = (due.len(), by_room(due));
         let mut last = None;
         let mut posted = stream::iter(rooms)
-            .map(|room| self.room(&endpoint, room, begun))
+            .map(|room| self.room(&endpoint, room, started))
+            // One room per permit.
             .buffer_unordered(permits.len().max(1));
-        // To the end also when the actor stops, since a post whose result is not recorded is made again.
+        // To the end even if the actor stops: a POST whose result is not recorded is repeated.
         while let Some(attempt) = posted.next().await {
             last = attempt.or(last);
         }
@@ -209,31 +215,32 @@ impl Run {
     }
 
     fn is_stopping(&self) -> bool {
-        // Without its actor nothing would read the result of a run.
+        // Without its actor, no one would receive the result of a run.
         *self.stopping.borrow() || self.stopping.has_changed().is_err()
     }
 
-    /// Posts the deliveries of one room in order, until the turn is over or the actor begins to stop. Returns the last
-    /// attempt.
+    /// Posts a room's deliveries in order, until the permits' time is over or the actor stops. Returns the last attempt.
     ///
-    /// The result of a post is written while the next one is made, and before the next result: after a crash, what was posted and
-    /// not recorded is posted again in the same order.
+    /// The result of a POST is written during the next POST, and before the next result: after a crash, deliveries that were posted and not
+    /// recorded are posted again in the same order.
     async fn room(
         &self,
         endpoint: &Arc<WebhookEndpoint>,
         due: Vec<DueDelivery>,
-        begun: Instant,
+        started: Instant,
     ) -> Option<Attempt> {
         let mut last: Option<Attempt> = None;
+        // A receiver that has timed out would make the other deliveries wait for its timeout, too.
         for delivery in due {
             if self.is_stopping()
-                || begun.elapsed() > TURN
+                || started.elapsed() > PERMIT_TIME
                 || last.as_ref().is_some_and(|last| last.outcome.timed_out)
             {
                 break;
             }
             let (attempt, ()) =
                 join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
+            // The lease is no longer confirmed, and the previous result has been recorded.
             if attempt.is_none() {
                 return last;
             }
@@ -251,6 +258,7 @@ impl Run {
     ) -> Option<Attempt> {
         let (delivery_id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
         let outcome = self.post(endpoint, delivery).await?;
+        // The next delay counts from the response, and not from the start of the POST.
         let at = self.context.clock.now();
         let retry_at = outcome
             .error
@@ -267,8 +275,8 @@ impl Run {
         })
     }
 
-    /// Writes the result of an attempt, if there is one. While the store cannot, the room waits here and posts nothing more: without
-    /// its result, the same delivery would be posted again at every tick, uncounted.
+    /// Writes an attempt's result, if there is one. While the store is unavailable, the room waits here: without its result, the same
+    /// delivery would be posted again at every tick, uncounted.
     async fn record(&self, attempt: Option<&Attempt>) {
         let Some(attempt) = attempt else { return };
         if let Err(error) = self
@@ -295,6 +303,7 @@ impl Run {
         let delivery = attempt.delivery_id.to_string();
         log::error!(delivery = delivery.as_str(); "the result of a post waits for the store: {error}");
         self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
+        // Without an end: the result must not be lost while the process lives. A stop gives up after its own timeout.
         let mut delay = FIRST_RECORD_DELAY;
         loop {
             self.context
@@ -341,7 +350,7 @@ impl Run {
     }
 }
 
-/// Returns the label of an attempt in the metrics.
+/// Returns an attempt's label in the metrics.
 const fn label(attempt: &Attempt) -> &'static str {
     match attempt.status() {
         DeliveryStatus::Delivered => "delivered",
@@ -350,7 +359,7 @@ const fn label(attempt: &Attempt) -> &'static str {
     }
 }
 
-/// Groups a batch by room, in the order in which the deliveries were queued.
+/// Groups a batch by room. Each room's deliveries keep their order.
 fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
     let mut rooms: BTreeMap<String, Vec<DueDelivery>> = BTreeMap::new();
     for delivery in due {

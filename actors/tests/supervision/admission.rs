@@ -1,4 +1,4 @@
-//! Joins that a media plane asks about before they happen.
+//! Joins that a media plane requests before they happen.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, participant, participant_ref, run, sid};
 
-/// A role that one participant can hold at a time.
+/// Role that one participant can hold at a time.
 const SOLOIST: &str = "soloist";
 
 impl Fixture {
-    /// Asks whether an identity may join "stage" with a role, and for a seat.
+    /// Requests a join to "stage" with a role, and a seat.
     fn request(&self, identity: &str, role: &str) -> ReportReply {
         self.ask(
             "stage",
@@ -166,7 +166,8 @@ fn a_join_that_is_aborted_releases_its_seat_and_is_one_event() {
             "participant.connection_aborted"
         );
         assert!(events.try_recv().is_err());
-        // The room may just have begun to hibernate; a participant that asks then has a seat as well.
+        // The room may just have started to hibernate; a participant that requests a join then gets
+        // a seat as well.
         fixture
             .until("stage", |actor| actor.state["reserved"] == json!(["bob"]))
             .await;

@@ -83,7 +83,7 @@ impl Fixture {
         )
     }
 
-    /// Waits until the media plane has begun exactly these commands.
+    /// Waits until exactly these commands have started on the media plane.
     async fn until_begun(&self, commands: &[&str]) {
         wait_until(
             async || self.plane.commands.lock().unwrap().clone(),
@@ -210,7 +210,7 @@ fn reports_about_a_participant_wait_for_a_change_of_its_role() {
         assert_eq!(fixture.open_sessions().await, ["alice", "bob"]);
 
         fixture.plane.release(1);
-        // A change of the role of a participant who has left would be refused.
+        // A role change for a participant that has left would be refused.
         assert_eq!(role.await.unwrap().unwrap().change.role.as_str(), "guest");
         left.await.unwrap().unwrap();
         assert_eq!(fixture.open_sessions().await, ["bob"]);

@@ -36,7 +36,7 @@ use test_postgres::Records;
 
 use super::plane::FaultyPlane;
 
-/// Where the clock starts, in milliseconds.
+/// Start time of the clock, in milliseconds.
 pub const START: i64 = 1_700_000_000_000;
 
 pub struct Fixture {
@@ -75,12 +75,12 @@ fn open(location: Location, key: Option<&Path>, clock: &Clock, on_commit: Commit
 }
 
 impl Fixture {
-    /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
+    /// Creates a project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     pub async fn new() -> Self {
         Self::with_lease(LeaseCheck::not_needed()).await
     }
 
-    /// The same with a lease. Webhooks may be posted to this machine.
+    /// Creates the same with a lease. Webhooks may be posted to this machine.
     pub async fn with_lease(lease: LeaseCheck) -> Self {
         let receivers = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
@@ -198,7 +198,7 @@ impl Fixture {
         .await;
     }
 
-    /// Waits until a rebuilt room has asked the media plane for its participants, so that this is not the call that fails.
+    /// Waits until a rebuilt room has queried the media plane for its participants, so that this is not the call that fails.
     pub async fn reconciled(&self, room: &str) -> ActorView {
         let handled = |actor: &ActorView, name| {
             actor
@@ -212,7 +212,7 @@ impl Fixture {
             handled(actor, "reconcile") <= handled(actor, "observed")
         })
         .await;
-        // Answered after the observation has been handled.
+        // The reply comes after the observation has been handled.
         self.actor(room).await
     }
 
@@ -252,7 +252,7 @@ impl Fixture {
     }
 }
 
-/// A room that stays open for an hour without participants.
+/// Room that stays open for an hour without participants.
 pub fn room(project: &ProjectId, name: &str) -> NewRoom {
     NewRoom {
         project_id: project.clone(),
@@ -310,7 +310,7 @@ pub fn participant_ref(identity: &str) -> ParticipantRef {
     }
 }
 
-/// Polls until a condition holds. Returns what was polled last.
+/// Polls until a condition holds. Returns the last result.
 pub async fn wait_until<T: Debug>(poll: impl AsyncFn() -> T, holds: impl Fn(&T) -> bool) -> T {
     let started = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! Egress and ingress actors that fail: rebuilt from their records, and lost reports are asked for.
+//! Egress and ingress actors that fail: they are rebuilt from their records, and poll for lost
+//! reports.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use serde_json::json;
 
 use super::fixture::{Fixture, run, wait_until};
 
-/// The delay before a failed child is rebuilt for the first time.
+/// Delay before a failed child is rebuilt for the first time.
 pub const DELAY: Duration = Duration::from_millis(100);
 
 impl Fixture {
@@ -139,7 +140,7 @@ impl Fixture {
         .await
     }
 
-    /// Lets a call fail a child. Returns the child as it waits to be rebuilt.
+    /// Makes a call fail a child. Returns the child as it waits to be rebuilt.
     pub async fn fail_by<T>(
         &self,
         path: &str,
@@ -149,7 +150,7 @@ impl Fixture {
         self.plane.panics.store(1, Ordering::SeqCst);
         let answer = question.await;
         assert!(
-            matches!(answer, Err(TreeError::NoAnswer)),
+            matches!(answer, Err(TreeError::NoReply)),
             "the caller gets no answer"
         );
         let fallen =

@@ -1,5 +1,5 @@
-//! Actors on a media plane that fails: they are rebuilt from the database, others notice no more than a delay, and a media
-//! plane that hangs does not keep a room from handling its messages.
+//! Actors on a media plane that fails: they are rebuilt from the database, callers notice only a delay, and a media plane that hangs does
+//! not keep a room from handling its messages.
 
 #![allow(
     clippy::unwrap_used,

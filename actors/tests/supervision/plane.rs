@@ -1,4 +1,4 @@
-//! A media plane that fails as the tests tell it to.
+//! Media plane that fails on demand.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,21 +23,21 @@ use tokio::sync::Semaphore;
 
 use super::fixture::START;
 
-/// A media plane that panics a set number of times, inside the handler of a join, a poll or a deletion, and whose
-/// commands hang until they are released.
+/// Media plane that panics a set number of times, inside the handler of a join, a poll or a deletion, and whose commands hang until they
+/// are released.
 pub struct FaultyPlane {
     /// Number of calls that panic from now on.
     pub panics: AtomicU32,
     pub participants: Mutex<Vec<(NamespacedRoom, Participant)>>,
     pub egresses: Mutex<Vec<EgressState>>,
     pub ingresses: Mutex<Vec<IngressState>>,
-    /// The commands that have begun, as in `mute alice`.
+    /// Commands that have started, as in `mute alice`.
     pub commands: Mutex<Vec<String>>,
-    /// Whether changes of roles are accepted.
+    /// Whether role changes are accepted.
     pub accepts_roles: Mutex<bool>,
-    /// The subscription rules that were set last.
+    /// Subscription rules that were set last.
     pub rules: Mutex<BTreeMap<RoleName, RoleSubscribe>>,
-    /// Whether an inspection of a room never ends.
+    /// Whether a room inspection never returns.
     pub inspection_hangs: AtomicBool,
     permits: Semaphore,
 }
@@ -68,17 +68,17 @@ impl FaultyPlane {
         assert!(told.is_err(), "the plane was told to panic");
     }
 
-    /// Lets every command hang from now on.
+    /// Makes every command hang from now on.
     pub fn hang(&self) {
         self.permits.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    /// Lets this many hanging commands return.
+    /// Releases this many hanging commands.
     pub fn release(&self, commands: usize) {
         self.permits.add_permits(commands);
     }
 
-    /// Records that a command has begun, and waits while commands hang.
+    /// Records a command's start, and waits while commands hang.
     async fn begin(&self, command: String) {
         self.commands.lock().unwrap().push(command);
         self.permits.acquire().await.unwrap().forget();

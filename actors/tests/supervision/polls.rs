@@ -1,4 +1,4 @@
-//! Egress and ingress actors: what a report or an answer of the media plane changes, when they ask again, and what they show.
+//! Egress and ingress actors: effects of reports and of replies to polls, when they poll again, and their snapshots.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::fixture::{Fixture, participant_ref, run, wait_until};
 use super::followed::{DELAY, egress_path, ingress_path};
 
-/// The interval at which an egress that should become final soon is polled.
+/// Interval at which an egress that should soon be final is polled.
 const SETTLE: Duration = Duration::from_secs(5);
 
 impl Fixture {
@@ -27,7 +27,7 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Returns the types of the events that are queued for delivery, in their order.
+    /// Returns the types of the events queued for delivery, in order.
     async fn queued_events(&self) -> Vec<String> {
         let page = PageRequest {
             limit: 50,
@@ -52,7 +52,7 @@ fn timers(child: &ActorView) -> Vec<&str> {
     child.timers.iter().map(|timer| timer.name).collect()
 }
 
-/// The messages that an actor has handled, without the requests for this snapshot.
+/// Messages that an actor has handled, except requests for this snapshot.
 fn messages(child: &ActorView) -> Vec<&str> {
     child
         .history
@@ -241,7 +241,7 @@ fn a_poll_that_brings_nothing_new_is_not_written() {
                 child.is_some_and(|child| messages(child).contains(&"poll"))
             })
             .await;
-        // Takes the way that what the poll brought would take.
+        // On the same path as an effect of the poll.
         fixture.refresh_ingress(&id).await.unwrap();
         assert_eq!(
             messages(&fixture.child(&path).await.unwrap()),

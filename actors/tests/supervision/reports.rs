@@ -7,7 +7,7 @@ use conclave_model::participant::{TrackKind, TrackSource};
 use super::fixture::{Fixture, participant_ref, run, wait_until};
 
 impl Fixture {
-    /// Reports that a participant publishes tracks, without waiting for answers.
+    /// Reports that a participant publishes tracks, without waiting for results.
     fn publish(&self, identity: &str, tracks: usize) -> Vec<ReportReply> {
         let report = |number| {
             let track = TrackSummary {

@@ -96,14 +96,14 @@ fn a_join_that_waited_for_its_room_is_not_lost_while_it_completes_on_the_media_p
     run(async {
         let fixture = Fixture::new().await;
         fixture.fail("stage").await;
-        // The media plane lists a participant once it has the answer.
+        // The media plane lists a participant once it has the reply.
         let joined = Box::new(participant("bob", fixture.clock.now()));
         let answer = fixture.report("stage", MediaEvent::ParticipantJoined(joined));
         fixture.clock.advance(Duration::from_millis(100));
         answer.await.unwrap().unwrap();
         fixture.reconciled("stage").await;
         assert_eq!(fixture.open_sessions().await, ["bob"]);
-        // Who is not listed after a while is lost.
+        // A participant that is not listed for some time is lost.
         fixture.clock.advance(Duration::from_secs(61));
         wait_until(async || fixture.open_sessions().await, Vec::is_empty).await;
     });
@@ -138,7 +138,7 @@ fn the_delay_doubles_with_each_failure_in_a_row_and_starts_over_after_a_minute()
         for (restarts, delay) in [(1, 100), (2, 200), (3, 400), (4, 800)] {
             fixture.fail("stage").await;
             fixture.clock.advance(Duration::from_millis(delay - 1));
-            // What the clock has woken by now is handled before the project answers.
+            // Messages sent by woken timers are handled before the project replies.
             let project = fixture.tree.actor(fixture.project.as_str()).await.unwrap();
             assert_eq!(project.status, "running");
             assert_eq!(
@@ -195,7 +195,7 @@ fn a_failure_does_not_reach_siblings_or_the_project() {
         let before = fixture.actor("sibling").await;
         fixture.clock.advance(Duration::from_secs(1));
         fixture.fail("stage").await;
-        // The sibling works on while the other is down.
+        // The sibling continues while the other is down.
         fixture.join("sibling", "emil").await.unwrap().unwrap();
         let after = fixture.actor("sibling").await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Webhook endpoint actors: what they post, and when.
+//! Webhook endpoint actors: their POSTs and the times of these.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The engines SQLite and PostgreSQL: each opens its database, migrates the schema, and runs the jobs of the writer ([`writer`]) and the reads.
+//! The engines SQLite and PostgreSQL. Each opens its database, migrates the schema, and runs write jobs ([`writer`]) and reads.
 //!
-//! The readers of an engine have three lanes, so that no read waits for slower ones of another kind: point reads find a few rows by their
-//! keys, lists find a page of a project's rows, and bulk reads read all rows of a kind. A load reads what an actor starts from: after a
-//! takeover, those of thousands of projects are requested at once. On PostgreSQL any thread that has nothing else to do makes them.
+//! Readers have three concurrency classes, so that no read waits for a slower kind: point reads find a few rows by their keys, lists find a
+//! page of a project's rows, and bulk reads read all rows of a kind. A load reads an actor's initial state. After a takeover, thousands of
+//! projects are loaded at once, so on PostgreSQL any idle thread makes loads.
 //!
-//! A read sees everything that this process had committed when it was requested.
+//! A read sees everything that this process had committed when the read was requested.
 
 pub(crate) mod postgres;
 pub(crate) mod snapshot;
@@ -17,19 +17,19 @@ use conclave_model::{ErrorCode, Problem};
 
 use crate::error::StoreError;
 
-/// The readers of one of the engines.
+/// Readers of one engine.
 pub(crate) enum Readers {
     File(sqlite::Readers),
     Sessions(postgres::Readers),
 }
 
-/// The most lists of a project that run at once or wait for a thread.
+/// Maximum lists per project that run or wait for a thread.
 pub(crate) const LISTS_OF_PROJECT: usize = 2;
 
-/// The longest time from the request of a list until it is read.
+/// Time limit for a list, from its request to its result.
 pub(crate) const LIST_DEADLINE: Duration = Duration::from_secs(2);
 
-/// The refusal of a list whose deadline is over.
+/// Error for a list that exceeds its deadline.
 pub(crate) fn too_slow() -> StoreError {
     let message = format!(
         "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",

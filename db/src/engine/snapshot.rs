@@ -1,4 +1,4 @@
-//! The state of the database that a point read sees, and what was found in it before.
+//! Database state seen by a point read, and rows remembered from earlier reads of the same state.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,35 +14,35 @@ use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::values::args;
 
-/// The most records of a kind that are remembered.
+/// Maximum remembered records per kind.
 const MOST: usize = 1_000;
-/// The longest metadata of a room that is remembered, in bytes.
+/// Maximum size of remembered room metadata, in bytes.
 const LONGEST_METADATA: usize = 1_024;
 
-/// What was found in a snapshot of the database. The first commit after it, of this process or another, clears it, so it is
-/// never older than the result of a query.
+/// Rows found in a snapshot. The first commit after it, by this process or another one, clears them, so a remembered row is never older
+/// than a query's result.
 #[derive(Default)]
-pub(crate) struct Memory {
-    /// The engine's number of the snapshot; it differs on each connection.
+pub(crate) struct SnapshotMemory {
+    /// The engine's number of the snapshot, which differs between connections.
     version: i64,
     keys: HashMap<ApiKeyPrefix, StoredKey>,
     rooms: HashMap<(ProjectId, RoomName), Room>,
     roles: HashMap<(ProjectId, TemplateId, RoleName), Arc<Role>>,
 }
 
-/// The state of the database that a point read sees.
+/// Database state seen by a point read.
 pub(crate) struct Snapshot<'c> {
     pub(crate) sql: Sql<'c>,
-    /// Absent for an engine that does not say which snapshots are the same.
-    memory: Option<&'c mut Memory>,
+    /// Absent for an engine that does not number its snapshots.
+    memory: Option<&'c mut SnapshotMemory>,
 }
 
-impl Memory {
-    /// Forgets what was found in a snapshot with another number.
+impl SnapshotMemory {
+    /// Forgets the rows of a snapshot with another number.
     pub(crate) fn keep_for(&mut self, version: i64) {
         if self.version != version {
             self.version = version;
-            // Beside writes this happens for most reads, so the tables stay allocated.
+            // While there are writes, this happens at most reads. `clear` keeps the allocation.
             self.keys.clear();
             self.rooms.clear();
             self.roles.clear();
@@ -51,18 +51,18 @@ impl Memory {
 }
 
 impl<'c> Snapshot<'c> {
-    pub(crate) fn new(sql: Sql<'c>, memory: Option<&'c mut Memory>) -> Self {
+    pub(crate) fn new(sql: Sql<'c>, memory: Option<&'c mut SnapshotMemory>) -> Self {
         Self { sql, memory }
     }
 
-    /// Returns an API key, from memory if it was found in this snapshot before.
+    /// Returns an API key, from memory if this snapshot has been read for it before.
     pub(crate) fn key(&mut self, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
         let sql = self.sql;
         let keys = self.memory.as_mut().map(|memory| &mut memory.keys);
         recall(keys, prefix.clone(), |_| true, || find_key(sql, prefix))
     }
 
-    /// Returns a project's room by its name, from memory if it was found in this snapshot before; else `find` reads it.
+    /// Returns a project's room by name, from memory if possible, else through `find`.
     pub(crate) fn room(
         &mut self,
         project: &ProjectId,
@@ -71,6 +71,7 @@ impl<'c> Snapshot<'c> {
     ) -> Result<Option<Room>, StoreError> {
         let sql = self.sql;
         let rooms = self.memory.as_mut().map(|memory| &mut memory.rooms);
+        // Each thread has a memory of its own, so rooms with long metadata would be kept many times.
         let is_small = |room: &Room| {
             let metadata = room.metadata.as_ref();
             metadata.is_none_or(|text| text.len() <= LONGEST_METADATA)
@@ -79,7 +80,7 @@ impl<'c> Snapshot<'c> {
         recall(rooms, key, is_small, || find(sql, project, name))
     }
 
-    /// Returns a role of a project's template, from memory if it was found in this snapshot before; else `find` reads it.
+    /// Returns a template's role, from memory if possible, else through `find`.
     pub(crate) fn role(
         &mut self,
         project: &ProjectId,
@@ -94,8 +95,8 @@ impl<'c> Snapshot<'c> {
     }
 }
 
-/// Returns what is remembered of a key, or else found; what is found is remembered if `is_kept` says so. That there is nothing is not: a
-/// client that asks for much that does not exist would displace what does.
+/// Returns the remembered value of a key, or reads it, and remembers it if `is_kept` allows. An absent value is not remembered: a client
+/// that requests many unknown names would displace the known ones.
 fn recall<K: Eq + Hash, T: Clone>(
     memory: Option<&mut HashMap<K, T>>,
     key: K,
@@ -110,6 +111,7 @@ fn recall<K: Eq + Hash, T: Clone>(
     }
     let found = find()?;
     if let Some(found) = found.as_ref().filter(|found| is_kept(found)) {
+        // Cleared rather than evicted one by one: the next commit clears it anyway, mostly sooner.
         if memory.len() == MOST {
             memory.clear();
         }
@@ -118,22 +120,22 @@ fn recall<K: Eq + Hash, T: Clone>(
     Ok(found)
 }
 
-/// An API key and its project, as a request is authenticated with them.
+/// API key and its project, as far as authentication requires.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// The project that the key belongs to.
+    /// Project that the key belongs to.
     pub project_id: ProjectId,
-    /// The first characters of the key, which name it.
+    /// First characters of the key, which identify it.
     pub prefix: ApiKeyPrefix,
-    /// Whether the key was revoked.
+    /// Whether the key is revoked.
     pub revoked: bool,
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// The name of the project's plan.
+    /// Plan name.
     pub plan: String,
 }
 
-/// A key as it is stored.
+/// Stored API key.
 #[derive(Clone)]
 pub(crate) struct StoredKey {
     pub(crate) hash: ApiKeyHash,
@@ -143,7 +145,7 @@ pub(crate) struct StoredKey {
 const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, p.id, p.status, p.plan
      FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
 
-/// Finds a key by its prefix.
+/// Reads a key by its prefix.
 fn find_key(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
     sql.one(SELECT, args![prefix], |row| {
         let credential = Credential {

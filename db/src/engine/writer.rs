@@ -1,39 +1,39 @@
-//! The writer: the queue of jobs that write. A job runs in a transaction, and its caller is answered once its writes are on disk.
+//! The writer: the queue of write jobs. A job runs in a transaction, and its caller gets a reply once the changes are on disk.
 //!
 //! # Parts
 //!
-//! - [`Writer`]: the handle that all records share. [`Writer::write`] queues a closure and waits; [`Writer::write_then`] calls back on
-//!   the writer's thread, which lets actors continue without waiting.
-//! - [`Jobs`]: the waiting jobs, by project. Projects alternate ([`RoundRobin`]), so that a project with a thousand jobs delays its own
-//!   only.
-//! - [`Job`]: a closure over a [`Tx`], and the closure that takes its result. [`Isolation`] states how its errors are undone.
+//! - [`Writer`]: the handle that all records share. [`Writer::write`] queues a closure and waits; [`Writer::write_then`] calls back on the
+//!   writer's thread, so that actors continue without waiting.
+//! - [`Jobs`]: the queued jobs, by project. Projects alternate ([`RoundRobin`]), so a project with a thousand jobs delays only its own.
+//! - [`Job`]: a closure over a [`Tx`], and the closure that receives its result. [`Isolation`] states how a failed job is undone.
 //! - [`Tx`]: the transaction as a job sees it: SQL, the time, the vault, and `emit` for events.
-//! - The engines, which run the jobs: one thread on SQLite ([`crate::engine::sqlite`]), lanes on PostgreSQL
+//! - The engines, which run the jobs: one thread on SQLite ([`crate::engine::sqlite`]), several sessions with a thread each on PostgreSQL
 //!   ([`crate::engine::postgres`]).
 //!
 //! # A job's course
 //!
 //! 1. A method of a record, such as `store.rooms().create(…)`, queues a job in its project's queue.
-//! 2. On SQLite the thread takes the next job, opens a transaction, and adds further jobs for 2 ms, or for as long as the last commit
+//! 2. On SQLite, the thread takes the next job, opens a transaction, and adds further jobs for 2 ms, or for as long as the last commit
 //!    took. Each job runs in a savepoint, or is a single statement. They share one fsync.
-//! 3. Events that the job emitted are written with one delivery per webhook endpoint, in the same savepoint.
-//! 4. The transaction commits. The commit hook receives the events, then each job's result is handed over.
-//! 5. On PostgreSQL each job is a transaction of its own, in the lane of its project, so its events keep the order of their commits.
+//! 3. Events emitted by the job are written with one delivery per webhook endpoint, in the same savepoint.
+//! 4. The transaction commits. The commit hook receives the events, then each caller its result.
+//! 5. On PostgreSQL, each job is a separate transaction, in its project's writer session, so a project's events keep the order of their
+//!    commits.
 //!
 //! # Failures
 //!
 //! - A job returns an error or panics: its savepoint is rolled back, and its caller gets the error. Other jobs of the batch are
 //!   unaffected.
-//! - The commit fails, for example on a full disk: every job of the batch gets the error, and nothing of it is visible.
-//! - On PostgreSQL the answer to a commit is lost: the lane's row has the id of its last job, which shows whether the commit happened.
+//! - The commit fails, for example on a full disk: every job of the batch gets the error, and none of its changes is visible.
+//! - On PostgreSQL, the reply to a commit is lost: the session's row has the id of its last job, which shows whether the commit happened.
 //! - A caller stops waiting: the write remains.
-//! - The thread panics outside a job, the file disappears, or another server takes over: [`WriterEnd`] names the reason, and the
-//!   process ends. Its actors may assume something that is not on disk.
+//! - The thread panics outside a job, the file disappears, or another server takes over: [`WriterStop`] names the reason, and the process
+//!   exits. Its actors may assume something that is not on disk.
 //!
-//! # Why it is not simpler
+//! # Why not simpler
 //!
-//! A transaction per job would be simpler, and on SQLite it would cost an fsync each. A shared transaction without savepoints would let
-//! one refused job undo the others. Several connections would only wait for each other, because SQLite has one writer.
+//! A transaction per job would be simpler, but on SQLite it would cost an fsync each. In a shared transaction without savepoints, one
+//! refused job would undo the others. Several SQLite connections would only wait for each other, since SQLite has one writer at a time.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -51,52 +51,52 @@ use crate::options::StoreMetrics;
 use crate::tx::Tx;
 use crate::vault::Vault;
 
-/// A handle to the writer. When the last one is dropped, its threads finish their queues and end.
+/// Handle to the writer. When the last clone is dropped, its threads finish their queues and exit.
 pub(crate) struct Writer {
-    lanes: Vec<Sender<(Queue, Box<dyn Work>)>>,
+    sessions: Vec<Sender<(Queue, Box<dyn Work>)>>,
     waiting: IntGauge,
 }
 
-/// The threads as the rest of the store sees them.
+/// Writer threads, as seen by the rest of the store.
 pub(crate) struct WriterThreads {
-    /// Wait for their ends.
+    /// Join handles.
     pub(crate) handles: Vec<JoinHandle<()>>,
-    /// Set once a thread has ended.
+    /// Set once a thread has exited.
     pub(crate) ended: watch::Receiver<bool>,
 }
 
-/// Notes the end of a thread when it is dropped, also by a panic.
-struct End(watch::Sender<bool>);
+/// Reports a thread's exit when it is dropped, even by a panic.
+struct ExitGuard(watch::Sender<bool>);
 
-impl Drop for End {
+impl Drop for ExitGuard {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }
 }
 
-/// Why a thread of the writer has ended before the store was closed.
+/// Reason why a writer thread has stopped before the store was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriterEnd {
-    /// It panicked.
+pub enum WriterStop {
+    /// The thread panicked.
     Failed,
     /// Another server has taken over the database.
     TakenOver,
     /// The database lacks commits that it had acknowledged.
     CommitsLost,
-    /// The file of the database is not where it was opened.
+    /// The database file is no longer where it was opened.
     FileGone,
 }
 
-impl WriterEnd {
-    /// Describes it for an operator.
+impl WriterStop {
+    /// Describes the reason for an operator.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Failed => "the thread that writes to the database ended by itself",
+            Self::Failed => "the thread that writes to the database ended unexpectedly",
             Self::TakenOver => "another server has become the active one",
             Self::CommitsLost => {
-                "PostgreSQL has lost changes that it had acknowledged, as a failover to an asynchronous standby does: what this server \
-                 has in memory is no longer true, so it ends and begins anew with the records as they are"
+                "PostgreSQL has lost changes that it had acknowledged, as in a failover to an asynchronous standby: this server's \
+                 memory is ahead of the records, so it exits, and starts again from the records"
             }
             Self::FileGone => {
                 "the data directory has gone, or is another one: was its disk unmounted? Nothing more is acknowledged"
@@ -105,48 +105,50 @@ impl WriterEnd {
     }
 }
 
-/// The parts that the threads share with the rest of the store.
+/// Parts that the writer threads share with the rest of the store.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    /// The source of time.
+    /// Time source.
     pub(crate) clock: Clock,
-    /// The keys that encrypt secrets.
+    /// Keys that encrypt secrets.
     pub(crate) vault: Arc<Vault>,
-    /// The counters of batches, commits and the queue.
+    /// Counters for batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,
     /// Set once the process is known to be a server.
     pub(crate) is_server: Arc<AtomicBool>,
-    /// Why a thread has ended, if it has said so.
-    pub(crate) end: Arc<OnceLock<WriterEnd>>,
+    /// First reason why a thread has stopped.
+    pub(crate) stop: Arc<OnceLock<WriterStop>>,
 }
 
 impl Writer {
-    /// Starts a thread for each of `lanes`, which run jobs until none can come any more. The last lane has the jobs of no project, if
-    /// there are several.
+    /// Starts a thread for each of `sessions`, which run jobs until all senders are gone. If there are several, the last session has the
+    /// jobs that belong to no project.
     pub(crate) fn start<L>(
-        lanes: Vec<L>,
+        sessions: Vec<L>,
         waiting: IntGauge,
     ) -> Result<(Self, WriterThreads), StoreError>
     where
         L: FnOnce(Jobs<Box<dyn Work>>) + Send + 'static,
     {
+        // Every thread's guard clones the same sender: one dead thread means that some projects cannot write, so the whole process has to
+        // stop.
         let (ends, ended) = watch::channel(false);
         let (mut senders, mut handles) = (Vec::new(), Vec::new());
-        for lane in lanes {
+        for session in sessions {
             let (sender, receiver) = channel();
-            let end = End(ends.clone());
+            let end = ExitGuard(ends.clone());
             let thread = thread::Builder::new()
                 .name("store-writer".into())
                 .spawn(move || {
                     let _end = end;
-                    lane(Jobs::new(receiver));
+                    session(Jobs::new(receiver));
                 });
             handles.push(thread.map_err(|error| StoreError::Unavailable(error.to_string()))?);
             senders.push(sender);
         }
         Ok((
             Self {
-                lanes: senders,
+                sessions: senders,
                 waiting,
             },
             WriterThreads { handles, ended },
@@ -167,7 +169,7 @@ impl Writer {
         answer.await.map_err(|_| StoreError::closed())?
     }
 
-    /// Queues a job. `done` takes its result once its writes are on disk; it must not block.
+    /// Queues a job. `done` receives its result, on the writer's thread, once the changes are on disk; it must not block.
     pub(crate) fn write_then<T, F, D>(&self, queue: Queue, isolation: Isolation, run: F, done: D)
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -176,46 +178,48 @@ impl Writer {
     {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
-        let sent = match self.lanes.get(queue.lane(self.lanes.len())) {
-            Some(lane) => lane
+        // Sending never blocks: the queue is unbounded, and requests are limited by the HTTP layer.
+        let sent = match self.sessions.get(queue.session(self.sessions.len())) {
+            Some(session) => session
                 .send((queue, Box::new(Job::new(isolation, run, done))))
                 .is_ok(),
             None => false,
         };
+        // The queue is gone, so the job was dropped, and with it `Done`, which has replied with an error.
         if !sent {
             self.waiting.dec();
         }
     }
 }
 
-/// What keeps an error of a job from other jobs that share its transaction.
+/// How a job's error is kept from other jobs in the same transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// A savepoint, to which the transaction is rolled back.
+    /// A savepoint, to which the transaction is rolled back if the job fails.
     Savepoint,
-    /// The job writes by one statement, and cannot fail behind it. A savepoint would copy each page that the statement changes,
-    /// which took a sixth of the writer's time for each new room.
+    /// None: the job writes with one statement, and cannot fail after it. A savepoint would copy each page that the statement changes,
+    /// which took a sixth of the writer's time per created room.
     Statement,
 }
 
-/// A job in the queue: it runs inside the transaction and is finished when the transaction has ended.
+/// Job in the queue. It runs inside the transaction, and is finished once the transaction is over.
 pub(crate) trait Work: Send {
-    /// What keeps its errors from others.
+    /// How its error is kept from other jobs.
     fn isolation(&self) -> Isolation;
-    /// Runs it, and keeps its result.
+    /// Runs the job, and stores its result.
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
-    /// Hands over its result, or the error with which its transaction ended.
+    /// Hands over the result, or the error that ended the transaction.
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
-/// How what a job has written ends.
+/// Outcome of a job: whether its changes are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobOutcome {
     Commit,
     Rollback,
 }
 
-/// A job from the closure that runs it and the one that takes its result.
+/// Job made of the closure that runs and the closure that receives the result.
 pub(crate) struct Job<F, T, D: FnOnce(Result<T, StoreError>)> {
     isolation: Isolation,
     run: Option<F>,
@@ -223,7 +227,7 @@ pub(crate) struct Job<F, T, D: FnOnce(Result<T, StoreError>)> {
     done: Done<T, D>,
 }
 
-/// What takes a job's result, on the thread. If there is none, because the thread panicked, it takes an error.
+/// Receiver of a job's result, on the writer's thread. Dropped without a result, such as by a panic of the thread, it receives an error.
 pub(crate) struct Done<T, D: FnOnce(Result<T, StoreError>)>(Option<D>, PhantomData<fn(T)>);
 
 impl<T, D: FnOnce(Result<T, StoreError>)> Done<T, D> {
@@ -265,8 +269,10 @@ where
 
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
         let Some(run) = self.run.take() else {
+            // Jobs run once: the engines do not retry a transaction, since a closure may have moved its input.
             return JobOutcome::Rollback;
         };
+        // The events are part of the job: if they cannot be written, its savepoint is rolled back, too.
         let run = || {
             let result = run(tx)?;
             tx.write_events()?;
@@ -285,37 +291,38 @@ where
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
         let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
-            // Of a job that has met damage, nothing else may be said: it has ended the transaction of all others.
+            // Damage concerns only the job that met it. The others get a plain error: their transaction ended because of it.
             (Err(_), Some(Err(own @ StoreError::Damaged(_)))) => Err(own),
-            // A refusal that was decided inside a transaction that then failed may rest on rows that were rolled back.
+            // A refusal from a failed transaction may be based on rows that were rolled back.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
+            // Unreachable unless an engine has a bug: a committed job has run.
             (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
         };
         self.done.take(result);
     }
 }
 
-/// The queue that a job waits in.
+/// A job's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Queue(Option<ProjectId>);
 
 impl Queue {
-    /// The queue of jobs of no project.
+    /// Queue for jobs that belong to no project.
     pub(crate) const SERVER: Self = Self(None);
 
-    /// The queue of a project's jobs, which run in their order.
-    pub(crate) fn of(project: &ProjectId) -> Self {
+    /// Queue for a project's jobs, which run in order.
+    pub(crate) fn for_project(project: &ProjectId) -> Self {
         Self(Some(project.clone()))
     }
 
-    /// The lane of this queue among `lanes`: always the same for a project, and the last for jobs of no project.
-    pub(super) fn lane(&self, lanes: usize) -> usize {
-        let last = lanes.saturating_sub(1);
+    /// Index of this queue's writer session, out of `sessions`: constant per project, and the last for jobs of no project.
+    pub(super) fn session(&self, sessions: usize) -> usize {
+        let last = sessions.saturating_sub(1);
         match &self.0 {
             Some(project) if last > 0 => {
                 let mut hasher = DefaultHasher::new();
                 project.hash(&mut hasher);
-                // Less than `last`.
+                // Below `last`. All hashers made by `new` are equal, so a project keeps its session.
                 usize::try_from(hasher.finish() % last as u64).unwrap_or(last)
             }
             _ => last,
@@ -323,7 +330,7 @@ impl Queue {
     }
 }
 
-/// The jobs that wait.
+/// Queued jobs.
 pub(crate) struct Jobs<J> {
     arriving: Receiver<(Queue, J)>,
     waiting: RoundRobin<Queue, J>,
@@ -331,7 +338,7 @@ pub(crate) struct Jobs<J> {
 }
 
 impl<J> Jobs<J> {
-    /// Takes jobs from a channel.
+    /// Creates the queue from a channel.
     pub(crate) fn new(arriving: Receiver<(Queue, J)>) -> Self {
         Self {
             arriving,
@@ -340,15 +347,16 @@ impl<J> Jobs<J> {
         }
     }
 
-    /// Waits for a job. Returns `None` when no job waits and none can come any more.
+    /// Waits for a job. Returns `None` when the queue is empty and all senders are gone.
     pub(crate) fn wait(&mut self) -> Option<J> {
         self.next()
             .or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
     }
 
-    /// Returns the next job, if one waits.
+    /// Returns the next queued job, if any.
     pub(crate) fn next(&mut self) -> Option<J> {
         loop {
+            // Sort everything that has arrived into the queues first: otherwise the channel's order would be the order of service.
             match self.arriving.try_recv() {
                 Ok((queue, job)) => {
                     self.waiting.push(&queue, job);
@@ -361,7 +369,7 @@ impl<J> Jobs<J> {
         }
     }
 
-    /// Whether no job can come any more, as [`Self::next`] has found.
+    /// Whether all senders are gone, as of the last [`Self::next`].
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -382,7 +390,10 @@ mod tests {
     #[test]
     fn projects_take_turns_and_the_jobs_of_each_keep_their_order() {
         let (sender, mut jobs) = jobs();
-        let [busy, other] = [Queue::of(&ProjectId::new()), Queue::of(&ProjectId::new())];
+        let [busy, other] = [
+            Queue::for_project(&ProjectId::new()),
+            Queue::for_project(&ProjectId::new()),
+        ];
         let send = |queue: &Queue, job| sender.send((queue.clone(), job)).unwrap();
         (0..1_000).for_each(|job| send(&busy, job));
         assert_eq!(jobs.next(), Some(0));

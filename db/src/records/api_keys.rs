@@ -1,4 +1,4 @@
-//! API keys: creating, revoking and authenticating them.
+//! API keys: creation, revocation and authentication.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::records::projects::{self, no_such_project};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 
-/// An API key that was created, in full.
+/// A created API key, in full.
 #[derive(Debug, Clone)]
 pub struct CreatedApiKey {
-    /// The record of the key.
+    /// Key record.
     pub record: ApiKeyRecord,
     /// The key itself, which is not stored.
     pub key: ApiKey,
@@ -60,12 +60,12 @@ fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreEr
     Ok(find(sql, prefix)?.ok_or_else(not_found)?)
 }
 
-/// The records of API keys.
+/// API key records.
 #[derive(Debug, Clone)]
 pub struct ApiKeys(pub(crate) Database);
 
 impl ApiKeys {
-    /// Finds the project of a key, revoked or not; `None` for an unknown key.
+    /// Returns the project of a key, even a revoked one; `None` for an unknown key.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -76,7 +76,8 @@ impl ApiKeys {
         self.0
             .read_snapshot(move |snapshot| {
                 let found = snapshot.key(&key.prefix)?;
-                // The prefix finds the row. The comparison of the hashes, which takes constant time, decides.
+                // The prefix finds the row. The hashes decide, compared in constant time, so that response times reveal nothing about a
+                // key.
                 Ok(found
                     .filter(|found| found.hash == key.hash)
                     .map(|found| found.credential))
@@ -84,7 +85,7 @@ impl ApiKeys {
             .await
     }
 
-    /// Creates a key and returns it in full. Only its hash is stored.
+    /// Creates a key, and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when there is no such project.
@@ -93,13 +94,14 @@ impl ApiKeys {
         project: ProjectId,
         label: String,
     ) -> Result<CreatedApiKey, StoreError> {
+        // Read before the write, since the prefix of the key contains the project's environment.
         let id = project.clone();
         let Some(owner) = self.0.read(move |sql| projects::find(sql, &id)).await? else {
             return Err(no_such_project(&project));
         };
         self.0
-            .write(Queue::of(&project), move |tx| {
-                // A prefix names one key, so a key with a known prefix is generated again.
+            .write(Queue::for_project(&project), move |tx| {
+                // A prefix identifies one key, so a key with a used prefix is generated again.
                 let mut key = ApiKey::generate(owner.env);
                 while find(tx.sql, &key.prefix())?.is_some() {
                     key = ApiKey::generate(owner.env);
@@ -116,22 +118,24 @@ impl ApiKeys {
             .await
     }
 
-    /// Lists a project's keys, oldest first, revoked ones too.
+    /// Lists a project's keys, oldest first, including revoked ones.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<ApiKeyRecord>, StoreError> {
+        // A command's list, without pages, so it runs as a bulk read.
         self.0
             .bulk_read(move |sql| sql.many(SELECT_OF_PROJECT, args![&project], record))
             .await
     }
 
-    /// Revokes a key; requests with it fail from then on. A revoked key does not change.
+    /// Revokes a key: requests with it fail from then on. A revoked key does not change.
     ///
     /// # Errors
     /// Refused when there is no such key.
     pub async fn revoke(&self, prefix: ApiKeyPrefix) -> Result<ApiKeyRecord, StoreError> {
         self.0
+            // Only the record has the key's project.
             .write(Queue::SERVER, move |tx| {
                 let key = existing(tx.sql, &prefix)?;
                 tx.sql

@@ -1,5 +1,5 @@
-//! Room codes. Only the SHA-256 of a code and its first four characters are stored. A code is long and random, so its hash tells
-//! nothing about other codes and can be looked up by an index.
+//! Room codes. Only a code's SHA-256 and its first four characters are stored. A code is long and random, so its hash reveals nothing about
+//! it, and can be looked up through an index.
 
 use std::sync::Arc;
 
@@ -27,52 +27,51 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 use crate::tx::Tx;
 
-/// A room code to be created.
+/// Room code to create.
 #[derive(Debug, Clone)]
 pub struct NewCode {
-    /// The project that the room belongs to.
+    /// Project that the room belongs to.
     pub project_id: ProjectId,
-    /// The room that the code admits to, which must be open.
+    /// Room that the code admits to, which must be open.
     pub room: RoomName,
-    /// The role that the code admits with, which the room's template must have.
+    /// Role that the code admits with, which the room's template must have.
     pub role: RoleName,
-    /// The only identity that the code admits; `None` for any.
+    /// Only identity that the code admits; `None` for any.
     pub identity: Option<Identity>,
-    /// The instant from which on the code cannot be exchanged.
+    /// Time from which the code cannot be exchanged.
     pub expires_at: Timestamp,
-    /// How often the code can be exchanged; `None` for no limit.
+    /// Maximum exchanges; `None` for no limit.
     pub max_uses: Option<u32>,
 }
 
-/// A room code that was created, in full.
+/// A created room code, in full.
 #[derive(Debug, Clone)]
 pub struct CreatedCode {
-    /// The record of the code.
+    /// Code record.
     pub record: RoomCodeRecord,
     /// The code itself, which is not stored.
     pub code: RoomCode,
 }
 
-/// What the exchange of a usable code needs to know, read in the transaction that counts the use.
+/// Records that decide an exchange, read in the transaction that counts the use.
 #[derive(Debug, Clone)]
 pub struct CodeExchange {
-    /// The only identity that the code admits; `None` for any.
+    /// Only identity that the code admits; `None` for any.
     pub identity: Option<Identity>,
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
-    /// The name of the project's plan.
+    /// Plan name.
     pub plan: String,
-    /// The project's usage in the current month. Past months may not be settled yet; then the balance is higher than it will be
-    /// after the project's next request with its API key, which settles them.
+    /// The project's usage in the current month. Past months may not be settled yet; then the balance is higher than after the project's
+    /// next request with its API key, which settles them.
     pub month: MonthUse,
-    /// The room and the role; no role when the room's template has lost it since the code was created.
+    /// Room and role; no role if the room's template has lost it since the code was created.
     pub context: TokenContext,
-    /// Whether the requested identity is connected to the room or was given a role there. Never for a code that is locked to an
-    /// identity.
+    /// Whether the requested identity is connected to the room, or was given a role there. Never for a code that is locked to an identity.
     pub is_identity_taken: bool,
 }
 
-/// A code with the room that it admits to.
+/// Code and its room.
 struct StoredCode {
     record: RoomCodeRecord,
     room: RoomId,
@@ -118,7 +117,7 @@ fn record(row: &Row<'_>) -> Result<RoomCodeRecord, StoreError> {
     })
 }
 
-/// Finds a code. It is secret, so it is looked up in all projects.
+/// Returns a code of any project, since only its holder knows it.
 fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<StoredCode>, StoreError> {
     sql.one(SELECT_BY_HASH, args![hash], |row| {
         Ok(StoredCode {
@@ -128,8 +127,9 @@ fn by_hash(sql: Sql<'_>, hash: &RoomCodeHash) -> Result<Option<StoredCode>, Stor
     })
 }
 
-/// Finds a code that can be exchanged now. Refuses alike one that is unknown, disabled, expired or used up.
+/// Returns a code that can be exchanged now. Unknown, disabled, expired and used-up codes are refused alike.
 fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<StoredCode, StoreError> {
+    // One response for all of them, so that guessing codes reveals nothing about existing ones.
     let found = by_hash(sql, hash)?.filter(|code| code.record.usable(now));
     Ok(found.ok_or_else(Problem::code_not_found)?)
 }
@@ -137,13 +137,14 @@ fn usable(sql: Sql<'_>, hash: &RoomCodeHash, now: Timestamp) -> Result<StoredCod
 /// Generates a code that no project has.
 fn generate(sql: Sql<'_>) -> Result<RoomCode, StoreError> {
     let mut code = RoomCode::generate();
+    // A collision is practically impossible, but the check costs one read.
     while by_hash(sql, &code.hash())?.is_some() {
         code = RoomCode::generate();
     }
     Ok(code)
 }
 
-/// Finds the room of a new code. An ended room is refused like an unknown one, because it admits no participant.
+/// Returns the room of a new code. An ended room is refused like an unknown one, because it admits no participant.
 fn open_room(sql: Sql<'_>, project: &ProjectId, name: &RoomName) -> Result<Room, StoreError> {
     let room = by_name(sql, project, name)?.ok_or_else(Problem::room_not_found)?;
     if room.status == RoomStatus::Ended {
@@ -176,8 +177,9 @@ fn insert(
     tx.sql.put(INSERT, row)
 }
 
-/// Counts a use, if one is left. The condition of the update is the whole rule, so no two exchanges can take the last use.
+/// Counts a use, if one is left. The update's condition is the whole rule, so no two exchanges can take the last use.
 fn count_use(tx: &Tx<'_>, project: &ProjectId, id: CodeId) -> Result<(), StoreError> {
+    // Refused like an unknown code, as everywhere.
     if tx.sql.change(USE, args![id, project, tx.now])? == 0 {
         return StoreError::refuse(Problem::code_not_found());
     }
@@ -202,22 +204,25 @@ fn exchange(
         .ok_or_else(no_row)?;
     let month = month_use(sql, project, tx.now)?;
     let room = by_id(sql, project, found.room)?;
+    // By the current template: roles may have changed since the code was created.
     let role = match &room.template_id {
         Some(template) => templates::find_role(sql, project, template, &code.role)?.map(Arc::new),
         None => None,
     };
+    // A code that is locked to an identity ignores the requested one.
     let identity = code.identity.as_ref().or(requested);
     let changed = match identity {
         Some(identity) => last_role_change(sql, project, room.id, identity)?,
         None => None,
     };
+    // The holder of an open code must not get a token for an identity that someone else uses.
     let is_identity_taken = match requested.filter(|_| code.identity.is_none()) {
         Some(identity) => {
             changed.is_some() || connected_participant(sql, project, room.id, identity)?.is_some()
         }
         None => false,
     };
-    // A code of before the change may be the one with which the participant came.
+    // If the code is older than the change, the participant may have joined with this very code. Then the change still applies.
     let role_change = changed
         .filter(|changed| changed.created_at < code.created_at)
         .map(|changed| changed.id);
@@ -235,18 +240,18 @@ fn exchange(
     })
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room_id =", Some(room))
 }
 
-/// The records of room codes.
+/// Room code records.
 #[derive(Debug, Clone)]
 pub struct Codes(pub(crate) Database);
 
 impl Codes {
-    /// Creates a code and returns it in full. Only its hash is stored.
+    /// Creates a code, and returns it in full. Only its hash is stored.
     ///
     /// # Errors
     /// Refused when the project has no open room by that name, or the room's template no such role.
@@ -256,8 +261,9 @@ impl Codes {
         recorder: Option<ResponseRecorder<CreatedCode>>,
     ) -> Result<CreatedCode, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), recorder, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), recorder, move |tx| {
                 let room = open_room(tx.sql, &new.project_id, &new.room)?;
+                // Without memory: this is a write, and must see the transaction's own state.
                 room_role(&mut Snapshot::new(tx.sql, None), &room, &new.role)?;
                 let code = generate(tx.sql)?;
                 let record = RoomCodeRecord {
@@ -280,7 +286,7 @@ impl Codes {
             .await
     }
 
-    /// Lists a room's codes, newest first, also those that can no longer be exchanged.
+    /// Lists a room's codes, newest first, including expired and used-up codes.
     ///
     /// # Errors
     /// Refused when the project has no room by that name.
@@ -304,7 +310,8 @@ impl Codes {
     /// Refused when the project has no such code.
     pub async fn disable(&self, project: ProjectId, code: RoomCodeHash) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
+                // A code of another project is refused like an unknown one.
                 let known =
                     by_hash(tx.sql, &code)?.filter(|code| code.record.project_id == project);
                 let known = known.ok_or_else(Problem::code_not_found)?;
@@ -324,7 +331,7 @@ impl Codes {
         id: CodeId,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let room = by_name(tx.sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
                 let known = tx
                     .sql
@@ -340,7 +347,7 @@ impl Codes {
             .await
     }
 
-    /// Finds the project of a usable code. It is read before an exchange, so that one that guesses codes does not reach the writer.
+    /// Returns the project of a usable code. Read before an exchange, so that a client that guesses codes does not load the writer.
     ///
     /// # Errors
     /// Refused alike for a code that is unknown, disabled, expired or used up.
@@ -351,11 +358,11 @@ impl Codes {
             .await
     }
 
-    /// Counts one use of a project's code for an identity, if it requests one, if a use is left and `admit` returns no problem. A
-    /// refused exchange counts no use. It is one write, so at most `max_uses` of any number of concurrent exchanges succeed.
+    /// Counts one use of a project's code, for `identity` if one is requested, if a use is left and `admit` returns no problem. A refused
+    /// exchange counts no use. Since it is one write, at most `max_uses` concurrent exchanges succeed.
     ///
     /// # Errors
-    /// Refused alike for a code that is unknown, disabled, expired or used up; or as `admit` refuses.
+    /// Refused alike for a code that is unknown, disabled, expired or used up, and as `admit` refuses.
     pub async fn exchange(
         &self,
         project: &ProjectId,
@@ -364,9 +371,11 @@ impl Codes {
         admit: impl FnOnce(&CodeExchange) -> Result<(), Problem> + Send + 'static,
     ) -> Result<CodeExchange, StoreError> {
         self.0
-            .write(Queue::of(project), move |tx| {
+            // Checked again inside the transaction: the code may have been used up since `project_of`.
+            .write(Queue::for_project(project), move |tx| {
                 let found = usable(tx.sql, &code, tx.now)?;
                 let exchange = exchange(tx, &found, identity.as_ref())?;
+                // Before the use is counted, so that a refused exchange costs nothing.
                 admit(&exchange)?;
                 count_use(tx, &found.record.project_id, found.record.id)?;
                 Ok(exchange)

@@ -1,4 +1,4 @@
-//! Webhook deliveries. Their state is stored here; the actor of an endpoint only drives it.
+//! Webhook deliveries. Their state is stored here; the endpoint's actor only drives it.
 
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
@@ -12,10 +12,10 @@ use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 
-/// The filters of a list of deliveries; `None` matches all.
+/// Delivery list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
-    /// Only deliveries in this status.
+    /// Only deliveries with this status.
     pub status: Option<DeliveryStatus>,
     /// Only deliveries of events with this name.
     pub event_type: Option<String>,
@@ -23,38 +23,38 @@ pub struct DeliveryFilter {
     pub endpoint_id: Option<EndpointId>,
 }
 
-/// A pending delivery whose next attempt is due.
+/// Pending delivery whose next attempt is due.
 #[derive(Debug, Clone)]
 pub struct DueDelivery {
-    /// The delivery's id, which the webhook endpoint receives too.
+    /// Delivery id, which the webhook endpoint also receives.
     pub id: DeliveryId,
-    /// The event's name.
+    /// Event name.
     pub event_type: String,
-    /// The room of the event: first attempts keep their order within it.
+    /// Room of the event. Within a room, first attempts keep their order.
     pub room: String,
-    /// The exact body.
+    /// Exact request body.
     pub payload: Box<str>,
-    /// The number of attempts so far.
+    /// Attempts so far.
     pub attempts: u32,
-    /// The time at which this attempt was due.
+    /// Time at which this attempt was due.
     pub due: Timestamp,
 }
 
-/// The queue of a webhook endpoint.
+/// A webhook endpoint's queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndpointQueue {
-    /// Whether a delivery waits for its first attempt. That is due at once, whatever the clock was when it was queued.
+    /// Whether a delivery waits for its first attempt, which is due at once, even if the clock was set back after it was queued.
     pub has_first_attempts: bool,
-    /// The time at which the next retry is due; `None` when none is pending.
+    /// Next retry's due time; `None` if there is none.
     pub next_retry: Option<Timestamp>,
-    /// The time at which the last retry is due; `None` when none is pending.
+    /// Last retry's due time; `None` if there is none.
     pub last_retry: Option<Timestamp>,
-    /// Whether the log has a delivery that the endpoint accepted.
+    /// Whether the endpoint has ever accepted a delivery, as far as the log goes back.
     pub has_delivered: bool,
 }
 
 impl EndpointQueue {
-    /// Returns the time at which the next delivery is due; `None` when none is pending.
+    /// Returns the due time of the next delivery; `None` if there is none.
     #[must_use]
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.has_first_attempts {
@@ -68,7 +68,7 @@ impl EndpointQueue {
 const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
                              d.next_attempt_at, d.delivered_at, d.created_at, d.last_error, d.response_status \
                       FROM webhook_deliveries d JOIN events e ON e.id = d.event_id";
-/// First attempts are in the order of the events, also when the clock was set back between two of them.
+/// First attempts in event order, even if the clock was set back between two events.
 const SELECT_FIRST: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
      WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0
@@ -89,7 +89,7 @@ const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 
      (SELECT seq FROM webhook_deliveries
       WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
       LIMIT ?4)";
-/// The queries of a queue, each with the index that serves it.
+/// Queries of an endpoint's queue, each with the index that serves it.
 #[cfg(test)]
 pub(crate) const QUEUE: [(&str, &str); 7] = [
     (SELECT_FIRST, "webhook_deliveries_first"),
@@ -100,7 +100,7 @@ pub(crate) const QUEUE: [(&str, &str); 7] = [
     (BRING_FORWARD, "webhook_deliveries_retries"),
     (HAS_DELIVERED, "webhook_deliveries_of_endpoint_by_status"),
 ];
-/// The most deliveries that one write changes.
+/// Maximum deliveries changed by one write.
 const STEP: u32 = 1_000;
 const REQUEUE: &str =
     "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
@@ -110,7 +110,7 @@ const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
      SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8
      WHERE id = ?1 AND project_id = ?2 AND status = 'pending'
        AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
-/// The pending deliveries of a deleted endpoint are deleted with it, though their rows are there until they are purged.
+/// Hides the pending deliveries of a deleted endpoint, whose rows exist until they are purged.
 const NOT_DELETED: &str = "(d.status <> 'pending' OR
      EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = d.endpoint_id AND w.active = 1))";
 
@@ -155,7 +155,7 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
     StoreError::refuse(Problem::new(ErrorCode::DeliveryNotRetryable, message))
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a DeliveryFilter,
@@ -164,6 +164,7 @@ pub(crate) fn list_query<'a>(
         .and("d.status =", filter.status)
         .and("d.event_type =", filter.event_type.as_deref())
         .and("d.endpoint_id =", filter.endpoint_id)
+        // Only pending deliveries can belong to a deleted endpoint, so other statuses need no subquery.
         .and_condition(
             filter
                 .status
@@ -172,7 +173,7 @@ pub(crate) fn list_query<'a>(
         )
 }
 
-/// The records of webhook deliveries.
+/// Webhook delivery records.
 #[derive(Debug, Clone)]
 pub struct Deliveries(pub(crate) Database);
 
@@ -202,7 +203,7 @@ impl Deliveries {
         self.0.read(move |sql| existing(sql, &project, id)).await
     }
 
-    /// Puts a failed delivery back into the queue and counts its attempts from 0 again.
+    /// Returns a failed delivery to the queue, with no attempts counted.
     ///
     /// # Errors
     /// Refused when the project has no such delivery, it has not failed, or its endpoint was deleted.
@@ -213,10 +214,12 @@ impl Deliveries {
         record: Option<ResponseRecorder<Delivery>>,
     ) -> Result<Delivery, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
+                // First, so that an unknown delivery is refused as such.
                 existing(tx.sql, &project, id)?;
                 let requeued = tx.sql.change(REQUEUE, args![id, &project, tx.now])?;
                 let delivery = existing(tx.sql, &project, id)?;
+                // The condition of the update is the rule. The row read afterwards only decides which refusal it was.
                 match (requeued, delivery.status) {
                     (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
                     (0, _) => not_retryable("only a failed delivery can be retried"),
@@ -226,8 +229,8 @@ impl Deliveries {
             .await
     }
 
-    /// Reads at most `limit` due deliveries of a webhook endpoint: first attempts in the order of their events, then retries in
-    /// the order of their due times. Half of them are retries if so many are due.
+    /// Reads at most `limit` due deliveries of a webhook endpoint: first attempts in event order, then retries by due time. Up to half of
+    /// them are retries, if that many are due.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -239,12 +242,14 @@ impl Deliveries {
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
         self.0
+            // Retries first, up to half of the limit: an endpoint with many new events must not starve them.
             .read(move |sql| {
                 let retries = sql.many(
                     SELECT_RETRIES,
                     args![endpoint, &project, now, limit / 2],
                     due,
                 )?;
+                // First attempts get the rest, which is more than half if few retries are due.
                 let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
                 let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
                 found.extend(retries);
@@ -253,7 +258,7 @@ impl Deliveries {
             .await
     }
 
-    /// Reads when deliveries of a webhook endpoint are due.
+    /// Reads the due times of a webhook endpoint's deliveries.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -261,6 +266,7 @@ impl Deliveries {
         self.0
             .read(move |sql| {
                 Ok(EndpointQueue {
+                    // Four short index reads in one snapshot.
                     has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
                     next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
                     last_retry: sql.value(LAST_RETRY, args![endpoint])?,
@@ -270,8 +276,8 @@ impl Deliveries {
             .await
     }
 
-    /// Makes retries due now that are due after `latest`, at most 1,000 for each call. They were scheduled by a clock that was
-    /// set back since. Returns their number.
+    /// Makes retries due now whose due time is after `latest`, at most 1,000 per call. A clock that was set back since had scheduled them.
+    /// Returns their number.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -282,7 +288,7 @@ impl Deliveries {
         latest: Timestamp,
     ) -> Result<usize, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.change(
                     BRING_FORWARD,
                     args![endpoint, latest, tx.now, STEP, &project],
@@ -291,14 +297,14 @@ impl Deliveries {
             .await
     }
 
-    /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted in the meantime,
-    /// does not change.
+    /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted meanwhile, does not change.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn record_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&attempt.project_id), move |tx| {
+            // The update requires `pending`, so a repeated record of the same attempt changes nothing once the delivery is final.
+            .write(Queue::for_project(&attempt.project_id), move |tx| {
                 let status = attempt.status();
                 let row = args![
                     attempt.delivery_id,
@@ -307,6 +313,7 @@ impl Deliveries {
                     attempt.number,
                     attempt
                         .retry_at
+                        // A final delivery has no next attempt.
                         .filter(|_| status == DeliveryStatus::Pending),
                     (status == DeliveryStatus::Delivered).then_some(attempt.at),
                     attempt.outcome.error.as_deref().unwrap_or(""),

@@ -1,7 +1,7 @@
 //! Destinations of templates. Every statement names the project.
 //!
-//! A destination is stored twice: its configuration without secrets, and the whole configuration sealed under the deployment's
-//! encryption key. So reading one needs no key, and a lost key costs the secrets but not the list.
+//! A destination is stored twice: its configuration without secrets, and the whole configuration sealed under the deployment's encryption
+//! key. So a read needs no key, and a lost key costs the secrets, but not the list.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
-/// The purpose that configurations are sealed for.
+/// Purpose that configurations are sealed for. It is in every sealed configuration, so it never changes.
 pub(crate) const PURPOSE: &str = "destination";
 
-/// A destination to be created, or the whole new configuration of one.
+/// Destination to create, or a destination's whole new configuration.
 #[derive(Debug, Clone)]
 pub struct NewDestination {
-    /// The project that the template belongs to.
+    /// Project that the template belongs to.
     pub project_id: ProjectId,
-    /// The template that the destination belongs to.
+    /// Template that the destination belongs to.
     pub template_id: TemplateId,
-    /// Unique in the template.
+    /// Name, unique in the template.
     pub name: DestinationName,
-    /// The kind in the request, if it has one.
+    /// Kind in the request, if there is one.
     pub kind: Option<DestinationKind>,
-    /// The configuration in the request.
+    /// Configuration in the request.
     pub config: ConfigInput,
-    /// The features that the project's plan includes.
+    /// Features that the project's plan includes.
     pub features: PlanFeatures,
 }
 
@@ -71,16 +71,16 @@ const EXISTS: &str =
                     WHERE d.id = ?1 AND t.project_id = ?2)";
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM egresses WHERE destination_id = ?1 AND project_id = ?2 AND ended_at IS NULL)";
 
-/// A destination of broadcasts, opened.
+/// Broadcast destination with its URLs.
 #[derive(Debug, Clone)]
 pub struct BroadcastDestination {
-    /// What an egress remembers of it.
+    /// Reference for the egress's record.
     pub used: UsedDestination,
-    /// Where it sends, with the stream keys.
+    /// URLs to send to, with their stream keys.
     pub urls: Vec<RtmpUrl>,
 }
 
-/// A destination as it is stored.
+/// Stored destination.
 struct Stored {
     redacted: Destination,
     sealed: Sealed,
@@ -115,6 +115,7 @@ impl Stored {
 
     /// Decrypts the whole configuration.
     fn open(&self, vault: &Vault) -> Result<DestinationConfig, StoreError> {
+        // The cause is for the log only. A client can do no more than send the credentials again.
         let unusable =
             |cause: String| StoreError::Refused(unusable(&self.redacted.name).because(cause));
         let plain = vault
@@ -122,6 +123,7 @@ impl Stored {
             .map_err(|error| unusable(error.to_string()))?;
         let plain = String::from_utf8(plain)
             .map_err(|_| unusable("the sealed configuration is not text".into()))?;
+        // The kind is not part of the secret, so it comes from the row.
         let config = DestinationConfig::from_secret(self.redacted.kind, &Secret::new(plain));
         config.map_err(|error| unusable(error.to_string()))
     }
@@ -149,7 +151,7 @@ fn find(
     sql.one(SELECT_ONE, args![project, template, name], stored)
 }
 
-/// Reads and decrypts a destination's configuration by its id; `None` if there is none of this kind.
+/// Reads and decrypts a destination's configuration by its id; `None` if none of this kind exists.
 pub(crate) fn open_by_id(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -163,7 +165,7 @@ pub(crate) fn open_by_id(
     found.map(|stored| stored.open(vault)).transpose()
 }
 
-/// Finds a destination of a kind that a request names.
+/// Returns the destination of a kind that a request names.
 fn usable(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -171,6 +173,7 @@ fn usable(
     name: &DestinationName,
     kind: DestinationKind,
 ) -> Result<Stored, StoreError> {
+    // A destination of the other kind is refused like an unknown one.
     let found = find(sql, project, template, name)?.filter(|stored| stored.redacted.kind == kind);
     Ok(found.ok_or_else(|| Destination::not_found().at("destination"))?)
 }
@@ -181,11 +184,12 @@ fn existing(
     template: &TemplateId,
     name: &DestinationName,
 ) -> Result<Stored, StoreError> {
+    // First, so that an unknown template is not reported as an unknown destination.
     refuse_unknown_template(sql, project, template)?;
     Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
 
-/// Whether a destination still exists: it may have been deleted since it was looked up.
+/// Whether a destination still exists. It may have been deleted since it was looked up.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -202,7 +206,7 @@ fn refuse_taken_name(sql: Sql<'_>, new: &NewDestination) -> Result<(), StoreErro
     StoreError::refuse(Problem::new(ErrorCode::DestinationExists, message).at("name"))
 }
 
-/// Refuses a destination that an egress which is not final may still write to.
+/// Refuses a destination that an egress may still write to, since it is not final.
 fn refuse_if_in_use(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -215,7 +219,7 @@ fn refuse_if_in_use(
     Ok(())
 }
 
-/// Seals a whole configuration for the file.
+/// Seals a whole configuration.
 fn seal(tx: &Tx<'_>, config: &DestinationConfig) -> Result<Sealed, StoreError> {
     Ok(tx
         .seal(config.to_secret().reveal().as_bytes(), PURPOSE)?
@@ -237,6 +241,7 @@ fn insert(
         created_at: tx.now,
         updated_at: tx.now,
     };
+    // Stored as JSON text, as lists return it.
     let text = redacted.config.to_string();
     let Destination {
         id,
@@ -261,8 +266,7 @@ fn insert(
     Ok(redacted)
 }
 
-/// The configuration after a change. Whether a credential is missing can be seen without a key; only credentials that are kept
-/// have to be decrypted.
+/// Returns the configuration after a change. A missing credential is noticed without a key; only kept credentials have to be decrypted.
 fn changed(
     tx: &Tx<'_>,
     found: &Stored,
@@ -270,15 +274,19 @@ fn changed(
 ) -> Result<DestinationConfig, StoreError> {
     let kind = found.redacted.kind;
     if new.config.kind() != kind {
+        // The kind may be implied by the configuration, and the refusal names the field that was sent.
         let field = if new.kind.is_some() { "kind" } else { "config" };
         return StoreError::refuse(kind.immutable_kind(field));
     }
+    // First against the redacted configuration, which shows what is missing. Hidden credentials in the result stand for kept ones.
     let redacted = DestinationConfig::from_redacted(kind, &found.redacted.config);
     let config = new.config.clone().complete(redacted.as_ref())?;
+    // Also for a change: the plan may have lost the feature since the destination was created.
     new.features.ensure_included(kind.feature())?;
     if !config.is_hidden() {
         return Ok(config);
     }
+    // Before the decryption, whose error would blame the credentials.
     if !tx.vault.has_key() {
         return StoreError::refuse(no_key());
     }
@@ -301,7 +309,7 @@ fn update(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Resu
     tx.sql.put(UPDATE, row)
 }
 
-/// The records of destinations.
+/// Destination records.
 #[derive(Debug, Clone)]
 pub struct Destinations(pub(crate) Database);
 
@@ -317,7 +325,7 @@ impl Destinations {
         record: Option<ResponseRecorder<Destination>>,
     ) -> Result<Destination, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), record, move |tx| {
                 let config = new.config.clone().complete(None)?;
                 refuse_unknown_template(tx.sql, &new.project_id, &new.template_id)?;
                 refuse_taken_name(tx.sql, &new)?;
@@ -368,10 +376,12 @@ impl Destinations {
     /// plan does not include the feature, the deployment has no encryption key, or kept credentials cannot be decrypted.
     pub async fn update(&self, new: NewDestination) -> Result<Destination, StoreError> {
         self.0
-            .write(Queue::of(&new.project_id), move |tx| {
+            .write(Queue::for_project(&new.project_id), move |tx| {
                 let find = || existing(tx.sql, &new.project_id, &new.template_id, &new.name);
+                // Read inside the transaction: a concurrent change of the same destination must not be lost.
                 let config = changed(tx, &find()?, &new)?;
                 update(tx, &new, &config)?;
+                // Read again for `updated_at`.
                 Ok(find()?.redacted)
             })
             .await
@@ -388,7 +398,8 @@ impl Destinations {
         name: DestinationName,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            // In one transaction, so no egress can start with the destination in between.
+            .write(Queue::for_project(&project), move |tx| {
                 let found = existing(tx.sql, &project, &id, &name)?;
                 refuse_if_in_use(tx.sql, &project, &found.redacted.id)?;
                 tx.sql.put(DELETE, args![&project, &id, &name])
@@ -396,11 +407,10 @@ impl Destinations {
             .await
     }
 
-    /// Reads a destination of recordings. Its credentials can be decrypted; they are read again where they are used.
+    /// Reads a recording destination. Its credentials can be decrypted; they are read again where they are used.
     ///
     /// # Errors
-    /// Refused at `destination` when the template has no such recording destination, or as unusable when its credentials cannot be
-    /// decrypted.
+    /// Refused at `destination` if the template has no such recording destination, or as unusable if its credentials cannot be decrypted.
     pub async fn recording(
         &self,
         project: ProjectId,
@@ -411,15 +421,16 @@ impl Destinations {
         self.0
             .read(move |sql| {
                 let found = usable(sql, &project, &template, &name, DestinationKind::Recording)?;
+                // Decrypted only as a check: an upload would otherwise fail after the recording.
                 found.open(&vault).map(|_| found.used())
             })
             .await
     }
 
-    /// Reads a destination of broadcasts, with its decrypted urls.
+    /// Reads a broadcast destination, with its decrypted URLs.
     ///
     /// # Errors
-    /// Refused at `destination` when the template has no such rtmp destination, or as unusable when its urls cannot be decrypted.
+    /// Refused at `destination` if the template has no such RTMP destination, or as unusable if its URLs cannot be decrypted.
     pub async fn broadcast(
         &self,
         project: ProjectId,

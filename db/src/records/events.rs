@@ -1,8 +1,8 @@
-//! The events of a project in the order of their commits, for programs that follow them.
+//! A project's events in commit order, for programs that follow them.
 //!
-//! A program keeps the id of the last event that it has had, its *position*, and asks for those after it. It then misses none and gets none
-//! twice, whether the server has restarted in between or not. Events are deleted with their deliveries when they are older than
-//! `webhooks.retention`; a page says so if that concerns it.
+//! A program keeps the id of the last event that it received, its *position*, and requests the events after it. So it misses none and
+//! receives none twice, even across a restart of the server. Events older than `webhooks.retention` are deleted with their deliveries; a
+//! page reports the gap if that affects it.
 
 use conclave_model::event::TestEvent;
 use conclave_model::{ErrorCode, Problem, ProjectId};
@@ -12,20 +12,20 @@ use crate::error::StoreError;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 
-/// An event as webhook endpoints receive it.
+/// Event as webhook endpoints receive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Larger than that of every earlier event of the project.
+    /// Larger than the id of every earlier event of the project.
     pub id: i64,
-    /// The event's name, for example `room.started`.
+    /// Event name, such as `room.started`.
     pub event_type: String,
-    /// The name of the room.
+    /// Room name.
     pub room: String,
-    /// The exact JSON body.
+    /// Exact JSON body.
     pub payload: String,
 }
 
-/// Why events may be missing before those of a page.
+/// Reason why events may be missing before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventGap {
     /// Events after the position were deleted because of their age.
@@ -34,14 +34,14 @@ pub enum EventGap {
     Restored,
 }
 
-/// The events that follow a position.
+/// Events after a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
-    /// In the order of their commits.
+    /// Events in commit order.
     pub events: Vec<StoredEvent>,
-    /// The position from which to go on.
+    /// Position from which to continue.
     pub position: i64,
-    /// Why events are missing between the position that was asked for and those of this page, if there may be such.
+    /// Reason why events may be missing between the requested position and this page.
     pub gap: Option<EventGap>,
 }
 
@@ -58,17 +58,18 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     })
 }
 
-/// Returns the id of the last event that was deleted, and that of the newest one, whether it was deleted or not.
+/// Returns the id of the last deleted event, and of the newest event, even if that was deleted.
 fn bounds(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, i64), StoreError> {
     let not_found = || Problem::new(ErrorCode::NotFound, "no project by that id");
     let deleted: i64 = sql
         .one(DELETED, args![project], |row| row.read(0))?
         .ok_or_else(not_found)?;
     let newest: Option<i64> = sql.value(NEWEST, args![project])?;
+    // All events may be deleted, and new ids never reuse theirs.
     Ok((deleted, newest.unwrap_or_default().max(deleted)))
 }
 
-/// The records of events.
+/// Event records.
 #[derive(Debug, Clone)]
 pub struct Events(pub(crate) Database);
 
@@ -83,8 +84,7 @@ impl Events {
             .await
     }
 
-    /// Reads up to `limit` events of a project after a position. The events `webhook.test`, each of which only one webhook endpoint has,
-    /// are left out.
+    /// Reads up to `limit` events of a project after a position, without `webhook.test` events, which are for a single webhook endpoint.
     ///
     /// # Errors
     /// Refused when there is no such project.
@@ -105,6 +105,7 @@ impl Events {
                     });
                 }
                 let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
+                // Before the filter: the position must pass test events, too, or they would be read again and again.
                 let last = events.last().map_or(newest, |event| event.id);
                 events.retain(|event| event.event_type != TestEvent::NAME);
                 Ok(EventPage {

@@ -1,5 +1,11 @@
-//! Stored responses of idempotent requests. A response is written in the transaction of the change that it reports, if there is
-//! one.
+//! Stored responses of idempotent requests.
+//!
+//! A row's key is the project, the operation, the `Idempotency-Key`, and the participant if the response is a refusal for that participant
+//! alone. A response is written in the transaction of the change that it reports, if there is one, so that a crash leaves both or neither.
+//! A request that acts on the media plane first reserves its row, since such an act cannot be undone by a failed write. Rows live for 24
+//! hours ([`RETENTION`]). A response with a secret is sealed, with or without a key of the deployment.
+//!
+//! The course of a request and its replays are described in the server's module `http::frame::idempotency`.
 
 use std::sync::Arc;
 
@@ -16,15 +22,15 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{Sealed, Vault};
 
-/// The purpose that responses with secrets are sealed for. It is part of every sealed response and so never changes.
+/// Purpose that responses with secrets are sealed for. It is in every sealed response, so it never changes.
 pub(crate) const PURPOSE: &str = "idempotent answer";
 
-/// A response found for an idempotency key.
+/// Response found for an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// The fingerprint of the request that the response answered.
+    /// Fingerprint of the request that got this response.
     pub fingerprint: [u8; 32],
-    /// The participant that sent the request; `None` for a server with an API key.
+    /// Participant that sent the request; `None` for a server with an API key.
     pub made_by: Option<String>,
     /// The response, byte for byte.
     pub response: Response,
@@ -38,13 +44,13 @@ const PUT: &str = "INSERT INTO idempotency
          body_key_id = excluded.body_key_id, created_at = excluded.created_at";
 const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
      WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5 AND status < 500";
-/// What a reservation has in place of a response. It is never replayed: no 5xx is.
+/// Reservation body. It is never replayed, like all 5xx responses.
 const RESERVED: &str = r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
-/// The length of a reservation, in bytes. Most responses that replace one are shorter.
+/// Reservation size in bytes. Most responses that replace one are shorter.
 const RESERVED_BYTES: usize = 1_024;
 
 impl Tx<'_> {
-    /// Stores the response to this change, if the request asked for that.
+    /// Stores the response to this change, if the request has a key.
     pub(crate) fn store_response<T>(
         &self,
         recorder: Option<&ResponseRecorder<T>>,
@@ -56,13 +62,14 @@ impl Tx<'_> {
         }
     }
 
-    /// Stores a response for a request, in place of its reservation if there is one.
+    /// Stores a response for a request. It replaces the reservation, if there is one.
     fn put_response(
         &self,
         record: &IdempotencyRecord,
         response: &Response,
     ) -> Result<(), StoreError> {
         self.put_row(record, response)?;
+        // Before the commit. If that fails, the request fails as well, with a 5xx that is not stored.
         record.mark_stored();
         Ok(())
     }
@@ -71,8 +78,10 @@ impl Tx<'_> {
         let slot = &record.slot;
         let sealed = record
             .secret
+            // Such as a token or a stream key, even without a key of the deployment.
             .then(|| self.seal_always(&response.body, PURPOSE))
             .transpose()?;
+        // The refused participant is part of the key, the participant that made the request is not.
         let row = args![
             &slot.project_id,
             slot.operation,
@@ -91,12 +100,12 @@ impl Tx<'_> {
     }
 }
 
-/// The participant that a slot belongs to; empty for a slot of the whole project.
+/// Returns the participant that a slot belongs to; empty for a slot of the whole project.
 fn caller(slot: &IdempotencySlot) -> &str {
     slot.refused.as_ref().map_or("", ParticipantCaller::as_str)
 }
 
-/// A response as it is stored; its body is sealed when it has a key id.
+/// Stored response. Its body is sealed if it has a key id.
 struct Stored {
     made_by: Option<String>,
     fingerprint: [u8; 32],
@@ -135,11 +144,13 @@ fn find(
 
 fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
     let body = match stored.key_id {
+        // Most responses contain no secret, and are stored as they are.
         None => stored.body,
         Some(key_id) => vault
             .open_sealed(
                 &Sealed {
                     key_id,
+                    // The purpose prevents other sealed bytes from being opened as a response.
                     bytes: stored.body,
                 },
                 PURPOSE,
@@ -157,7 +168,7 @@ fn unseal(vault: &Vault, stored: Stored) -> Result<StoredResponse, StoreError> {
 }
 
 impl Database {
-    /// Makes a change, and stores the response to it in the same transaction, if the request asked for that.
+    /// Makes a change and stores the response to it in the same transaction, if the request has a key.
     pub(crate) async fn write_recorded<T, F>(
         &self,
         queue: Queue,
@@ -169,7 +180,9 @@ impl Database {
         T: Send + 'static,
     {
         self.write(queue, move |tx| {
+            // If the change is refused, nothing is stored here: the caller stores the refusal.
             let result = run(tx)?;
+            // In the same transaction, which is the point of the recorder.
             tx.store_response(recorder.as_ref(), &result)?;
             Ok(result)
         })
@@ -177,16 +190,17 @@ impl Database {
     }
 }
 
-/// The responses that are stored for repeated requests.
+/// Stored response records.
 #[derive(Debug, Clone)]
 pub struct Responses(pub(crate) Database);
 
 impl Responses {
-    /// Finds the response that was stored for a key within the last 24 hours.
+    /// Reads the response that was stored for a key within the last 24 hours.
     ///
     /// # Errors
     /// Fails when the database cannot be read or the response cannot be decrypted.
     pub async fn find(&self, slot: IdempotencySlot) -> Result<Option<StoredResponse>, StoreError> {
+        // By this server's clock at the read, so a row that housekeeping has not deleted yet is not found.
         let (vault, oldest) = (
             Arc::clone(self.0.vault()),
             self.0.clock().now().before(RETENTION),
@@ -200,23 +214,24 @@ impl Responses {
             .await
     }
 
-    /// Reserves the place of a response before an operation does what cannot be undone, so that the response can then be stored, also
-    /// on a disk that has become full. A reservation is not found as a response.
+    /// Reserves the row of a response before an operation acts irrevocably, so that the response can be stored even if the disk is full by
+    /// then. A reservation is not found as a response.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn reserve(&self, record: IdempotencyRecord) -> Result<(), StoreError> {
+        // As long as most responses, so that the response can overwrite it without a new page.
         let mut body = RESERVED.as_bytes().to_vec();
         body.resize(RESERVED_BYTES, b' ');
         let reserved = Response { code: 503, body };
         self.0
-            .write(Queue::of(&record.slot.project_id), move |tx| {
+            .write(Queue::for_project(&record.slot.project_id), move |tx| {
                 tx.put_row(&record, &reserved)
             })
             .await
     }
 
-    /// Stores a response that no change of the records stores.
+    /// Stores a response that is not part of a change.
     ///
     /// # Errors
     /// Fails when the database cannot be written or the response cannot be sealed.
@@ -226,7 +241,7 @@ impl Responses {
         response: Response,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&record.slot.project_id), move |tx| {
+            .write(Queue::for_project(&record.slot.project_id), move |tx| {
                 tx.put_response(&record, &response)
             })
             .await

@@ -1,5 +1,5 @@
-//! Ingress endpoints. A final status never changes, except that an endpoint which its room has completed can still be deleted. A
-//! change of status and its event are one transaction.
+//! Ingress endpoints. A final status never changes, except that an endpoint completed by its room can still be deleted. A status change and
+//! its event are one transaction.
 
 use conclave_model::event::{Event, EventContext};
 use conclave_model::ingress::{Ingress, IngressState, IngressStatus, InputType, StreamKeyHash};
@@ -18,42 +18,42 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// An ingress endpoint that the media plane has created.
+/// Ingress endpoint that the media plane has created.
 #[derive(Debug, Clone)]
 pub struct NewIngress {
-    /// The project that the endpoint belongs to.
+    /// Project that the endpoint belongs to.
     pub project_id: ProjectId,
-    /// The room that the endpoint publishes into.
+    /// Room that the endpoint publishes into.
     pub room: RoomId,
-    /// The media plane's id of the endpoint.
+    /// The media plane's endpoint id.
     pub ingress_id: IngressId,
-    /// The protocol that an encoder publishes with.
+    /// Encoder protocol.
     pub input_type: InputType,
-    /// The identity that the stream joins with.
+    /// Stream participant's identity.
     pub participant_identity: Identity,
-    /// The display name that the stream joins with.
+    /// Stream participant's display name.
     pub participant_name: Option<String>,
-    /// The address that an encoder publishes to, with the stream key redacted.
+    /// URL for the encoder, with the stream key redacted.
     pub url: String,
-    /// The hash of the stream key. The key itself is not stored.
+    /// Stream key hash. The key itself is not stored.
     pub key_hash: StreamKeyHash,
 }
 
-/// The filters of a list of ingress endpoints; `None` matches all.
+/// Ingress list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct IngressFilter {
     /// Only endpoints of the room with this name.
     pub room: Option<RoomName>,
-    /// Only endpoints in this status.
+    /// Only endpoints with this status.
     pub status: Option<IngressStatus>,
-    /// Only endpoints of this input type.
+    /// Only endpoints with this input type.
     pub input_type: Option<InputType>,
 }
 
-/// The error of an endpoint that failed without a reason from the media plane.
+/// Error for an endpoint that failed without a reason from the media plane.
 const NO_REASON: &str = "the media plane gave no reason";
 
-/// The condition on the status of an endpoint that is not final, exactly as in the partial indexes.
+/// Condition for a status that is not final, exactly as in the partial indexes.
 macro_rules! not_final {
     () => {
         "NOT IN ('complete', 'deleted')"
@@ -71,7 +71,7 @@ macro_rules! select {
     };
 }
 
-/// `$from` is the condition on the status that the endpoint leaves.
+/// `$from` is the condition on the previous status.
 macro_rules! update {
     ($from:expr) => {
         concat!(
@@ -143,6 +143,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> 
         &new.key_hash,
         tx.now,
     ];
+    // The media plane's id is unique: a repeated registration inserts nothing.
     if tx.sql.change(INSERT, row)? > 0 {
         return Ok(());
     }
@@ -152,7 +153,7 @@ fn insert(tx: &Tx<'_>, room: &Room, new: &NewIngress) -> Result<(), StoreError> 
     ))
 }
 
-/// Changes the status of an endpoint, and emits the event of the change if there is one.
+/// Changes an endpoint's status, and emits the event of the change, if there is one.
 fn advance(
     tx: &mut Tx<'_>,
     before: &Ingress,
@@ -161,6 +162,7 @@ fn advance(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let deleted = next == IngressStatus::Deleted;
+    // Deletion is the only way out of `complete`.
     let update = if deleted { UPDATE_TO_DELETED } else { UPDATE };
     let deleted_at = deleted.then_some(at);
     tx.sql.put(
@@ -174,6 +176,7 @@ fn advance(
             deleted_at
         ],
     )?;
+    // Only the start and the end of publishing are events.
     let Some(status) = before.status.event_status(next) else {
         return Ok(());
     };
@@ -190,7 +193,7 @@ fn advance(
     ))
 }
 
-/// Records a reported state, unless it is known already or the endpoint is final.
+/// Records a reported state, unless it is known or the endpoint is final.
 fn record(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -201,6 +204,7 @@ fn record(
     // Only a failed endpoint has an error, and it always has one.
     let failed = state.status == IngressStatus::Error;
     let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
+    // A report may come late, after the room has completed the endpoint, or twice.
     if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error)
     {
         return Ok(before);
@@ -209,7 +213,7 @@ fn record(
     existing(tx.sql, project, &state.ingress_id)
 }
 
-/// Completes the endpoints of a room that ends: nothing can be published through them any more.
+/// Completes the endpoints of a room that ends, since nothing can be published into it.
 pub(crate) fn complete_ingresses_of_room(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -219,11 +223,12 @@ pub(crate) fn complete_ingresses_of_room(
     let live = tx
         .sql
         .many(SELECT_LIVE_OF_ROOM, args![room, project], ingress)?;
+    // With an event for each publishing endpoint.
     live.iter()
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a IngressFilter,
@@ -242,7 +247,7 @@ pub(crate) fn live_ingresses(
     sql.many(SELECT_LIVE, args![project], ingress)
 }
 
-/// The records of ingress endpoints.
+/// Ingress endpoint records.
 #[derive(Debug, Clone)]
 pub struct Ingresses(pub(crate) Database);
 
@@ -253,7 +258,8 @@ impl Ingresses {
     /// Refused when the room has ended, or the endpoint is recorded already.
     pub async fn create(&self, new: NewIngress) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&new.project_id), move |tx| {
+            .write(Queue::for_project(&new.project_id), move |tx| {
+                // The room may have ended while the media plane created the endpoint.
                 let room = open_by_id(tx.sql, &new.project_id, new.room)?;
                 insert(tx, &room, &new)?;
                 existing(tx.sql, &room.project_id, &new.ingress_id)
@@ -261,8 +267,8 @@ impl Ingresses {
             .await
     }
 
-    /// Records the state of an endpoint that the media plane reported for the time `at`. A known state, and any state of a final
-    /// endpoint, changes nothing.
+    /// Records an endpoint's state that the media plane reported for the time `at`. A known state, and any state of a final endpoint,
+    /// changes nothing.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
@@ -273,7 +279,7 @@ impl Ingresses {
         at: Timestamp,
     ) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record(tx, &project, &state, at)
             })
             .await
@@ -285,8 +291,9 @@ impl Ingresses {
     /// Refused when the project has no such endpoint.
     pub async fn delete(&self, project: ProjectId, id: IngressId) -> Result<Ingress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let (before, at) = (existing(tx.sql, &project, &id)?, tx.now);
+                // A repeated deletion succeeds, without another event.
                 if before.status == IngressStatus::Deleted {
                     return Ok(before);
                 }
@@ -296,7 +303,7 @@ impl Ingresses {
             .await
     }
 
-    /// Reads an endpoint, deleted or not.
+    /// Reads an endpoint, even a deleted one.
     ///
     /// # Errors
     /// Refused when the project has no such endpoint.
@@ -304,7 +311,7 @@ impl Ingresses {
         self.0.read(move |sql| existing(sql, &project, &id)).await
     }
 
-    /// Lists a project's endpoints, deleted ones too, newest first.
+    /// Lists a project's endpoints, newest first, including deleted ones.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
@@ -321,7 +328,7 @@ impl Ingresses {
             .await
     }
 
-    /// Reads an endpoint that is not final; `None` when the project has none by that id.
+    /// Reads an endpoint that is not final; `None` if the project has no such endpoint.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -1,4 +1,4 @@
-//! The records: a component for each, with its SQL texts, its types and its operations. All read and write through [`crate::sql`].
+//! Records: a component per kind, with its SQL texts, types and operations. All of them use [`crate::sql`].
 
 pub(crate) mod api_keys;
 pub(crate) mod codes;

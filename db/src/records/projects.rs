@@ -21,23 +21,23 @@ macro_rules! select {
     };
 }
 
-/// A project with the number of its open rooms.
+/// Project and the number of its open rooms.
 #[derive(Debug, Clone)]
 pub struct ProjectSummary {
-    /// The project, as it is stored.
+    /// Project record.
     pub project: Project,
-    /// Rooms open now.
+    /// Open room count.
     pub open_rooms: u32,
 }
 
-/// Counts over all projects.
+/// Totals over all projects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Projects, suspended ones too.
+    /// Project count, including suspended ones.
     pub projects: u32,
-    /// Rooms open now.
+    /// Open room count.
     pub open_rooms: u32,
-    /// Sessions open now.
+    /// Open session count.
     pub participants: u32,
     /// Recordings and broadcasts that are not final.
     pub running_egresses: u32,
@@ -79,7 +79,7 @@ fn existing(sql: Sql<'_>, id: &ProjectId) -> Result<Project, StoreError> {
     find(sql, id)?.ok_or_else(|| no_such_project(id))
 }
 
-/// The refusal of an unknown project. Only the command line shows it.
+/// Refusal of an unknown project. Only commands show it.
 pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     StoreError::Refused(Problem::new(
         ErrorCode::NotFound,
@@ -87,7 +87,7 @@ pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     ))
 }
 
-/// The records of projects.
+/// Project records.
 #[derive(Debug, Clone)]
 pub struct Projects(pub(crate) Database);
 
@@ -104,6 +104,7 @@ impl Projects {
     ) -> Result<Project, StoreError> {
         self.0
             .write(Queue::SERVER, move |tx| {
+                // Random, so a collision fails on the primary key and is not retried.
                 let id = ProjectId::new();
                 tx.sql.put(INSERT, args![&id, &name, env, &plan, tx.now])?;
                 existing(tx.sql, &id)
@@ -111,7 +112,7 @@ impl Projects {
             .await
     }
 
-    /// Lists every project, oldest first.
+    /// Lists all projects, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -121,7 +122,7 @@ impl Projects {
             .await
     }
 
-    /// Lists the projects with their numbers of open rooms, newest first.
+    /// Lists projects with their numbers of open rooms, newest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -132,6 +133,8 @@ impl Projects {
                 open_rooms: row.get("open_rooms")?,
             })
         };
+        // A bulk read, and not a list: those have limits per project, and this is the operator's.
+        // One more than the page, to know whether another one follows.
         let rows = self
             .0
             .bulk_read(move |sql| {
@@ -152,6 +155,7 @@ impl Projects {
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         self.0
             .bulk_read(|sql| {
+                // The sum of the stored counts, which is much faster than counting rooms.
                 let counts = sql.one(COUNT_PROJECTS, args![], |row| {
                     Ok((row.get("projects")?, row.get("open_rooms")?))
                 })?;
@@ -166,7 +170,7 @@ impl Projects {
             .await
     }
 
-    /// Reads a project; `None` when there is none by that id.
+    /// Reads a project; `None` if there is none with this id.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -205,7 +209,7 @@ impl Projects {
             .await
     }
 
-    /// Sets the template that rooms without a template of their own use.
+    /// Sets the template for rooms that name none.
     ///
     /// # Errors
     /// Refused when there is no such project, or no such template in it.
@@ -215,6 +219,7 @@ impl Projects {
         template: TemplateId,
     ) -> Result<Project, StoreError> {
         self.change(id, move |tx, id| {
+            // An unknown project must be refused as such, and not for its template.
             existing(tx.sql, id)?;
             templates::refuse_unknown_template(tx.sql, id, &template)?;
             tx.sql.put(SET_DEFAULT_TEMPLATE, args![id, &template])
@@ -228,7 +233,9 @@ impl Projects {
         change: impl FnOnce(&Tx<'_>, &ProjectId) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<Project, StoreError> {
         self.0
-            .write(Queue::of(&id), move |tx| {
+            .write(Queue::for_project(&id), move |tx| {
+                // An unknown id changes no row, and is refused by the read.
+                // The changes are plain updates by id, which do nothing for an unknown project.
                 change(tx, &id)?;
                 existing(tx.sql, &id)
             })

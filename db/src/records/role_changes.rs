@@ -1,4 +1,4 @@
-//! Role changes: the log, and the change of a session's role that each entry records.
+//! Role changes: the log, and the session's role that each entry changes.
 
 use conclave_model::event::{ChangedBy, Event, ParticipantRef};
 use conclave_model::idempotency::ResponseRecorder;
@@ -17,37 +17,38 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// A change of role that the media plane has made.
+/// Role change that the media plane has made.
 #[derive(Debug, Clone)]
 pub struct NewRoleChange {
-    /// The project that the room belongs to.
+    /// Project that the room belongs to.
     pub project_id: ProjectId,
-    /// The room that the participant is connected to.
+    /// Room that the participant is connected to.
     pub room: RoomId,
-    /// The new role.
+    /// New role.
     pub role: RoleName,
-    /// The participant as the media plane returned it after the change.
+    /// Participant as returned by the media plane after the change.
     pub participant: Participant,
-    /// The participant, the API key or the operator that asked for the change.
+    /// Participant, API key or operator that requested the change.
     pub by: ChangedBy,
 }
 
-/// The last change of an identity's role in a room.
+/// Last change of an identity's role in a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRoleChange {
-    /// The id of the change.
+    /// Change id.
     pub id: RoleChangeId,
-    /// The role that the change gave.
+    /// Role given by the change.
     pub role: RoleName,
-    /// The instant of the change.
+    /// Change time.
     pub created_at: Timestamp,
 }
 
 impl LastRoleChange {
-    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted
-    /// after the change. `known` is the change that the token names.
+    /// Returns the role that the change gives a participant that joins or acts with a token; `None` if the token was minted after the
+    /// change. `known` is the change named by the token.
     #[must_use]
     pub fn role_for(self, known: Option<RoleChangeId>) -> Option<RoleName> {
+        // A token that names this change was minted after it, with the role that it is meant to have.
         (known != Some(self.id)).then_some(self.role)
     }
 }
@@ -82,9 +83,11 @@ const SET_SESSION_ROLE: &str =
     "UPDATE sessions SET role = ?3 WHERE id = ?1 AND project_id = ?2 AND left_at IS NULL";
 
 fn changed_by(row: &Row<'_>) -> Result<ChangedBy, StoreError> {
+    // Exactly one of the two columns is set.
     if let Some(identity) = row.get("changed_by_identity")? {
         return Ok(ChangedBy::Identity(identity));
     }
+    // The operator has no API key, so the column has a reserved word, which is not a valid prefix.
     let prefix: String = row.get("changed_by_api_key_prefix")?;
     if prefix == ChangedBy::OPERATOR {
         Ok(ChangedBy::Operator)
@@ -129,7 +132,9 @@ fn insert(
 }
 
 fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError> {
+    // The media plane has made the change already. Without an open session there is nothing to record.
     let mut connected = connected_participants(tx.sql, &new.project_id, new.room)?.into_iter();
+    // By sid and not by identity: a participant that has joined again since has another session.
     let before = connected
         .find(|p| p.sid == new.participant.sid)
         .ok_or_else(Problem::participant_not_found)?;
@@ -154,6 +159,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
         sid: before.sid,
         role: Some(new.role),
     };
+    // The role before is from the session, since the media plane does not report it.
     tx.emit(&Event::role_changed(
         event_context(&room, tx.now),
         participant,
@@ -166,7 +172,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     })
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     room: RoomId,
@@ -177,7 +183,7 @@ pub(crate) fn list_query<'a>(
         .and("participant_identity =", identity)
 }
 
-/// The records of changes of roles.
+/// Role change records.
 #[derive(Debug, Clone)]
 pub struct RoleChanges(pub(crate) Database);
 
@@ -192,13 +198,13 @@ impl RoleChanges {
         response: Option<ResponseRecorder<RoleChanged>>,
     ) -> Result<RoleChanged, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), response, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), response, move |tx| {
                 record(tx, new)
             })
             .await
     }
 
-    /// Lists a room's role changes, newest first; with `identity` only those of its participants.
+    /// Lists a room's role changes, newest first; with `identity`, only that identity's.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.

@@ -1,29 +1,29 @@
-//! Rotating the encryption key of a file of records: a new key seals from now on, everything that the old key sealed is sealed again,
-//! and the old key is deleted.
+//! Rotation of the encryption key: a new key seals from now on, everything sealed by the old key is sealed again, and the old key is
+//! deleted. For records in a file:
 //!
 //! ```text
 //!  key file   old ──▶ new, old ───────────────────────────────▶ new
 //!  records              └─▶ one transaction: all sealed again ┘
 //! ```
 //!
-//! A rotation can run beside a server and can stop at any arrow. Between the outer two, the key file opens everything. Sealing
-//! happens inside write transactions that read the key file, and none of them runs beside the transaction of the rotation
-//! ([`rotation_lock`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key. Once it is
-//! on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
+//! A rotation can run beside a server, and can stop at any arrow. Between the outer two, the key file opens everything. Sealing happens
+//! inside write transactions that read the key file, and none of them overlaps with the rotation's transaction ([`rotation_lock`]). So that
+//! transaction finds everything sealed before it, and everything sealed after it has the new key. Once it is on disk, nothing needs the old
+//! key. A rotation that runs again continues with the new key of the interrupted one.
 //!
-//! Servers that share a database have a key file each. Their rotation has three steps, since no step may need a key that a server lacks.
+//! Servers that share a database have a key file each. Their rotation has three steps, since no step may require a key that a server lacks.
 //!
 //! ```text
 //!  key files   old ──▶ old, new ──────────────────────────────────▶ new
 //!  records              (1)   old seals ──▶ new seals, all sealed again (2)      (3)
 //! ```
 //!
-//! 1. The new key is added to the key file of one machine, and its operator copies the file to the others. Servers read it without a
-//!    restart, and report the ids of their keys ([`crate::lease::Node`]).
-//! 2. Once all report the new key, it seals: the row of the lease names the key that does, whatever the order of a key file, and
-//!    each transaction that seals reads it under the lock of rotations. So what another transaction seals under the old key
-//!    is on disk when everything is sealed again.
-//! 3. The old key is deleted. What a step that was stopped has left is sealed again first.
+//! 1. The new key is added to one machine's key file, and its operator copies the file to the others. Servers read it without a restart,
+//!    and report the ids of their keys ([`crate::lease::Node`]).
+//! 2. Once all servers report the new key, it seals: the lease row names the sealing key, whatever the order of a key file, and each
+//!    transaction that seals reads the row under the rotation lock. So secrets that another transaction seals under the old key are on disk
+//!    when everything is sealed again.
+//! 3. The old key is deleted. The remains of an interrupted step are sealed again first.
 
 use crate::database::Database;
 use crate::engine::postgres::lease::{ATTEMPTS_AT_ROW, ClusterState, read_cluster};
@@ -36,18 +36,18 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
 
-/// A table with sealed bytes.
+/// Table with sealed bytes.
 struct SealedTable {
-    /// Selects the bytes, the key id and the columns of the primary key, for keys other than `?1`.
+    /// Selects the bytes, the key id and the primary key's columns, for keys other than `?1`.
     select: &'static str,
     /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
     update: &'static str,
-    /// The columns of the primary key.
+    /// Primary key columns.
     key: &'static [&'static str],
     purpose: &'static str,
 }
 
-/// Every table with bytes that the deployment's key may have sealed.
+/// All tables with bytes that the deployment's key may have sealed.
 const SEALED_TABLES: &[SealedTable] = &[
     SealedTable {
         select: "SELECT secret AS sealed, secret_key_id AS key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
@@ -72,31 +72,31 @@ const SEALED_TABLES: &[SealedTable] = &[
     },
 ];
 
-/// The result of a rotation.
+/// Rotation result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
-    /// The id of the key that was in use before.
+    /// Id of the key that was in use before.
     pub old_key_id: String,
-    /// The id of the key that is in use now.
+    /// Id of the key that is in use now.
     pub new_key_id: String,
-    /// The number of records that were sealed again.
+    /// Records sealed again.
     pub resealed: usize,
-    /// The number of records that were left unchanged: they need a key that the file did not hold, or are damaged.
+    /// Records left unchanged: they need a key that the file did not contain, or are damaged.
     pub unopenable: usize,
 }
 
-/// How many encrypted secrets there are, and how many of them no key at hand opens.
+/// Encrypted secrets, and how many of them no available key opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SecretCount {
     /// All encrypted secrets.
     pub total: usize,
-    /// Those that cannot be decrypted.
+    /// Secrets that cannot be decrypted.
     pub unopenable: usize,
-    /// The ids of the keys that encrypted these.
+    /// Ids of the keys that encrypted these.
     pub missing_keys: Vec<String>,
 }
 
-/// The reason why a key was not rotated. In every case the key file still opens what it opened before.
+/// Reason why a key was not rotated. In every case the key file still opens everything that it opened before.
 #[derive(Debug, thiserror::Error)]
 pub enum RotationError {
     /// The deployment has no key.
@@ -110,34 +110,35 @@ pub enum RotationError {
     /// The records cannot be sealed again.
     #[error("{0}")]
     Store(StoreError),
-    /// The key file does not hold the key that seals.
+    /// The key file does not contain the sealing key.
     #[error(
         "the records are encrypted with the key {0}, which is not in the key file of this machine: copy it from a server that has it"
     )]
     NotHeld(String),
-    /// Servers do not have the new key.
+    /// Some servers do not have the new key.
     #[error("these servers do not have the key {key} yet: {}; copy the key file of this machine there, they read it without a restart", .servers.join(", "))]
     NotEverywhere {
-        /// The id of the new key.
+        /// New key id.
         key: String,
-        /// The addresses of the servers.
+        /// URLs of the servers.
         servers: Vec<String>,
     },
 }
 
-/// A column of a primary key.
+/// Primary key column.
 enum KeyColumn {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-/// Sealed bytes and the primary key of their row.
+/// Sealed bytes, and the primary key of their row.
 struct SealedRow {
     sealed: Sealed,
     key: Vec<KeyColumn>,
 }
 
 fn key_column(row: &Row<'_>, name: &str) -> Result<KeyColumn, StoreError> {
+    // The columns are texts or UUIDs, so both are tried.
     row.get(name)
         .map(KeyColumn::Text)
         .or_else(|_| row.get(name).map(KeyColumn::Bytes))
@@ -180,7 +181,7 @@ fn update(
     sql.put(table.update, &row)
 }
 
-/// Seals the rows of a table again.
+/// Seals a table's rows again.
 fn reseal(
     tx: &Tx<'_>,
     table: &SealedTable,
@@ -188,9 +189,11 @@ fn reseal(
     rotation: &mut Rotation,
 ) -> Result<(), StoreError> {
     for SealedRow { sealed, key } in rows(tx.sql, table, current)? {
+        // Sealed without a deployment key. A rotation does not concern it.
         if tx.vault.is_derived(&sealed.key_id) {
             continue;
         }
+        // Left as it is and counted: its key may still be found in a copy of the key file.
         let Ok(plain) = tx.vault.open_sealed(&sealed, table.purpose) else {
             rotation.unopenable += 1;
             continue;
@@ -199,6 +202,7 @@ fn reseal(
             .vault
             .seal(Some(current), &plain, table.purpose)
             .map_err(|error| StoreError::not_sealed(&error))?;
+        // Another process has replaced the key file between the steps. The transaction fails, and can be repeated.
         let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
         let sealed = sealed
             .filter(|sealed| sealed.key_id == current)
@@ -209,11 +213,11 @@ fn reseal(
     Ok(())
 }
 
-/// Counts the sealed secrets, and those that the vault does not open.
+/// Counts the sealed secrets, and how many the vault cannot open.
 pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, StoreError> {
     let mut count = SecretCount::default();
     for table in SEALED_TABLES {
-        // No key has an empty id.
+        // No key has an empty id, so this selects all rows.
         for SealedRow { sealed, .. } in rows(sql, table, "")? {
             count.total += 1;
             if vault.open_sealed(&sealed, table.purpose).is_err() {
@@ -227,39 +231,40 @@ pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, S
     Ok(count)
 }
 
-/// A step of a rotation.
+/// Rotation step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationStep {
-    /// A new key is in the key file of this machine, and seals nothing yet.
+    /// A new key is in this machine's key file, and seals nothing yet.
     Added,
     /// The new key seals, and has sealed everything again.
     Sealed,
-    /// The old key is no longer in the key file of this machine.
+    /// The old key is no longer in this machine's key file.
     Dropped,
 }
 
-/// What a step has done.
+/// Step result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedRotation {
-    /// The step that was taken.
+    /// Step that was taken.
     pub step: RotationStep,
-    /// The id of the key that sealed before, or does until the next step.
+    /// Id of the key that sealed before, or does until the next step.
     pub old_key_id: String,
-    /// The id of the new key.
+    /// New key id.
     pub new_key_id: String,
-    /// The number of records that were sealed again.
+    /// Records sealed again.
     pub resealed: usize,
-    /// The number of records that were left unchanged: they need a key that the file did not hold, or are damaged.
+    /// Records left unchanged: they need a key that the file did not contain, or are damaged.
     pub unopenable: usize,
 }
 
-/// Returns the next step and the ids of its two keys, by the keys of the key file and the one that seals.
+/// Returns the next step and the ids of its two keys, from the key file's keys and the sealing one.
 fn next(held: &[String], seals: &str) -> Result<(RotationStep, String, String), RotationError> {
     let at = held
         .iter()
         .position(|id| id == seals)
         .ok_or_else(|| RotationError::NotHeld(seals.to_owned()))?;
     let (before, after) = (&held[..at], &held[at + 1..]);
+    // Each rotation appends its key, so keys after the sealing one are newer, and keys before it are older.
     Ok(match (after.last(), before.last()) {
         (Some(new), _) => (RotationStep::Sealed, seals.to_owned(), new.clone()),
         (None, Some(old)) => (RotationStep::Dropped, old.clone(), seals.to_owned()),
@@ -290,27 +295,29 @@ fn cluster(sql: Sql<'_>) -> Result<ClusterState, StoreError> {
     }
 }
 
-/// The encryption key of the deployment, and its rotation.
+/// The deployment's encryption key, and its rotation.
 #[derive(Debug, Clone)]
 pub struct EncryptionKey(pub(crate) Database);
 
 impl EncryptionKey {
-    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once:
-    /// each would drop the key of the other.
+    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once: each
+    /// would delete the other's key.
     ///
     /// # Errors
     /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.
     pub async fn rotate(&self) -> Result<Rotation, RotationError> {
-        let begun = self
+        // The key file first: a crash after this leaves a file that opens everything.
+        let started = self
             .0
             .vault()
             .begin_rotation()
             .map_err(RotationError::KeyFile)?;
-        let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let RotatedKeys { old, new } = started.ok_or(RotationError::NoKey)?;
         let rotation = self
             .reseal_all(old, new)
             .await
             .map_err(RotationError::Store)?;
+        // Only after the commit, since the old key is needed until then.
         self.0
             .vault()
             .end_rotation()
@@ -318,7 +325,7 @@ impl EncryptionKey {
         Ok(rotation)
     }
 
-    /// Seals everything under the key `new` that another one has sealed, in one transaction.
+    /// Seals everything under the key `new` that is sealed under another one, in one transaction.
     pub(crate) async fn reseal_all(
         &self,
         old: String,
@@ -341,15 +348,15 @@ impl EncryptionKey {
             .await
     }
 
-    /// Takes the next step of a rotation of the encryption key. The caller ensures that no two rotations of this key file run at once.
+    /// Performs the next step of an encryption key rotation. The caller ensures that no two rotations of this key file run at once.
     ///
     /// # Errors
-    /// Fails for a deployment without a key, for a step that a server is not ready for, for a key file that cannot be replaced, and for
-    /// records that cannot be written.
+    /// If the deployment has no key, a server is not ready for the step, the key file cannot be replaced, or the records cannot be written.
     pub async fn rotate_shared(&self) -> Result<SharedRotation, RotationError> {
         let held = self.0.vault().key_ids().map_err(RotationError::KeyFile)?;
         let first = held.first().ok_or(RotationError::NoKey)?;
         let cluster = self.0.read(cluster).await.map_err(RotationError::Store)?;
+        // Before the first rotation, the lease row names no key.
         let seals = if cluster.encryption_key_id.is_empty() {
             first
         } else {
@@ -359,10 +366,12 @@ impl EncryptionKey {
         if step == RotationStep::Added {
             return add(self.0.vault(), old);
         }
+        // A server without the key could not take over, nor open secrets sealed from now on.
         check_servers(&cluster, &new)?;
         if step == RotationStep::Sealed {
-            self.note_key(&old, &new).await?;
+            self.set_sealing_key(&old, &new).await?;
         }
+        // Also before the old key is deleted, in case the previous step was interrupted.
         let sealed = self
             .reseal_all(old, new.clone())
             .await
@@ -382,15 +391,16 @@ impl EncryptionKey {
         })
     }
 
-    /// Lets the new key seal from now on.
-    async fn note_key(&self, old: &str, new: &str) -> Result<(), RotationError> {
+    /// Makes the new key the sealing one.
+    async fn set_sealing_key(&self, old: &str, new: &str) -> Result<(), RotationError> {
+        // The row is locked by the transactions of a busy server, so this is tried several times.
         let mut attempts = 1..ATTEMPTS_AT_ROW;
         loop {
             let (old, new) = (old.to_owned(), new.to_owned());
             match self
                 .0
                 .write(Queue::SERVER, move |tx| {
-                    rotation_lock::note(tx.sql, &old, &new)
+                    rotation_lock::set_sealing_key(tx.sql, &old, &new)
                 })
                 .await
             {
@@ -440,7 +450,7 @@ mod tests {
         assert_eq!(step("a", "a"), is(RotationStep::Added, "a", ""));
         assert_eq!(step("a b", "a"), is(RotationStep::Sealed, "a", "b"));
         assert_eq!(step("a b", "b"), is(RotationStep::Dropped, "a", "b"));
-        // The old key of the rotation before was not deleted on this machine.
+        // The old key of the previous rotation was not deleted on this machine.
         assert_eq!(step("a b c", "b"), is(RotationStep::Sealed, "b", "c"));
         assert_eq!(step("a b c", "c"), is(RotationStep::Dropped, "b", "c"));
         assert!(matches!(next(&ids("a b"), "c"), Err(RotationError::NotHeld(id)) if id == "c"));

@@ -1,6 +1,6 @@
-//! The server as a whole: its runs, the health of its database, the records that its actors start from, and housekeeping.
+//! The server as a whole: its runs, the health of its database, the initial records of its actors, and housekeeping.
 //!
-//! The heartbeat is on disk while a server runs. After a crash it says until when sessions that the crash ended have lasted.
+//! The heartbeat is on disk while a server runs. After a crash, it is the end of the sessions that the crash interrupted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// A crash of the server that ran before this one.
+/// Crash of the previous server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash {
-    /// The last heartbeat before the crash.
+    /// Last heartbeat before the crash.
     pub last_heartbeat: Timestamp,
-    /// The instant at which this server started.
+    /// Start of this server.
     pub restarted_at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str =
     "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
 const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
-/// The interval of heartbeats in a file: the disk may be idle otherwise.
+/// Heartbeat interval in a file, whose disk may otherwise be idle.
 const INTERVAL_OF_FILE: Duration = Duration::from_secs(60);
 const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
 
@@ -45,7 +45,7 @@ const COUNT_ROOMS: &str =
     "UPDATE projects SET open_rooms = (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')
      WHERE open_rooms <> (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')";
 
-/// Starts the empty timers of the rooms that the stop of a server has emptied: they have neither a deadline nor an open session.
+/// Starts the empty timers of rooms that the last stop has emptied: they have neither a deadline nor an open session.
 const START_TIMERS: &str = "UPDATE rooms SET empty_deadline = ?1 + empty_timeout_seconds * 1000
      WHERE status = 'open' AND empty_deadline IS NULL
          AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.room_id = rooms.id AND left_at IS NULL)";
@@ -56,6 +56,7 @@ fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
 
 /// Records that the server runs, if its start is recorded and its stop is not.
 pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
+    // An UPDATE: after the stop is recorded, a late heartbeat must not look like a running server.
     tx.sql.put(RENEW, args![tx.now])
 }
 
@@ -73,6 +74,7 @@ fn start_timers(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 }
 
 fn count_rooms(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    // Each change maintains the counts, so they should be right. A count that is too low would keep empty rooms open forever.
     let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
     if corrected > 0 {
         log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");
@@ -80,10 +82,10 @@ fn count_rooms(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads a whole file, and returns the names of its damaged tables, separated by commas. Blocks.
+/// Checks a whole file, and returns the names of its damaged tables, separated by commas. Blocks.
 ///
 /// # Errors
-/// The file cannot be read, for another reason than damage.
+/// If the file cannot be read for another reason than damage.
 pub fn damaged_tables(file: &Path) -> Result<String, StoreError> {
     sqlite::damage::find(file)
 }
@@ -103,22 +105,23 @@ const SELECT_LIVE_IN: [&str; 4] = [
     "SELECT 1 FROM uploads WHERE project_id = ?1 LIMIT 1",
 ];
 
-/// What is live of a project, at one moment.
+/// A project's live records at one moment.
 #[derive(Debug)]
 pub struct LiveRecords {
-    /// The open rooms with their connected participants.
+    /// Open rooms with their connected participants.
     pub rooms: Vec<RoomSnapshot>,
-    /// Whether rooms are missing, since the file is damaged.
+    /// Whether rooms are missing, because the file is damaged.
     pub lacks_rooms: bool,
-    /// The egresses that are not final, or whose file has to be uploaded.
+    /// Egresses that are not final, or whose file has to be uploaded.
     pub egresses: Vec<RunningEgress>,
-    /// The ingress endpoints that are not final.
+    /// Ingress endpoints that are not final.
     pub ingresses: Vec<Ingress>,
-    /// The active webhook endpoints.
+    /// Active webhook endpoints.
     pub webhook_endpoints: Vec<EndpointId>,
 }
 
 fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreError> {
+    // Each kind by itself: damage in one table must not keep the others from loading.
     let rooms = left_out(
         "the rooms of a project were not loaded",
         rooms::open_rooms(sql, project),
@@ -149,12 +152,13 @@ fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreE
 
 fn live_projects(sql: Sql<'_>) -> Result<Vec<ProjectId>, StoreError> {
     match sql.many(SELECT_LIVE, args![], |row| row.get("id")) {
+        // The single query reads all tables. One damaged page would hide every project.
         Err(StoreError::Damaged(_)) => readable_live_projects(sql),
         read => read,
     }
 }
 
-/// Reads the live projects of a file with a damaged table: those of which a row that is live can be read.
+/// Reads the live projects of a file with a damaged table: those with at least one readable live row.
 fn readable_live_projects(sql: Sql<'_>) -> Result<Vec<ProjectId>, StoreError> {
     let all: Vec<ProjectId> = sql.many(SELECT_PROJECTS, args![], |row| row.get("id"))?;
     let mut live = Vec::new();
@@ -173,7 +177,7 @@ fn readable_live_projects(sql: Sql<'_>) -> Result<Vec<ProjectId>, StoreError> {
     Ok(live)
 }
 
-/// The most rows of each kind that one call deletes.
+/// Maximum rows of each kind deleted by one call.
 const BATCH: u32 = 1_000;
 
 const DELETE_RESPONSES: &str = "DELETE FROM idempotency WHERE (project_id, operation, key, caller) IN
@@ -185,14 +189,14 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
         (SELECT id FROM events e WHERE created_at <= ?1
            AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_id = e.id) LIMIT ?2)
      RETURNING project_id, id";
-const NOTE_DELETED: &str =
+const SET_LAST_DELETED: &str =
     "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
 
-/// What the server as a whole records and reads.
+/// Server-wide records.
 #[derive(Debug, Clone)]
 pub struct ServerRecords {
     database: Database,
-    /// The crash before this server's start; empty until the server has started.
+    /// Crash before this server's start; empty until the server has started.
     crash: Arc<OnceLock<Option<Crash>>>,
 }
 
@@ -204,15 +208,16 @@ impl ServerRecords {
         }
     }
 
-    /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
-    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied. What a
-    /// damaged table keeps from being done is left out.
+    /// Records the start of a server, with its first heartbeat. An earlier server's heartbeat shows that it crashed. The open rooms of all
+    /// projects are counted again, and rooms emptied by the last stop start their empty timers. Steps that fail because of a damaged table
+    /// are skipped.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
-        self.database.note_server()?;
-        let begun = self.database.write(Queue::SERVER, |tx| {
+        self.database.mark_as_server()?;
+        let started = self.database.write(Queue::SERVER, |tx| {
+            // One round trip on PostgreSQL, where each would otherwise be prepared by itself.
             tx.sql
                 .prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
             let crash = first_heartbeat(tx)?;
@@ -220,9 +225,9 @@ impl ServerRecords {
             count_rooms(tx)?;
             Ok(crash)
         });
-        let crash = match begun.await {
+        let crash = match started.await {
             Err(StoreError::Damaged(_)) => {
-                // Each part by itself, so that a damaged table keeps only what needs it from being done.
+                // Each step by itself, so that a damaged table prevents only the steps that need it.
                 left_out(
                     "the timers of empty rooms were not started",
                     self.database.write(Queue::SERVER, start_timers).await,
@@ -231,12 +236,12 @@ impl ServerRecords {
                     "open rooms were not counted",
                     self.database.write(Queue::SERVER, count_rooms).await,
                 )?;
-                let begun = self.database.write(Queue::SERVER, first_heartbeat).await;
-                left_out("it is not known whether the server crashed", begun)?.flatten()
+                let started = self.database.write(Queue::SERVER, first_heartbeat).await;
+                left_out("it is not known whether the server crashed", started)?.flatten()
             }
-            begun => begun?,
+            started => started?,
         };
-        // Only the first start counts: a server starts once.
+        // Only the first call counts, since a server starts once.
         let _ = self.crash.set(crash);
         Ok(())
     }
@@ -251,8 +256,8 @@ impl ServerRecords {
             .await
     }
 
-    /// The interval of heartbeats. On PostgreSQL it is that of the renewals of the lease, so that what a server has left behind ends at
-    /// its last renewal when another takes over.
+    /// Returns the heartbeat interval. On PostgreSQL it equals the lease's renewal interval, so that after a takeover, sessions left by
+    /// the previous server end at its last renewal.
     #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {
         match self.database.location() {
@@ -261,7 +266,7 @@ impl ServerRecords {
         }
     }
 
-    /// Records that the server stops well.
+    /// Records a clean stop of the server.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -271,7 +276,7 @@ impl ServerRecords {
             .await
     }
 
-    /// Returns the crash before this server's start; `None` if the server before it stopped well, or there was none.
+    /// Returns the crash before this server's start; `None` if the previous server stopped cleanly, or there was none.
     #[must_use]
     pub fn crash(&self) -> Option<Crash> {
         self.crash.get().copied().flatten()
@@ -280,19 +285,19 @@ impl ServerRecords {
     /// Reads from and writes to the database.
     ///
     /// # Errors
-    /// Fails when it cannot be read or written now, or a table of the file is damaged.
+    /// If it cannot be read or written now, or a table of the file is damaged.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.database.check_damage()?;
         self.database
             .read(|sql| sql.value::<i64>("SELECT 1", &[]))
             .await?;
-        // A transaction that changes nothing would succeed on a full disk.
+        // A transaction without changes would succeed on a full disk.
         self.database
             .write(Queue::SERVER, |tx| renew_heartbeat(tx))
             .await
     }
 
-    /// Checks a whole file for damage; PostgreSQL checks its pages itself. Returns the number of the schema.
+    /// Checks a whole file for damage; PostgreSQL checks its pages itself. Returns the schema number.
     ///
     /// # Errors
     /// Fails with a description of the first damage found.
@@ -305,7 +310,7 @@ impl ServerRecords {
             .await
     }
 
-    /// The number of the newest schema that this program knows for the engine of this store.
+    /// Returns the newest schema number that this program knows for the engine of this store.
     #[must_use]
     pub fn schema(&self) -> i64 {
         match self.database.location() {
@@ -314,9 +319,9 @@ impl ServerRecords {
         }
     }
 
-    /// Reads the projects that need an actor when the server starts: those with an open room, an active webhook endpoint or an
-    /// egress that is not final. An ingress endpoint that is not final has an open room. Where a table is damaged, projects of which
-    /// nothing live can be read are missing: they start with the first message to them.
+    /// Reads the projects that need an actor when the server starts: those with an open room, an active webhook endpoint or an egress that
+    /// is not final. An ingress endpoint that is not final has an open room. If a table is damaged, projects without a readable live row
+    /// are missing: they start with the first message to them.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -324,8 +329,8 @@ impl ServerRecords {
         self.database.bulk_read(live_projects).await
     }
 
-    /// Reads what is live of a project; where the file is damaged, as much as can be read. The reads of many projects run at once, as far
-    /// as the engine can, and no other read waits for those that have not begun.
+    /// Reads a project's live records; if the file is damaged, as much as can be read. Many projects are loaded concurrently, as far as the
+    /// engine can, and no other read waits for loads that have not started.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -335,18 +340,20 @@ impl ServerRecords {
             .await
     }
 
-    /// Deletes stored responses older than 24 hours, and final deliveries and their events older than `retention`, in every
-    /// project. Returns the number of deleted rows; 0 when nothing is left to delete.
+    /// Deletes stored responses older than 24 hours, and final deliveries and their events older than `retention`, in all projects. Returns
+    /// the number of deleted rows; 0 if nothing is left to delete.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
         self.database
+            // At most 1,000 rows of each kind, so that other writes do not wait long. The caller repeats until 0.
             .write(Queue::SERVER, move |tx| {
                 let oldest_event = tx.now.before(retention);
                 let responses = tx
                     .sql
                     .change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
+                // Deliveries before their events, which cannot be deleted while a delivery refers to them.
                 let deliveries = tx
                     .sql
                     .change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
@@ -356,7 +363,7 @@ impl ServerRecords {
     }
 }
 
-/// Deletes events, and notes the last one of each project, so that who reads them later learns that some are missing.
+/// Deletes events, and records each project's last deleted one, so that a later reader learns that some are missing.
 fn delete_events(tx: &Tx<'_>, oldest: Timestamp) -> Result<usize, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get::<ProjectId>("project_id")?, row.get::<i64>("id")?));
     let deleted = tx.sql.many(DELETE_EVENTS, args![oldest, BATCH], read)?;
@@ -368,6 +375,6 @@ fn delete_events(tx: &Tx<'_>, oldest: Timestamp) -> Result<usize, StoreError> {
             .or_insert(id);
     }
     last.iter()
-        .try_for_each(|(project, id)| tx.sql.put(NOTE_DELETED, args![project, *id]))?;
+        .try_for_each(|(project, id)| tx.sql.put(SET_LAST_DELETED, args![project, *id]))?;
     Ok(count)
 }

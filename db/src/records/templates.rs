@@ -16,27 +16,27 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
-/// A template to be created.
+/// Template to create.
 #[derive(Debug, Clone)]
 pub struct NewTemplate {
-    /// The project that the template belongs to.
+    /// Project that the template belongs to.
     pub project_id: ProjectId,
-    /// Unique in the project.
+    /// Name, unique in the project.
     pub name: TemplateName,
-    /// Where the media of its rooms should run.
+    /// Preferred region of its rooms' media.
     pub region: Region,
-    /// Its roles, by their names.
+    /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-/// A change of a template. `None`, and roles that are absent, leave things as they are.
+/// Change of a template. `None` and absent roles leave things unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateChange {
-    /// The new name.
+    /// New name.
     pub name: Option<TemplateName>,
-    /// The new region.
+    /// New region.
     pub region: Option<Region>,
-    /// Roles to create or to replace as a whole.
+    /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
@@ -45,12 +45,12 @@ const SELECT: &str =
             t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
-/// A role that was created or replaced.
+/// A created or replaced role.
 #[derive(Debug, Clone)]
 pub struct PutRole {
     /// The role as it is now.
     pub role: Role,
-    /// Whether the template had none of that name before.
+    /// Whether the template had no role of this name before.
     pub is_new: bool,
 }
 
@@ -65,7 +65,7 @@ macro_rules! select_roles {
 
 const SELECT_ROLES: &str = select_roles!("t.id = ?2");
 const SELECT_ROLE: &str = select_roles!("t.id = ?2 AND r.name = ?3");
-/// The roles of the templates of one page.
+/// Roles of the templates on one page.
 const SELECT_PAGE_ROLES: &str = select_roles!(
     "t.id IN (SELECT id FROM templates WHERE project_id = ?1 ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)"
 );
@@ -104,7 +104,7 @@ fn role(row: &Row<'_>) -> Result<Role, StoreError> {
     row.json("body")
 }
 
-/// Reads all roles of a template.
+/// Reads a template's roles.
 pub(crate) fn roles(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -117,7 +117,7 @@ pub(crate) fn roles(
         .collect())
 }
 
-/// Finds a role of a template.
+/// Reads a role of a template.
 pub(crate) fn find_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -127,7 +127,7 @@ pub(crate) fn find_role(
     sql.one(SELECT_ROLE, args![project, id, name], role)
 }
 
-/// The refusal of a role that a template does not have.
+/// Returns the refusal of a role that a template does not have, which lists the others.
 pub(crate) fn no_such_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -160,6 +160,7 @@ pub(crate) fn refuse_unknown_template(
 
 fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Template, StoreError> {
     let query = format!("{SELECT} WHERE t.id = ?1 AND t.project_id = ?2");
+    // Two queries in one transaction, so that the roles belong to this state of the template.
     let found = sql
         .one(&query, args![id, project], template)?
         .ok_or_else(Problem::template_not_found)?;
@@ -169,7 +170,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     })
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT,
@@ -187,6 +188,8 @@ fn page(
 ) -> Result<Page<Template>, StoreError> {
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
+    // The subquery selects the same page again, in the same snapshot. A query per template would be slower.
+    // Without the extra row that shows whether another page follows.
     let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| {
         Ok((row.get("template_id")?, role(row)?))
     })?;
@@ -218,11 +221,12 @@ fn refuse_taken_name(
     Ok(())
 }
 
-/// Refuses roles that subscribe to a role which the template would not have. `field` is the path of a role in the request.
+/// Refuses roles that subscribe to a role which the template would not have. `field` returns a role's path in the request.
 fn check_roles(
     roles: &BTreeMap<RoleName, Role>,
     field: impl Fn(&RoleName) -> String,
 ) -> Result<(), StoreError> {
+    // The first dangling reference is reported, at its path in the request.
     check_references(roles).map_err(|dangling| {
         let field = format!(
             "{}subscribe.to_roles[{}]",
@@ -258,6 +262,7 @@ fn update(
         UPDATE,
         args![id, project, change.name.as_ref(), change.region, tx.now],
     )?;
+    // Roles are stored as JSON: they are read and replaced as a whole.
     put_roles(tx, id, change.roles.values())
 }
 
@@ -277,6 +282,7 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
 }
 
 fn refuse_deleting(sql: Sql<'_>, template: &Template) -> Result<(), StoreError> {
+    // Otherwise the project would point to a template that does not exist.
     if template.is_default {
         let message = "the default template cannot be deleted; make another one the default first";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateIsDefault, message));
@@ -295,6 +301,7 @@ fn refuse_deleting_role(
     template: &Template,
     name: &RoleName,
 ) -> Result<(), StoreError> {
+    // A deleted role would leave a dangling subscription.
     if let Some(by) = referring_role(&template.roles, name) {
         let message = format!("the role {by:?} subscribes to it");
         return StoreError::refuse(
@@ -310,7 +317,7 @@ fn refuse_deleting_role(
     Ok(())
 }
 
-/// The records of templates and their roles.
+/// Template and role records.
 #[derive(Debug, Clone)]
 pub struct Templates(pub(crate) Database);
 
@@ -318,14 +325,15 @@ impl Templates {
     /// Creates a template and its roles.
     ///
     /// # Errors
-    /// Refused when the name is taken or a role subscribes to one that the template does not have.
+    /// Refused when the name is taken, or a role subscribes to a role that the template does not have.
     pub async fn create(
         &self,
         new: NewTemplate,
         record: Option<ResponseRecorder<Template>>,
     ) -> Result<Template, StoreError> {
         self.0
-            .write_recorded(Queue::of(&new.project_id), record, move |tx| {
+            .write_recorded(Queue::for_project(&new.project_id), record, move |tx| {
+                // Before the name is checked, so that an invalid request never depends on the records.
                 check_roles(&new.roles, |role| format!("roles.{role}."))?;
                 refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
                 let id = insert(tx, &new)?;
@@ -359,7 +367,7 @@ impl Templates {
     /// Changes a template.
     ///
     /// # Errors
-    /// Refused when there is no such template, the name is taken, or a role subscribes to one that the template does not have.
+    /// Refused when there is no such template, the name is taken, or a role subscribes to a role that the template does not have.
     pub async fn update(
         &self,
         project: ProjectId,
@@ -367,10 +375,12 @@ impl Templates {
         change: TemplateChange,
     ) -> Result<Template, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let mut template = existing(tx.sql, &project, &id)?;
+                // Checked as a whole, since a new role may refer to an existing one.
                 template.roles.extend(change.roles.clone());
                 check_roles(&template.roles, |role| format!("roles.{role}."))?;
+                // The own name is not taken.
                 if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
                     refuse_taken_name(tx.sql, &project, name)?;
                 }
@@ -386,8 +396,9 @@ impl Templates {
     /// Refused when there is no such template, it is the default, or open rooms use it.
     pub async fn delete(&self, project: ProjectId, id: TemplateId) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 refuse_deleting(tx.sql, &existing(tx.sql, &project, &id)?)?;
+                // Roles and destinations follow through ON DELETE CASCADE.
                 tx.sql.put(DELETE, args![&id, &project])
             })
             .await
@@ -396,7 +407,7 @@ impl Templates {
     /// Creates or replaces a role.
     ///
     /// # Errors
-    /// Refused when there is no such template or the role subscribes to one that the template does not have.
+    /// Refused when there is no such template, or the role subscribes to a role that the template does not have.
     pub async fn put_role(
         &self,
         project: ProjectId,
@@ -404,12 +415,13 @@ impl Templates {
         role: Role,
     ) -> Result<PutRole, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let mut template = existing(tx.sql, &project, &id)?;
                 let is_new = template
                     .roles
                     .insert(role.name.clone(), role.clone())
                     .is_none();
+                // With the new role in place, since another role may subscribe to it or the other way round.
                 check_roles(&template.roles, |_| String::new())?;
                 put_roles(tx, &id, [&role])?;
                 touch(tx, &project, &id)?;
@@ -450,8 +462,9 @@ impl Templates {
         name: RoleName,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let template = existing(tx.sql, &project, &id)?;
+                // The refusal lists the template's roles.
                 if !template.roles.contains_key(&name) {
                     return StoreError::refuse(Problem::role_not_found(template.roles.keys()));
                 }

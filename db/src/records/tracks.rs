@@ -1,4 +1,4 @@
-//! The tracks of connected participants, and the crossing of their bitrate limits.
+//! Tracks of connected participants, and crossings of their bitrate limits.
 
 use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
 use conclave_model::participant::{Participant, TrackKind};
@@ -14,12 +14,12 @@ use crate::sql::Row;
 use crate::sql::values::args;
 use crate::tx::Tx;
 
-/// A track that has not ended.
+/// Track that has not ended.
 #[derive(Debug, Clone)]
 pub struct OpenTrack {
-    /// The join that publishes it.
+    /// Join that publishes it.
     pub participant: ParticipantSid,
-    /// What it is.
+    /// Description of the track.
     pub track: TrackSummary,
 }
 
@@ -40,7 +40,7 @@ const SELECT_KIND: &str = "SELECT t.kind FROM sessions s JOIN tracks t ON t.sess
      WHERE s.room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND s.left_at IS NULL AND t.ended_at IS NULL
        AND t.track_sid = ?3";
 
-/// Inserts a track of an open session. Returns false when it is known already.
+/// Inserts a track of an open session. Returns false if it is known.
 fn insert(
     tx: &Tx<'_>,
     project: &ProjectId,
@@ -60,17 +60,19 @@ fn insert(
     Ok(tx.sql.change(INSERT, row)? > 0)
 }
 
-/// Reopens the tracks of a session that was reopened, as far as its participant publishes them, with an event for each.
+/// Reopens the tracks of a reopened session that its participant still publishes, with an event for each.
 pub(crate) fn reopen_tracks(
     tx: &mut Tx<'_>,
     room: &Room,
     participant: &Participant,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    // Other tracks ended with the session, and stay ended.
     let tracks: Vec<_> = participant.tracks.iter().map(TrackSummary::from).collect();
     let rows = tracks
         .iter()
         .map(|track| *args![room.id, &participant.sid, &room.project_id, &track.sid]);
+    // One row per track that had ended with the session, and none for others.
     let reopened = tx
         .sql
         .each(REOPEN, rows, |row| row.get::<TrackSid>("track_sid"))?;
@@ -94,13 +96,17 @@ fn record_track(
     change: TrackChange,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    // A recorder has no session, so its tracks are not recorded.
+    // The session may be closed: the end of a track may be reported after the leave, and changes nothing then.
     let Some(session) = find_session(tx.sql, project, room, &participant.sid)? else {
         return Ok(());
     };
+    // Both are conditional writes, which return whether anything changed.
     let write = match change {
         TrackChange::Published => insert,
         TrackChange::Unpublished => end_track,
     };
+    // No event if nothing changed, so a repeated report emits none.
     if write(tx, project, session, track, at)? {
         let room = by_id(tx.sql, project, room)?;
         let participant = with_role(tx.sql, project, session, participant)?;
@@ -114,7 +120,7 @@ fn record_track(
     Ok(())
 }
 
-/// The records of tracks.
+/// Track records.
 #[derive(Debug, Clone)]
 pub struct Tracks(pub(crate) Database);
 
@@ -133,13 +139,13 @@ impl Tracks {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_track(tx, &project, room, participant, &track, change, at)
             })
             .await
     }
 
-    /// Reads the open tracks of the participants connected to a room.
+    /// Reads the open tracks of a room's connected participants.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -161,7 +167,7 @@ impl Tracks {
             .await
     }
 
-    /// Reads the kind of an open track of a participant connected to a room; `None` if there is no such track.
+    /// Reads the kind of an open track of a room's connected participant; `None` if there is no such track.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -192,18 +198,18 @@ impl Tracks {
         track: TrackSummary,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
-                match find_session(tx.sql, &project, room, &sid)? {
-                    Some(session) => tx
-                        .sql
-                        .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
-                    None => Ok(()),
-                }
+            .write(Queue::for_project(&project), move |tx| match find_session(
+                tx.sql, &project, room, &sid,
+            )? {
+                Some(session) => tx
+                    .sql
+                    .put(SET_MUTED, args![session, &project, &track.sid, track.muted]),
+                None => Ok(()),
             })
             .await
     }
 
-    /// Records that a participant's bitrate crossed the limit of its role, as an event.
+    /// Records that a participant's bitrate crossed its role's limit, as an event.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -216,7 +222,9 @@ impl Tracks {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
+                // Without a session, the role in the report is all that is known.
+                // The report may lack the role, which receivers of the event need.
                 if let Some(session) = find_session(tx.sql, &project, room, &participant.sid)? {
                     participant = with_role(tx.sql, &project, session, participant)?;
                 }

@@ -1,4 +1,4 @@
-//! Usage: stored for each day as sessions open and close; the time of open sessions is added when it is read.
+//! Usage per day, stored as sessions open and close. The time of open sessions is added at each read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const SETTLE: &str =
     "UPDATE projects SET balance_ugx = balance_ugx - ?2, settled_until = ?3 WHERE id = ?1";
 
 impl Tx<'_> {
-    /// Counts a session that was opened.
+    /// Counts an opened session.
     pub(crate) fn count_session(
         &self,
         project: &ProjectId,
@@ -44,7 +44,7 @@ impl Tx<'_> {
         self.add_usage(project, Day::from(joined_at), 0, 1)
     }
 
-    /// Counts the time of a session that was closed, on each day it touched.
+    /// Counts the time of a closed session, on each day that it touches.
     pub(crate) fn count_time(
         &self,
         project: &ProjectId,
@@ -54,13 +54,14 @@ impl Tx<'_> {
         by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, millis(time), 0))
     }
 
-    /// Takes back the time of a session that is open again.
+    /// Subtracts the time of a session that is open again.
     pub(crate) fn uncount_time(
         &self,
         project: &ProjectId,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<(), StoreError> {
+        // The session itself stays counted: it is the same one.
         by_day(from, to).try_for_each(|(day, time)| self.add_usage(project, day, -millis(time), 0))
     }
 
@@ -88,7 +89,7 @@ fn usage_day(row: &Row<'_>) -> Result<UsageDay, StoreError> {
     })
 }
 
-/// Reads every day from `from` to `to`. A day without a row is empty; open sessions count up to `now`.
+/// Reads all days from `from` to `to`. A day without a row is empty; open sessions count up to `now`.
 fn days(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -101,6 +102,7 @@ fn days(
         participant_time: Duration::ZERO,
         sessions: 0,
     };
+    // All days of the range first, so that the response has no gaps.
     let mut days: BTreeMap<Day, UsageDay> = (from.number()..=to.number())
         .map(empty)
         .map(|day| (day.day, day))
@@ -116,40 +118,42 @@ fn days(
         .into_iter()
         .flat_map(|joined_at| by_day(joined_at, now))
     {
+        // Only days of the range: an open session may have started before it.
         days.entry(day)
             .and_modify(|day| day.participant_time += time);
     }
     Ok(days.into_values().collect())
 }
 
-/// Sums the time of closed and open sessions in the month that begins at `month`. Most requests that start work read it.
+/// Sums the time of closed and open sessions in the month that starts at `month`. Most requests that start work read it.
 fn month_time(
     sql: Sql<'_>,
     project: &ProjectId,
     month: Timestamp,
     now: Timestamp,
 ) -> Result<Duration, StoreError> {
-    // The next month begins within 31 days of the first day of this one; the day before it is the last of this month.
+    // The 31st day after the first of a month is always in the next month. The day before that one's first day is the last of this month.
     let next = Day::from(month).plus(31).start().month_start();
     let (first, last) = (Day::from(month).number(), Day::from(next).plus(-1).number());
     let closed: i64 = sql.value(SUM_DAYS, args![project, first, last])?;
+    // For a past month, open sessions count only up to its end.
     let open: i64 = sql.value(SUM_OPEN, args![project, month, now.min(next)])?;
     Ok(Duration::from_millis(
         closed.saturating_add(open).unsigned_abs(),
     ))
 }
 
-/// What a project's record says about its usage.
+/// Account data in a project's record.
 struct Account {
     balance_ugx: i64,
-    /// The month that is to be settled next.
+    /// Month to be settled next.
     settled_until: Timestamp,
     open_rooms: u32,
 }
 
 fn account(sql: Sql<'_>, project: &ProjectId) -> Result<Account, StoreError> {
     let read = |row: &Row<'_>| {
-        // A project that was never settled owes nothing for the time before it was created.
+        // A project that was never settled owes nothing for the time before its creation.
         let settled_until = row.get::<Timestamp>("settled_until")?.month_start();
         Ok(Account {
             balance_ugx: row.get("balance_ugx")?,
@@ -182,12 +186,12 @@ pub(crate) fn month_use(
     })
 }
 
-/// The records of usage.
+/// Usage records.
 #[derive(Debug, Clone)]
 pub struct Usage(pub(crate) Database);
 
 impl Usage {
-    /// Reads a project's usage for each day from `from` to `to`, both included.
+    /// Reads a project's usage per day from `from` to `to`, both included.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
@@ -214,7 +218,7 @@ impl Usage {
         self.0.read(move |sql| month_use(sql, &project, now)).await
     }
 
-    /// Sums the time of the participants of all projects in the current month.
+    /// Sums the participant time of all projects in the current month.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -235,14 +239,16 @@ impl Usage {
             .await
     }
 
-    /// Takes the overage of every past month that is not settled from the project's balance.
+    /// Deducts the overage of every unsettled past month from the project's balance.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn settle_months(&self, project: ProjectId, plan: Plan) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
+                // Read in the transaction, so that two requests cannot settle a month twice.
                 let this_month = tx.now.month_start();
+                // Usually there is nothing to settle, or one month. A project without requests may have skipped several.
                 let mut month = account(tx.sql, &project)?.settled_until;
                 let mut owed = 0i64;
                 while month < this_month {
@@ -252,6 +258,7 @@ impl Usage {
                     ));
                     month = Day::from(month).plus(31).start().month_start();
                 }
+                // The balance and the month are one update, so that no month is deducted twice.
                 tx.sql.put(SETTLE, args![&project, owed, this_month])
             })
             .await

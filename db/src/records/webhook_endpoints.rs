@@ -1,4 +1,4 @@
-//! Webhook endpoints. Their signing secrets are sealed when the deployment has an encryption key.
+//! Webhook endpoints. Their signing secrets are sealed if the deployment has an encryption key.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::vault::{Sealed, Vault};
 
-/// The purpose that signing secrets are sealed for.
+/// Purpose that signing secrets are sealed for. It is in every sealed secret, so it never changes.
 pub(crate) const PURPOSE: &str = "webhook endpoint secret";
 
 const SELECT: &str =
@@ -25,12 +25,12 @@ const SELECT_ACTIVE_IDS: &str =
 const INSERT: &str =
     "INSERT INTO webhook_endpoints (id, project_id, url, secret, secret_key_id, active, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)";
-/// A deleted endpoint is inactive and has no secret. It is what remains to be done: its pending deliveries are deleted, then it.
+/// A deleted endpoint is inactive, and has no secret. Its row remains until its pending deliveries are purged.
 const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL
      WHERE id = ?1 AND project_id = ?2 AND active = 1";
 const SELECT_DELETED: &str =
     "SELECT id, project_id FROM webhook_endpoints WHERE active = 0 LIMIT 1";
-/// Active endpoints with a delivery that failed and will be attempted again, and those whose last final delivery failed.
+/// Active endpoints with a failed delivery that will be attempted again, or whose last final delivery failed.
 pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook_endpoints
      WHERE active = 1
        AND (EXISTS (SELECT 1 FROM webhook_deliveries
@@ -42,27 +42,27 @@ pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook
                          WHERE endpoint_id = webhook_endpoints.id AND status = 'delivered'), 0))
      LIMIT ?1";
 const IS_ACTIVE: &str = "SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 1)";
-/// The newest first, which lists would have to pass over.
+/// The newest first, since lists would have to skip them.
 const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
      (SELECT seq FROM webhook_deliveries WHERE endpoint_id = ?1 AND project_id = ?2 AND status = 'pending'
       ORDER BY seq DESC LIMIT ?3)";
 const PURGE: &str =
     "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 0";
-/// The most deliveries that one write deletes, so that no other write waits long.
+/// Maximum deliveries deleted by one write, so that no other write waits long.
 const STEP: u32 = 500;
 
-/// A webhook endpoint that does not accept what it is sent.
+/// Webhook endpoint that does not accept deliveries.
 #[derive(Debug, Clone)]
 pub struct FailingEndpoint {
-    /// The endpoint that the deliveries are for.
+    /// Endpoint id.
     pub id: EndpointId,
-    /// The project that owns the endpoint.
+    /// Project that owns the endpoint.
     pub project_id: ProjectId,
-    /// The url that deliveries are posted to.
+    /// URL that deliveries are posted to.
     pub url: String,
 }
 
-/// An endpoint as it is stored; without an encryption key its secret is not sealed.
+/// Stored endpoint. Without an encryption key, its secret is not sealed.
 struct Stored {
     endpoint: WebhookEndpoint,
     secret: Vec<u8>,
@@ -74,6 +74,7 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
         id: row.get("id")?,
         project_id: row.get("project_id")?,
         url: row.get("url")?,
+        // Filled in by `unseal` where it is needed. Lists never decrypt.
         secret: Secret::new(""),
         active: row.get("active")?,
         created_at: row.get("created_at")?,
@@ -86,9 +87,10 @@ fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
 }
 
 impl Stored {
-    /// The endpoint with its decrypted secret.
+    /// Returns the endpoint with its decrypted secret.
     fn unseal(self, vault: &Vault) -> Result<WebhookEndpoint, StoreError> {
         let plain = match self.key_id {
+            // Stored without a key of the deployment.
             None => self.secret,
             Some(key_id) => vault
                 .open_sealed(
@@ -118,18 +120,18 @@ fn not_found() -> Problem {
     )
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("active =", Some(true))
 }
 
-/// Reads the ids of a project's active endpoints.
+/// Reads a project's active endpoint ids.
 pub(crate) fn active_ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, StoreError> {
     sql.many(SELECT_ACTIVE_IDS, args![project], |row| row.get("id"))
 }
 
-/// The records of webhook endpoints.
+/// Webhook endpoint records.
 #[derive(Debug, Clone)]
 pub struct WebhookEndpoints(pub(crate) Database);
 
@@ -146,9 +148,10 @@ impl WebhookEndpoints {
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 let id = EndpointId::new();
                 let plain = secret.reveal().as_bytes();
+                // Inside the transaction, under the rotation lock: a rotation must not miss this secret.
                 let sealed = tx.seal(plain, PURPOSE)?;
                 let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
                 let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
@@ -184,7 +187,7 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Reads an active webhook endpoint with its secret; `None` when there is none by that id.
+    /// Reads an active webhook endpoint with its secret; `None` if there is none with this id.
     ///
     /// # Errors
     /// Fails when the database cannot be read or the secret cannot be decrypted.
@@ -202,8 +205,8 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again, or
-    /// whose last final delivery failed.
+    /// Reads at most `limit` active webhook endpoints of any project that have a failed delivery to be attempted again, or whose last final
+    /// delivery failed.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -220,7 +223,7 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Queues a delivery of the event `webhook.test` to one webhook endpoint. It is about no room.
+    /// Queues a delivery of the event `webhook.test` to one webhook endpoint. The event belongs to no room.
     ///
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
@@ -230,7 +233,8 @@ impl WebhookEndpoints {
         id: EndpointId,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
+                // In the transaction of the event, so that no delivery for a deleted endpoint remains.
                 if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                     return StoreError::refuse(not_found());
                 }
@@ -239,14 +243,16 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log. The rows are deleted by
-    /// [`purge_deleted_endpoint`](Self::purge_deleted_endpoint); nothing shows them from now on.
+    /// Deletes a webhook endpoint and its pending deliveries. Delivered and failed ones stay in the log. The rows are deleted later by
+    /// [`purge_deleted`](Self::purge_deleted), but are no longer visible.
     ///
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
     pub async fn delete(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            // One row, however many deliveries are pending. Queries hide an inactive endpoint's deliveries.
+            .write(Queue::for_project(&project), move |tx| {
+                // The secret is erased at once, and not only with the row.
                 let no_secret: &[u8] = &[];
                 if tx.sql.change(DELETE, args![id, &project, no_secret])? == 0 {
                     return StoreError::refuse(not_found());
@@ -256,8 +262,8 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Deletes at most 500 pending deliveries of a deleted webhook endpoint of any project, or the endpoint when none is left.
-    /// Returns the number of deleted rows; 0 when no endpoint is left to purge.
+    /// Deletes at most 500 pending deliveries of a deleted webhook endpoint of any project, or the endpoint if none is left. Returns the
+    /// number of deleted rows; 0 if no endpoint is left to purge.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -267,9 +273,11 @@ impl WebhookEndpoints {
                 let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
                 let found: Option<(EndpointId, ProjectId)> =
                     tx.sql.one(SELECT_DELETED, &[], read)?;
+                // One endpoint at a time. The caller repeats until nothing is left.
                 let Some((id, project)) = found else {
                     return Ok(0);
                 };
+                // The endpoint last: its row shows that there may be deliveries to purge.
                 match tx.sql.change(PURGE_DELIVERIES, args![id, &project, STEP])? {
                     0 => tx.sql.change(PURGE, args![id, &project]),
                     deleted => Ok(deleted),

@@ -1,9 +1,7 @@
-//! The handle through which every record reads and writes: a few verbs, each with one SQL text, its arguments and a function that
-//! reads a row.
+//! Handle through which all records read and write: a few methods, each with an SQL text, its arguments and a function that reads a row.
 //!
-//! Texts number their parameters (`?1`) and keep to the SQL that SQLite and PostgreSQL share, so that either engine can stand behind
-//! this handle. Statements are prepared once for each connection and cached by their text. The errors of an engine become a
-//! [`StoreError`] here and nowhere else.
+//! Texts number their parameters (`?1`), and use only the SQL that SQLite and PostgreSQL share, so either engine can be behind this handle.
+//! Statements are prepared once per connection, and cached by text. An engine's errors become a [`StoreError`] here and nowhere else.
 
 pub(crate) mod postgres;
 pub(crate) mod query_builder;
@@ -19,7 +17,7 @@ use crate::StoreError;
 use crate::sql::values::{Column, Value};
 use postgres::Session;
 
-/// A connection, with a transaction open on it.
+/// Connection with an open transaction.
 #[derive(Clone, Copy)]
 pub(crate) enum Sql<'c> {
     Sqlite(&'c Connection),
@@ -27,7 +25,7 @@ pub(crate) enum Sql<'c> {
 }
 
 impl Sql<'_> {
-    /// Prepares statements that follow, together: one after the other, each would wait for PostgreSQL.
+    /// Prepares several statements in one round trip to PostgreSQL, rather than each on first use.
     pub(crate) fn prepare(self, texts: &[&str]) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(_) => Ok(()),
@@ -35,7 +33,7 @@ impl Sql<'_> {
         }
     }
 
-    /// Reads the first row; `None` when the query finds none.
+    /// Reads the first row; `None` if there is none.
     pub(crate) fn one<T>(
         self,
         text: &str,
@@ -58,12 +56,12 @@ impl Sql<'_> {
         }
     }
 
-    /// Reads the first column of a query that always gives a row, such as `SELECT EXISTS` or `SELECT count(*)`.
+    /// Reads the first column of a query that always returns a row, such as `SELECT EXISTS` or `SELECT count(*)`.
     pub(crate) fn value<T: Column>(self, text: &str, args: &[Value<'_>]) -> Result<T, StoreError> {
         self.one(text, args, |row| row.read(0))?.ok_or_else(no_row)
     }
 
-    /// Reads every row, in the order of the query.
+    /// Reads all rows, in the query's order.
     pub(crate) fn many<T>(
         self,
         text: &str,
@@ -88,7 +86,7 @@ impl Sql<'_> {
         }
     }
 
-    /// Runs a statement once for each row of arguments, and returns the rows of each. PostgreSQL answers all of them together.
+    /// Runs a statement once per row of arguments, and returns the rows of each, in one round trip to PostgreSQL.
     pub(crate) fn each<'v, T>(
         self,
         text: &str,
@@ -111,39 +109,41 @@ impl Sql<'_> {
         }
     }
 
-    /// Writes, and returns how many rows it wrote.
+    /// Writes, and returns the row count.
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         match self {
             Self::Sqlite(connection) => {
                 Ok(prepare(connection, text)?.execute(params_from_iter(args))?)
             }
+            // Waits for the reply, which has the row count.
             Self::Postgres(session) => session.change(text, args),
         }
     }
 
-    /// Writes where the number of rows does not matter. PostgreSQL is not waited for: an error is one of the next verb, or of the
-    /// commit.
+    /// Writes, where the row count does not matter, without waiting for PostgreSQL: an error is returned by the next method that
+    /// waits, or by the commit.
     pub(crate) fn put(self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         match self {
+            // SQLite has nothing to wait for.
             Self::Sqlite(_) => self.change(text, args).map(drop),
             Self::Postgres(session) => session.put(text, args),
         }
     }
 }
 
-/// The error for a row that must exist.
+/// Error for a missing row that must exist.
 pub(crate) fn no_row() -> StoreError {
     StoreError::Fault("a query that must find a row found none".into())
 }
 
-/// A row of a result, read by the names of its columns.
+/// Result row, with columns by name.
 pub(crate) struct Row<'r> {
     row: EngineRow<'r>,
-    /// The column after the one that was read last: most are read in their order.
+    /// Index after the column that was read last, since most are read in order.
     next: Cell<usize>,
 }
 
-/// A row as an engine has it.
+/// Engine row.
 #[derive(Clone, Copy)]
 enum EngineRow<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
@@ -171,7 +171,9 @@ impl<'r> EngineRow<'r> {
                 ValueRef::Null => Some(Value::Null),
                 ValueRef::Integer(number) => Some(Value::Integer(number)),
                 ValueRef::Blob(bytes) => Some(Value::Bytes(bytes)),
+                // Invalid UTF-8 is unreadable. PostgreSQL would not store it.
                 text @ ValueRef::Text(_) => text.as_str().ok().map(Value::Text),
+                // No column of the schema is REAL.
                 ValueRef::Real(_) => None,
             },
             Self::Postgres(row) => postgres::column(row, index),
@@ -194,12 +196,12 @@ impl<'r> Row<'r> {
         }
     }
 
-    /// Reads the column of this name.
+    /// Reads the column with this name.
     pub(crate) fn get<T: Column>(&self, name: &str) -> Result<T, StoreError> {
         self.read(self.index(name)?)
     }
 
-    /// Reads the column of this name, which holds JSON.
+    /// Reads the column with this name, which contains JSON.
     pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let index = self.index(name)?;
         let text = self
@@ -207,11 +209,13 @@ impl<'r> Row<'r> {
             .value(index)
             .and_then(Value::text)
             .ok_or_else(|| self.unreadable(index))?;
+        // The cause is dropped, since it may quote a secret.
         serde_json::from_str(text).map_err(|_| self.unreadable(index))
     }
 
     fn index(&self, name: &str) -> Result<usize, StoreError> {
         let is_named = |index: &usize| self.row.name(*index).is_some_and(|found| found == name);
+        // Starts after the last column read, so that a row read in order needs one comparison per column.
         let next = self.next.get();
         let index = (next..self.row.len()).chain(0..next).find(is_named);
         let index =
@@ -228,7 +232,7 @@ impl<'r> Row<'r> {
             .ok_or_else(|| self.unreadable(index))
     }
 
-    /// The error for a column whose value is not one that this program writes.
+    /// Error for a column with a value that this program does not write.
     fn unreadable(&self, index: usize) -> StoreError {
         let name = self.row.name(index).unwrap_or("unknown");
         StoreError::Fault(format!(
@@ -237,7 +241,7 @@ impl<'r> Row<'r> {
     }
 }
 
-/// Texts hold no values, so a log with all of them gives nothing away.
+/// Prepares a statement. Texts contain no values, so the trace log reveals none.
 pub(super) fn prepare<'c>(
     connection: &'c Connection,
     text: &str,
@@ -259,10 +263,10 @@ impl ToSql for Value<'_> {
 }
 
 impl From<rusqlite::Error> for StoreError {
-    /// Distinguishes what time or an operator can cure from a fault.
+    /// Distinguishes errors that may go away, by themselves or through an operator, from faults.
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            // Only the guard of damaged tables denies statements.
+            // Only the authorizer for damaged tables denies statements.
             Some(ErrorCode::AuthorizationForStatementDenied) => {
                 return Self::Damaged(
                     "a damaged table is not changed, and not read for a change".into(),
@@ -273,6 +277,7 @@ impl From<rusqlite::Error> for StoreError {
             }
             _ => {}
         }
+        // Conditions that end by themselves or that an operator ends. Everything else is a bug.
         let curable = matches!(
             error.sqlite_error_code(),
             Some(

@@ -1,4 +1,4 @@
-//! The queries of lists: only the filters that a caller asked for are in the text, so that indexes can serve them.
+//! List queries, which contain only the requested filters, so that indexes can serve them.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::sql::values::Value;
 use crate::sql::{Row, Sql};
 
-/// A query of one project's rows, its arguments and its order.
+/// Query for one project's rows, its arguments and its order.
 pub(crate) struct QueryBuilder<'a> {
     text: String,
     args: Vec<Value<'a>>,
@@ -17,7 +17,7 @@ pub(crate) struct QueryBuilder<'a> {
 }
 
 impl<'a> QueryBuilder<'a> {
-    /// Starts with `select`, which has no `WHERE` yet, and the rows of the project in `column`. `order` is what follows `ORDER BY`.
+    /// Starts with `select`, without a `WHERE`, and a condition on the project's `column`. `order` is the text after `ORDER BY`.
     pub(crate) fn new(
         select: &str,
         column: &str,
@@ -31,12 +31,12 @@ impl<'a> QueryBuilder<'a> {
         }
     }
 
-    /// Adds a comparison such as `room =` when there is a value to compare with.
+    /// Adds a comparison such as `room =` if there is a value.
     pub(crate) fn and(self, comparison: &str, value: Option<impl Into<Value<'a>>>) -> Self {
         self.and_around(comparison, "", value)
     }
 
-    /// Adds the text around a value, such as that of a subquery, when there is a value.
+    /// Adds the text around a value, such as a subquery's, if there is a value.
     pub(crate) fn and_around(
         mut self,
         before: &str,
@@ -44,6 +44,7 @@ impl<'a> QueryBuilder<'a> {
         value: Option<impl Into<Value<'a>>>,
     ) -> Self {
         if let Some(value) = value {
+            // Values are parameters, never parts of the text.
             self.args.push(value.into());
             // Writing into a String cannot fail.
             let _ = write!(self.text, " AND {before} ?{}{after}", self.args.len());
@@ -60,7 +61,7 @@ impl<'a> QueryBuilder<'a> {
         self
     }
 
-    /// Runs the query for one page. Fetches one row more than the page holds, to know whether another page follows.
+    /// Runs the query for one page. Fetches one more row, to know whether another page follows.
     pub(crate) fn page<T>(
         self,
         sql: Sql<'_>,
@@ -77,16 +78,18 @@ impl<'a> QueryBuilder<'a> {
             mut args,
             order,
         } = self;
+        // After the parameters of the filters.
         let next = args.len() + 1;
         let _ = write!(text, " ORDER BY {order} LIMIT ?{next} OFFSET ?{}", next + 1);
         args.extend([
+            // The extra row is dropped from the page, and only shows that there is more.
             Value::from(page.limit + 1),
             Value::from(page.offset.cast_signed()),
         ]);
         (text, args)
     }
 
-    /// The steps by which the engine would run the query for a page.
+    /// Returns the steps of the engine's query plan for a page.
     #[cfg(test)]
     pub(crate) fn plan(self, sql: Sql<'_>) -> Vec<String> {
         let (text, args) = self.window(PageRequest {

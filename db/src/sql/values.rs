@@ -1,7 +1,6 @@
-//! How the types of the model are bound to parameters and read from columns.
+//! Conversion between model types and SQL parameters and columns.
 //!
-//! Ids and other parsed texts are TEXT, ids of rows are UUIDs, instants are milliseconds since the epoch, a boolean is an
-//! integer.
+//! Ids and other parsed texts are TEXT, row ids are UUIDs, instants are milliseconds since the epoch, and booleans are integers.
 
 use conclave_model::code::{RoomCodeHash, RoomCodePrefix};
 use conclave_model::destination::DestinationKind;
@@ -21,7 +20,7 @@ use conclave_model::{
 };
 use uuid::Uuid;
 
-/// A value as the engine has it.
+/// Engine value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
@@ -31,13 +30,13 @@ pub(crate) enum Value<'a> {
     Uuid(Uuid),
 }
 
-/// A type that can be read from a column.
+/// Type that can be read from a column.
 pub(crate) trait Column: Sized {
-    /// Reads a value; `None` when it is not one of this type.
+    /// Reads a value; `None` if it is not of this type.
     fn read(value: Value<'_>) -> Option<Self>;
 }
 
-/// The arguments of a statement, in the order of their numbers.
+/// Arguments of a statement, in order of their numbers.
 macro_rules! args {
     ($($value:expr),* $(,)?) => { &[$($crate::sql::values::Value::from($value)),*] };
 }
@@ -80,6 +79,7 @@ where
 
 impl<T: Column> Column for Option<T> {
     fn read(value: Value<'_>) -> Option<Self> {
+        // Only an `Option` accepts NULL. Every other type refuses it.
         if matches!(value, Value::Null) {
             Some(None)
         } else {
@@ -147,12 +147,14 @@ impl<const N: usize> Column for [u8; N] {
 
 impl From<bool> for Value<'_> {
     fn from(value: bool) -> Self {
+        // As 0 or 1 on both engines.
         Self::Integer(value.into())
     }
 }
 
 impl Column for bool {
     fn read(value: Value<'_>) -> Option<Self> {
+        // SQLite has no booleans, and PostgreSQL's are read as integers.
         value.integer().map(|number| number != 0)
     }
 }
@@ -179,6 +181,7 @@ macro_rules! integers {
 
         impl Column for $type {
             fn read(value: Value<'_>) -> Option<Self> {
+                // A number out of range is an error for the caller, and no wrong value.
                 value.integer()?.try_into().ok()
             }
         }
@@ -195,6 +198,7 @@ macro_rules! texts {
 
         impl Column for $type {
             fn read(value: Value<'_>) -> Option<Self> {
+                // Parsed again: a row that was changed by hand must not become an invalid id.
                 value.text()?.parse().ok()
             }
         }
@@ -209,6 +213,7 @@ impl<'a> From<&'a Identity> for Value<'a> {
 
 impl Column for Identity {
     fn read(value: Value<'_>) -> Option<Self> {
+        // Less strict than a request: records may have identities that earlier versions accepted.
         Self::from_record(value.text()?)
     }
 }
@@ -238,6 +243,7 @@ impl From<Uuid> for Value<'_> {
 impl Column for Uuid {
     fn read(value: Value<'_>) -> Option<Self> {
         match value {
+            // PostgreSQL has a type for UUIDs, SQLite stores their bytes.
             Value::Uuid(uuid) => Some(uuid),
             Value::Bytes(bytes) => Self::from_slice(bytes).ok(),
             _ => None,
@@ -315,6 +321,7 @@ words!(
     InputType: |word| word.parse().ok(),
     EgressKind: |word| word.parse().ok(),
     EgressStatus: |word| word.parse().ok(),
+    // Any word is accepted, since a media plane may have kinds that this version does not know.
     ParticipantKind: |word| Some(Self::from(word)),
     ProjectStatus: |word| word.parse().ok(),
     RecordingType: |word| word.parse().ok(),

@@ -1,8 +1,8 @@
-//! The key file: one key in each line. The first key seals, all keys open.
+//! The key file, with one key per line. The first key seals, all keys open.
 //!
-//! Usually there is one key. During a rotation the new key precedes the old one, so that a process which reads the file can
-//! open everything at every step, also after a crash. Every process reads the file again before it seals and when it meets an
-//! unknown key id, so a running server uses a new key without a restart.
+//! Usually there is one key. During a rotation the new key precedes the old one, so a process that reads the file can open everything at
+//! every step, even after a crash. Every process reads the file again before it seals, and when it meets an unknown key id, so a running
+//! server uses a new key without a restart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use parking_lot::RwLock;
 use super::{SealKey, VaultError};
 use crate::private_file;
 
-/// A key file, and its keys when it was last read.
+/// Key file, and its keys as last read.
 pub(super) struct KeyFile {
     path: PathBuf,
     ring: RwLock<Arc<Ring>>,
 }
 
-/// The keys of a rotation, by their ids.
+/// A rotation's key ids.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RotatedKeys {
     pub(crate) old: String,
@@ -28,18 +28,19 @@ pub(crate) struct RotatedKeys {
 }
 
 struct Ring {
-    /// The hash of the file's text, which shows whether it has changed.
+    /// The file's text hash, which shows whether it has changed.
     text: blake3::Hash,
     current: Arc<SealKey>,
-    /// The other keys of the file.
+    /// Other keys of the file.
     old: Vec<Arc<SealKey>>,
-    /// Keys that the file held before. A read that began before a rotation may still need one.
+    /// Keys that the file contained before. A read that started before a rotation may still need one.
     former: Vec<Arc<SealKey>>,
 }
 
 impl Ring {
     fn parse(text: &str) -> Option<Self> {
         let mut keys = text.split_whitespace().map(parse_key);
+        // A file without keys is refused, as is a line that is not a key.
         let current = Arc::new(SealKey::new(&keys.next()??));
         let old = keys
             .map(|key| key.map(|key| Arc::new(SealKey::new(&key))))
@@ -52,7 +53,7 @@ impl Ring {
         })
     }
 
-    /// The keys of the file, the first one first.
+    /// Returns the file's keys, the first one first.
     fn held(&self) -> impl Iterator<Item = &Arc<SealKey>> {
         std::iter::once(&self.current).chain(&self.old)
     }
@@ -67,11 +68,12 @@ impl Ring {
 }
 
 impl KeyFile {
-    /// Reads the file. Creates a missing one with mode 0600 and a random key.
+    /// Reads the file. Creates a missing file with mode 0600 and a random key.
     pub(super) fn open(path: &Path) -> Result<Self, VaultError> {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
+        // Also after creating it: another process may have created the file first, with another key.
         let ring = read(path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -79,10 +81,10 @@ impl KeyFile {
         })
     }
 
-    /// The key of the file with this id, or the first one, read from the file.
+    /// Returns the key with this id, or the file's first one.
     ///
-    /// Fails for a file that cannot be read, although a key is known: the key may have been rotated in the meantime, and a secret
-    /// sealed with the known key would be lost at the next start.
+    /// Fails if the file cannot be read, even though a key is known: the key may have been rotated in the meantime, and a secret sealed
+    /// with the known key would be lost at the next start.
     pub(super) fn sealing(&self, id: Option<&str>) -> Result<Arc<SealKey>, VaultError> {
         let ring = self.reread()?;
         let Some(id) = id else {
@@ -95,37 +97,39 @@ impl KeyFile {
             )
         };
         ring.held()
+            // Only keys in the file: a secret must not be sealed with a key that a restart would lose.
             .find(|key| key.id == id)
             .cloned()
             .ok_or_else(missing)
     }
 
-    /// The id of the key that seals, from the last read of the file.
+    /// Returns the sealing key's id, at the last read.
     pub(super) fn known_id(&self) -> String {
         self.known().current.id.clone()
     }
 
-    /// The ids of the keys in the file, the one that seals first.
+    /// Returns the file's key ids, the sealing one first.
     pub(super) fn ids(&self) -> Result<Vec<String>, VaultError> {
         let ring = self.reread()?;
         Ok(ring.held().map(|key| key.id.clone()).collect())
     }
 
-    /// Finds a key by its id.
+    /// Returns the key with this id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
+        // Known keys first, so that secrets can still be opened while the file is unreadable.
         self.known()
             .find(id)
             .or_else(|| self.reread().ok()?.find(id))
     }
 
-    /// Whether the file held more than one key when it was last read.
+    /// Whether the file contained several keys at the last read.
     pub(super) fn is_rotating(&self) -> bool {
         !self.known().old.is_empty()
     }
 
-    /// Puts a new key before the one in use. After a rotation that did not end, it continues with the new key of that rotation.
+    /// Puts a new key before the current one. After an unfinished rotation, it continues with that rotation's new key.
     pub(super) fn begin_rotation(&self) -> Result<RotatedKeys, VaultError> {
-        // A file that holds no keys is not made one that does: its keys may still be found in a copy.
+        // Never turns a damaged file into a valid one: its keys may still be found in a copy.
         if self.reread()?.old.is_empty() {
             let text =
                 fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
@@ -142,7 +146,7 @@ impl KeyFile {
         })
     }
 
-    /// Deletes all keys but the one in use from the file.
+    /// Deletes all keys but the current one from the file.
     pub(super) fn end_rotation(&self) -> Result<(), VaultError> {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let current = text.split_whitespace().next().unwrap_or_default();
@@ -152,15 +156,16 @@ impl KeyFile {
 
     /// Adds a new key to the end of the file.
     pub(super) fn add(&self) -> Result<(), VaultError> {
-        // As for a rotation, a file that holds no keys is not made one that does.
+        // As in a rotation, a damaged file is never turned into a valid one.
         self.reread()?;
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         self.replace(&format!("{}\n{}", text.trim_end(), random_line()))?;
         self.reread().map(drop)
     }
 
-    /// Deletes all keys but the one with this id from the file.
+    /// Deletes all keys except `id`.
     pub(super) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
+        // Fails if the file does not contain the key, before anything is deleted.
         self.sealing(Some(id))?;
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let is_kept = |line: &&str| parse_key(line).is_some_and(|key| SealKey::new(&key).id == id);
@@ -170,13 +175,16 @@ impl KeyFile {
     }
 
     fn known(&self) -> Arc<Ring> {
+        // Cloned out of the lock, so that no cipher runs under it.
         Arc::clone(&self.ring.read())
     }
 
-    /// Reads the keys that the file holds now.
+    /// Reads the file's current keys.
     fn reread(&self) -> Result<Arc<Ring>, VaultError> {
         let known = self.known();
+        // The mode is not checked here: it was when the keys were read.
         let same = |text: String| blake3::hash(text.as_bytes()) == known.text;
+        // The file is usually unchanged.
         if fs::read_to_string(&self.path).is_ok_and(same) {
             return Ok(known);
         }
@@ -184,6 +192,7 @@ impl KeyFile {
     }
 
     fn replace_ring(&self, mut ring: Ring) -> Arc<Ring> {
+        // Keys that are no longer in the file stay usable for reads until the process exits.
         let mut known = self.ring.write();
         ring.former = known
             .all()
@@ -253,7 +262,7 @@ mod tests {
         assert_eq!((&old, &keys.sealing(None).unwrap().id), (&first, &new));
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
-        // A rotation that begins again after a crash continues with its new key.
+        // A rotation that starts again after a crash continues with its new key.
         let again = KeyFile::open(&file(&dir))
             .unwrap()
             .begin_rotation()
@@ -267,7 +276,7 @@ mod tests {
         );
         keys.end_rotation().unwrap();
         assert_eq!((lines(&file(&dir)).len(), keys.is_rotating()), (1, false));
-        // A process that has read the old key keeps it; one that opens the file now does not have it.
+        // A process that has read the old key keeps it. A process that opens the file now does not have it.
         assert!(keys.find(&old).is_some());
         let again = KeyFile::open(&file(&dir)).unwrap();
         assert_eq!(

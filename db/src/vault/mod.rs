@@ -1,7 +1,7 @@
 //! Encryption of stored secrets: XChaCha20-Poly1305 under a 256-bit key from a file.
 //!
-//! A deployment may run without a key (`encryption.key_file = ""`). Stored responses that hold secrets, which must
-//! be encrypted in any case, are then sealed under a key that is derived from the media plane's API secret.
+//! A deployment may run without a key (`encryption.key_file = ""`). Stored responses with secrets, which must be encrypted in any case, are
+//! then sealed under a key derived from the media plane's API secret.
 
 mod key_file;
 
@@ -22,7 +22,7 @@ const NONCE_LEN: usize = 24;
 pub struct Vault {
     /// The deployment's key, which its operator can rotate.
     deployment: Option<KeyFile>,
-    /// The key that is derived from the API secret and never rotated.
+    /// Key derived from the API secret. Never rotated.
     derived: SealKey,
 }
 
@@ -32,24 +32,24 @@ struct SealKey {
     cipher: XChaCha20Poly1305,
 }
 
-/// An encrypted secret.
+/// Encrypted secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sealed {
-    /// The id of the key that opens it.
+    /// Id of the key that opens it.
     pub(crate) key_id: String,
-    /// The nonce, followed by the ciphertext.
+    /// Nonce, followed by the ciphertext.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The reason why a vault could not be opened, or a secret could not be sealed or opened.
+/// Reason why a vault could not be opened, or a secret could not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
     /// The key file cannot be read, created or replaced.
     #[error("encryption.key_file {path}: {reason}")]
     KeyFile {
-        /// The path of the key file.
+        /// Key file path.
         path: String,
-        /// The cause, for the operator.
+        /// Cause, for the operator.
         reason: String,
     },
     /// The secret is longer than the cipher allows, which is hundreds of gigabytes.
@@ -62,7 +62,9 @@ pub enum VaultError {
 
 impl SealKey {
     fn new(key: &[u8; 32]) -> Self {
+        // Derived with a context of its own, so the id reveals nothing about the key.
         let id = blake3::derive_key("conclave 2026 encryption key id", key);
+        // Four bytes are enough to distinguish the few keys of a deployment.
         let id = hex::encode(&id[..4]);
         Self {
             id,
@@ -74,6 +76,7 @@ impl SealKey {
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Vault")
+            // Only the id: keys never appear in logs.
             .field("key_id", &self.key_id())
             .finish()
     }
@@ -83,8 +86,9 @@ impl Vault {
     /// Opens a vault with the key in `key_file`, or without a key. Creates a missing file with mode 0600 and a random key.
     ///
     /// # Errors
-    /// Fails for a file that cannot be read or created, holds no key, or can be read by others.
+    /// If the file cannot be read or created, contains no key, or can be read by others.
     pub fn open(key_file: Option<&Path>, api_secret: &Secret) -> Result<Self, VaultError> {
+        // The context string is from an earlier name of the stored responses. A change would make them unreadable.
         let derived =
             blake3::derive_key("conclave 2026 kept answers", api_secret.reveal().as_bytes());
         let deployment = key_file.map(KeyFile::open).transpose()?;
@@ -94,17 +98,16 @@ impl Vault {
         })
     }
 
-    /// The id of the deployment's key; `None` when it has no key.
+    /// Returns the deployment's key id; `None` if it has none.
     #[must_use]
     pub fn key_id(&self) -> Option<String> {
         self.deployment.as_ref().map(KeyFile::known_id)
     }
 
-    /// Returns the ids of the keys that open what the deployment's key has sealed, the one that seals first; none if it has no key.
-    /// Reads the key file.
+    /// Returns the ids of the keys that open the deployment's secrets, the sealing one first; none if it has no key. Reads the key file.
     ///
     /// # Errors
-    /// The key file can no longer be read.
+    /// If the key file can no longer be read.
     pub fn key_ids(&self) -> Result<Vec<String>, VaultError> {
         self.deployment
             .as_ref()
@@ -116,25 +119,26 @@ impl Vault {
         self.deployment.is_some()
     }
 
-    /// Whether a rotation of the deployment's key began and has not ended.
+    /// Whether a rotation of the deployment's key is unfinished.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
         self.deployment.as_ref().is_some_and(KeyFile::is_rotating)
     }
 
-    /// Seals under the deployment's key with the id `key`, or its first one; `None` when it has no key.
+    /// Seals under the deployment's key with id `key`, or its first one; `None` if it has no key.
     ///
-    /// Reads the key file each time. Because a write job seals inside its transaction, everything that is sealed after the
-    /// transaction of a rotation is sealed under the new key.
+    /// Reads the key file each time. A write job seals inside its transaction, so everything sealed after a rotation's transaction is
+    /// sealed under the new key.
     ///
     /// # Errors
-    /// Fails when the key file can no longer be read, or does not hold the key.
+    /// If the key file can no longer be read, or does not contain the key.
     pub(crate) fn seal(
         &self,
         key: Option<&str>,
         plain: &[u8],
         purpose: &str,
     ) -> Result<Option<Sealed>, VaultError> {
+        // The file is read again here, so a key that was rotated a moment ago is found.
         let key = self
             .deployment
             .as_ref()
@@ -143,7 +147,7 @@ impl Vault {
         key.map(|key| seal(&key, plain, purpose)).transpose()
     }
 
-    /// Seals under the deployment's key, or under the derived key when it has none.
+    /// Seals under the deployment's key, or under the derived key if it has none.
     ///
     /// # Errors
     /// As for [`Self::seal`].
@@ -154,18 +158,18 @@ impl Vault {
         purpose: &str,
     ) -> Result<Sealed, VaultError> {
         match self.seal(key, plain, purpose)? {
+            // A deployment with a key uses it for everything, so that a rotation covers it.
             Some(sealed) => Ok(sealed),
             None => seal(&self.derived, plain, purpose),
         }
     }
 
-    /// Whether `key_id` names the derived key, which is never rotated.
+    /// Whether `key_id` is the derived key, which is never rotated.
     pub(crate) fn is_derived(&self, key_id: &str) -> bool {
         self.derived.id == key_id
     }
 
-    /// Puts a new key before the deployment's key in the key file. `None` when the deployment has no key. Until
-    /// [`Self::end_rotation`] both keys open.
+    /// Puts a new key before the deployment's key in the key file; `None` if it has no key. Until [`Self::end_rotation`], both keys open.
     pub(crate) fn begin_rotation(&self) -> Result<Option<RotatedKeys>, VaultError> {
         self.deployment
             .as_ref()
@@ -173,20 +177,19 @@ impl Vault {
             .transpose()
     }
 
-    /// Deletes the old key from the key file, once nothing needs it any more.
+    /// Deletes the old key from the key file, once nothing needs it.
     pub(crate) fn end_rotation(&self) -> Result<(), VaultError> {
         self.deployment
             .as_ref()
             .map_or(Ok(()), KeyFile::end_rotation)
     }
 
-    /// Adds a new key to the end of the key file, where it opens and does not seal unless the records name it. Does nothing for a
-    /// deployment without a key.
+    /// Adds a new key to the end of the key file, where it opens, but seals only if the records name it. Does nothing without a key.
     pub(crate) fn add_key(&self) -> Result<(), VaultError> {
         self.deployment.as_ref().map_or(Ok(()), KeyFile::add)
     }
 
-    /// Deletes all keys but the one with this id from the key file, which must hold it.
+    /// Deletes all keys except `id` from the key file, which must contain it.
     pub(crate) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
         self.deployment
             .as_ref()
@@ -205,17 +208,20 @@ impl Vault {
                 .as_ref()
                 .and_then(|file| file.find(&sealed.key_id))
         };
+        // The derived key is not in the key file, so the file is not read for it.
         let found = if self.is_derived(&sealed.key_id) {
             None
         } else {
             Some(deployment().ok_or_else(unopenable)?)
         };
         let key = found.as_deref().unwrap_or(&self.derived);
+        // A damaged row may be shorter than a nonce.
         let (nonce, msg) = sealed
             .bytes
             .split_at_checked(NONCE_LEN)
             .ok_or_else(unopenable)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| unopenable())?;
+        // The purpose is authenticated: a ciphertext that is moved to another column or row does not open.
         key.cipher
             .decrypt(
                 &nonce,
@@ -229,6 +235,7 @@ impl Vault {
 }
 
 fn seal(key: &SealKey, msg: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
+    // Random: 24 bytes are enough that nonces do not repeat, without a counter.
     let nonce: [u8; NONCE_LEN] = random_bytes();
     let ciphertext = key.cipher.encrypt(
         &XNonce::from(nonce),

@@ -1,8 +1,8 @@
-//! The epoch of a server: once another has taken over, nothing is written in the old one.
+//! A server's epoch: after a takeover, nothing is written in the old one.
 
 use std::time::Duration;
 
-use conclave_db::{StoreError, WriterEnd};
+use conclave_db::{StoreError, WriterStop};
 use tokio::time::timeout;
 
 use super::support::{create_project, create_room, new_room};
@@ -30,9 +30,10 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
         timeout(WAIT_LIMIT, old.writer_ended())
             .await
             .expect("the writer ends"),
-        WriterEnd::TakenOver
+        WriterStop::TakenOver
     );
-    // A job whose statements are all sent together, and one of no project, which has another lane.
+    // A job whose statements are all sent together. It belongs to no project, so it has another
+    // writer session.
     assert!(old.server().renew_heartbeat().await.is_err());
     assert_eq!(
         database
@@ -51,7 +52,7 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
 async fn a_server_that_wakes_up_after_a_takeover_disturbs_no_lane_of_the_new_one() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    // It has written by none of its lanes.
+    // None of its writer sessions has written yet.
     let old = open(&database, cluster.address(), Some(0)).store;
     database.run("UPDATE leadership SET epoch = epoch + 1");
     let new = open(&database, cluster.address(), Some(1)).store;
@@ -84,7 +85,7 @@ async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
     let database = cluster.database();
     let old = open(&database, cluster.address(), Some(0)).store;
     let project = create_project(&old).await;
-    // The job has the epoch when it waits for the table.
+    // The job has checked its epoch before it waits for the table.
     let lock = database.lock("rooms");
     let writing = tokio::spawn({
         let (old, room) = (old.clone(), new_room(&project, "during"));
@@ -110,7 +111,8 @@ async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
     assert_eq!(database.run(free).trim(), "1");
 }
 
-/// Lets the database forget what the lanes have committed, as a failover to a server does that lacked it.
+/// Makes the database forget the last commits of some writer sessions, like a failover to a standby
+/// that lacked them.
 fn set_back(database: &test_postgres::Database<'_>, lanes: &str) {
     let changed = format!(
         "WITH back AS (UPDATE lanes SET job = '00000000-0000-7000-8000-000000000000' WHERE lane {lanes} RETURNING 1)
@@ -138,7 +140,7 @@ async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
     let end = timeout(WAIT_LIMIT, store.writer_ended())
         .await
         .expect("the writer ends");
-    assert_eq!(end, WriterEnd::CommitsLost);
+    assert_eq!(end, WriterStop::CommitsLost);
     assert_eq!(
         database
             .run("SELECT string_agg(name, ' ') FROM rooms")
@@ -158,7 +160,7 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
         .await
         .unwrap();
     store.server().begin_run().await.unwrap();
-    // Not that of the heartbeat, which is the last.
+    // Except for the heartbeat's session, which is the last.
     set_back(&database, "< 2");
     assert!(
         store.server().renew_heartbeat().await.is_ok(),
@@ -167,10 +169,10 @@ async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
     database.end_sessions();
     timeout(WAIT_LIMIT, async {
         loop {
-            // The first ones may find out that their connection has ended.
+            // The first writes may find that their connection is lost.
             let _ = store.server().renew_heartbeat().await;
             tokio::select! {
-                end = store.writer_ended() => return assert_eq!(end, WriterEnd::CommitsLost),
+                end = store.writer_ended() => return assert_eq!(end, WriterStop::CommitsLost),
                 () = tokio::time::sleep(Duration::from_millis(5)) => {}
             }
         }
@@ -197,5 +199,5 @@ async fn an_epoch_that_the_database_has_forgotten_is_no_takeover() {
     let end = timeout(WAIT_LIMIT, store.writer_ended())
         .await
         .expect("the writer ends");
-    assert_eq!(end, WriterEnd::CommitsLost);
+    assert_eq!(end, WriterStop::CommitsLost);
 }

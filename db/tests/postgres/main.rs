@@ -1,4 +1,4 @@
-//! What only PostgreSQL has: round trips, commits whose answer is lost, and the epoch of a server.
+//! Tests for PostgreSQL only: round trips, commits whose reply is lost, and a server's epoch.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use conclave_model::Secret;
 use prometheus::Registry;
 use test_postgres::{Cluster, Database};
 
-/// A store in a database of its own.
+/// Store in a database of its own.
 struct Records {
     store: Store,
     metrics: Registry,
@@ -55,13 +55,13 @@ fn open(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>) -> Rec
     }
 }
 
-/// The server of this program, unless there is none and the run is not about PostgreSQL.
+/// This program's server, unless there is none and the run is not for PostgreSQL.
 fn cluster() -> Option<&'static Cluster> {
     Cluster::installed()
 }
 
 impl Records {
-    /// How often writes have waited for answers.
+    /// How often writes have waited for replies.
     fn round_trips(&self) -> u64 {
         let families = self.metrics.gather();
         let found = families

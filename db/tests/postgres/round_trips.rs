@@ -1,4 +1,4 @@
-//! How often a write waits for an answer: its time, where the database is on another machine.
+//! Round trips per write, which are its duration if the database is on another machine.
 
 use conclave_db::Store;
 use conclave_model::event::Departure;
@@ -7,7 +7,7 @@ use conclave_model::{ParticipantSid, ProjectId, RoomId, Secret};
 use super::support::{clock, create_project, create_room, new_room, participant};
 use super::{cluster, open};
 
-/// A project with a webhook endpoint, whose statements its lane has prepared.
+/// Project with a webhook endpoint, whose statements its writer session has prepared.
 async fn project(store: &Store) -> ProjectId {
     let project = create_project(store).await;
     let endpoint = store.webhook_endpoints().create(
@@ -56,7 +56,7 @@ async fn leave(store: &Store, project: &ProjectId, room: RoomId, identity: &str)
 async fn a_write_waits_a_few_times_only() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();
-    // As a server: the fence is not waited for.
+    // As a server: there is no wait for the fence.
     let records = open(&database, cluster.address(), Some(0));
     let store = &records.store;
     let project = project(store).await;

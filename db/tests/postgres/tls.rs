@@ -1,4 +1,4 @@
-//! Encrypted connections, to a server that takes no others.
+//! Encrypted connections, to a server that accepts no others.
 
 use std::path::Path;
 

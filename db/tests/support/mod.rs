@@ -1,4 +1,4 @@
-//! What the tests of the store share: a store in a folder, a project, a room, a participant.
+//! Shared fixtures of the store's tests: a store in a folder, a project, a room, a participant.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -18,12 +18,12 @@ use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
 use tempfile::TempDir;
 use test_postgres::Records;
 
-/// The clock of a test that is not about days.
+/// Clock for a test that does not concern days.
 pub fn clock() -> Clock {
     Clock::manual(Timestamp::from_millis(1_700_000_000_000))
 }
 
-/// A folder for the encryption keys of a store, and its records. Several stores can be opened there.
+/// Folder for a store's encryption keys and records. Several stores can be opened there.
 pub struct Home {
     folder: TempDir,
     pub records: Records,
@@ -55,7 +55,7 @@ fn location(records: &Records) -> Location {
     }
 }
 
-/// A store in a database of PostgreSQL, of a command: it needs no epoch.
+/// Store of a command in a PostgreSQL database, which needs no epoch.
 pub fn at_server(url: &str) -> Location {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
     Location::Server(PostgresOptions {
@@ -66,7 +66,7 @@ pub fn at_server(url: &str) -> Location {
     })
 }
 
-/// Opens a store, with the encryption key of that file name.
+/// Opens a store with the encryption key in this file.
 pub fn open(home: &Home, key: Option<&str>, clock: &Clock, on_commit: CommitHook) -> Store {
     let key = key.map(|name| home.path().join(name));
     open_at(location(&home.records), key.as_deref(), clock, on_commit)
@@ -91,11 +91,11 @@ pub fn open_at(
     .unwrap()
 }
 
-/// How often the creation of a project is tried. Each try takes seconds if the database does not answer.
+/// Attempts to create a project. Each takes seconds if the database is unreachable.
 const CREATION_TRIES: u32 = 10;
 
-/// Creates a project without limits. A store connects to PostgreSQL with that, for which a busy machine may need longer than the store
-/// waits: then it is created by a later try.
+/// Creates a project without limits. This is when a store connects to PostgreSQL, which may take a busy machine longer than the store
+/// waits; then a later attempt succeeds.
 pub async fn create_project(store: &Store) -> ProjectId {
     for _ in 0..CREATION_TRIES {
         match store
@@ -110,7 +110,7 @@ pub async fn create_project(store: &Store) -> ProjectId {
     panic!("the store does not connect to its database");
 }
 
-/// A room that ends after a minute without participants.
+/// Room that ends after a minute without participants.
 pub fn new_room(project: &ProjectId, name: &str) -> NewRoom {
     NewRoom {
         project_id: project.clone(),
@@ -135,7 +135,7 @@ pub async fn create_room(
     created.await.unwrap()
 }
 
-/// An RTMP endpoint of a room.
+/// RTMP endpoint of a room.
 pub fn new_ingress(room: &Room) -> NewIngress {
     NewIngress {
         project_id: room.project_id.clone(),
@@ -149,7 +149,7 @@ pub fn new_ingress(room: &Room) -> NewIngress {
     }
 }
 
-/// A participant who publishes nothing.
+/// Participant that publishes nothing.
 pub fn participant(identity: &str, sid: &str) -> Participant {
     Participant {
         sid: sid.parse().unwrap(),
@@ -165,7 +165,7 @@ pub fn participant(identity: &str, sid: &str) -> Participant {
     }
 }
 
-/// The code and the field of a refusal.
+/// Returns a refusal's code and field.
 pub fn refused<T: std::fmt::Debug>(result: Result<T, StoreError>) -> (ErrorCode, Option<String>) {
     match result {
         Err(StoreError::Refused(problem)) => (problem.code, problem.field.map(Into::into)),

@@ -101,9 +101,11 @@ fn open_s3(
         .with_secret_access_key(s3.secret.reveal())
         // Twice: the library checks before signing, the connector before sending.
         .with_allow_http(connector.allows_http);
+    // Temporary credentials consist of three parts: id, secret and session token.
     if let Some(token) = &s3.session_token {
         builder = builder.with_token(token.reveal());
     }
+    // The library does not add the bucket to the host of another endpoint, so this crate does.
     let (endpoint, is_virtual) = endpoint_url(s3);
     builder = builder.with_virtual_hosted_style_request(is_virtual);
     if let Some(endpoint) = endpoint {

@@ -153,7 +153,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Takes all free permits.
+    /// Acquires all free permits.
     fn take_all(
         pool: &DeliveryPool,
         project: &ProjectId,

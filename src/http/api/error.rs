@@ -155,7 +155,7 @@ impl From<TreeError> for ApiError {
             TreeError::Refused(problem) => problem.into(),
             TreeError::Store(error) => error.into(),
             TreeError::Media(error) => error.into(),
-            TreeError::NoAnswer => Self::internal(error),
+            TreeError::NoReply => Self::internal(error),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The points of the store at which tests make a fault. Their scope is the location of the database. And what makes a program one
-//! of the next version, for tests of mixed versions.
+//! Store fault points, for tests; their scope is the database's location. Also further migrations, which make a program the next
+//! version, for tests of mixed versions.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use conclave_model::faults::{Fault, at};
 use crate::error::StoreError;
 use crate::sql::postgres::Session;
 
-/// Lets the fault of a point happen, if one is armed.
+/// Triggers the fault of a point, if one is armed.
 pub(super) fn reach(session: &Session, point: &str) -> Result<(), StoreError> {
     match at(session.location(), point) {
         Some(Fault::Sql(text)) => session.batch(text),
@@ -16,14 +16,13 @@ pub(super) fn reach(session: &Session, point: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The environment variable with the paths of further migrations, with colons between them. A program that has it knows as many schemas
-/// more than the same program without it.
+/// Environment variable with the paths of further migrations, separated by colons. Each path is one more schema that the program knows.
 const FURTHER_MIGRATIONS: &str = "FURTHER_MIGRATIONS";
 
-/// Returns the texts of the further migrations that this program has.
+/// Returns the texts of the further migrations.
 ///
 /// # Panics
-/// A file cannot be read.
+/// If a file cannot be read.
 #[expect(
     clippy::expect_used,
     reason = "a test without the migrations that it names must not go on"

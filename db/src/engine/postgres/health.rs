@@ -1,4 +1,4 @@
-//! What `conclave check` finds out about a database server.
+//! Checks of a database server, for `conclave check` and at start.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session, is_protocol_violation};
 
-/// How often the round trip is measured; the shortest counts.
+/// Round trips measured; the shortest counts.
 const ROUND_TRIPS: usize = 5;
-/// The sessions that hold a transaction open while it is looked whether others get another process of the server.
+/// Sessions that keep a transaction open while another session is observed for a change of its server process.
 const HOLDERS: usize = 4;
 
-/// Why a database is not used through a pooler of transactions or statements.
+/// Reason for refusing a pooler in transaction or statement mode.
 const POOLED: &str = "a pooler gives each transaction another session, and settings of sessions are lost: connect to PostgreSQL itself, or \
                       let the pooler keep sessions (pool_mode=session of PgBouncer)";
 
@@ -20,7 +20,7 @@ const VERSION: &str = "SELECT current_setting('server_version')";
 const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''
      AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
 const COMMIT: &str = "SELECT current_setting('synchronous_commit')";
-/// Those that may lack acknowledged commits. A user without the rights of `pg_monitor` is shown none.
+/// Standbys that may lack acknowledged commits. Without the rights of `pg_monitor`, a user sees none.
 const ASYNCHRONOUS: &str =
     "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
      FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')";
@@ -28,36 +28,36 @@ const PROCESS: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
 
 const SERVER: &str =
     "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
-/// The oldest version of PostgreSQL that is used, as in `server_version_num`.
+/// Oldest supported version, as `server_version_num`.
 const OLDEST_VERSION: i64 = 140_000;
-/// The one encoding in which every text of a client can be stored.
+/// Only encoding that can store every text of a client.
 const ENCODING: &str = "UTF8";
 
-/// A database server, as a client sees it.
+/// Properties of a database server, as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresHealth {
-    /// Its version, such as `15.18`.
+    /// Version, such as `15.18`.
     pub version: String,
     /// Whether connections to it are encrypted.
     pub is_encrypted: bool,
-    /// The time from a question to its answer.
+    /// Shortest measured round trip.
     pub round_trip: Duration,
     /// Whether a commit waits until a second server has it.
     pub has_synchronous_standby: bool,
-    /// What a commit waits for: `synchronous_commit`.
+    /// Setting `synchronous_commit`: the point that a commit waits for.
     pub synchronous_commit: String,
-    /// The standbys that may lack acknowledged commits, by their names, as far as the user may see them.
+    /// Names of the standbys that may lack acknowledged commits, as far as the user may see them.
     pub asynchronous_standbys: String,
 }
 
-/// Asks a database server. Blocks; must not be called on a thread of a runtime.
+/// Checks a database server. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// The server cannot be connected to, is too old, or does not answer, or a pooler gives the transactions of a session to different
-/// processes of it.
+/// If the server cannot be reached, is too old or does not respond, or if a pooler gives a session's transactions to different server
+/// processes.
 pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
-    // First, since statements that were prepared are not found in another session.
+    // First: behind a pooler, the prepared statements below may be missing, and fail for that reason.
     refuse_pooler(server)?;
     check_server(&session)?;
     let sql = Sql::Postgres(&session);
@@ -71,20 +71,21 @@ pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreEr
     })
 }
 
-/// Refuses a database that a server cannot use: an old version, another encoding than UTF-8, a pooler of transactions. One that is not
-/// reached is not refused, since a server waits for it. Blocks; must not be called on a thread of a runtime.
+/// Refuses a database that cannot be used: an old version, an encoding other than UTF-8, a pooler in transaction mode. An unreachable
+/// database is not refused, since a server waits for it. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// The database cannot be used.
+/// If the database cannot be used.
 pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreError> {
     let Ok(session) = Session::connect(server, STATEMENT_LIMIT) else {
         return Ok(());
     };
-    // Without an answer, nothing is known.
+    // Without a reply, nothing is known, so nothing is refused.
     if is_pooled(server).unwrap_or_default() {
         return Err(StoreError::Unavailable(POOLED.into()));
     }
     let is_answered = session.batch("SELECT 1").is_ok();
+    // A failed check counts only if the server responds: otherwise the connection may have been lost in between.
     check_server(&session).or_else(|error| if is_answered { Err(error) } else { Ok(()) })
 }
 
@@ -111,10 +112,10 @@ pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a pooler that gives each transaction or statement another session. Blocks; must not be called on a thread of a runtime.
+/// Refuses a pooler in transaction or statement mode. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// There is one, or the server cannot be connected to.
+/// If there is one, or the server cannot be reached.
 pub(super) fn refuse_pooler(server: &PostgresServer) -> Result<(), StoreError> {
     if is_pooled(server)? {
         Err(StoreError::Unavailable(POOLED.into()))
@@ -126,29 +127,30 @@ pub(super) fn refuse_pooler(server: &PostgresServer) -> Result<(), StoreError> {
 fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
     let mut shortest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
-        let begun = Instant::now();
+        let started = Instant::now();
         sql.value::<i64>("SELECT 1", &[])?;
-        shortest = shortest.min(begun.elapsed());
+        shortest = shortest.min(started.elapsed());
     }
     Ok(shortest)
 }
 
-/// Whether a session gets another process when others have taken the one that it had.
+/// Whether a session's server process changes while other sessions are busy.
 fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     let sql = Sql::Postgres(&session);
     let process = sql.value::<i64>(PROCESS, &[])?;
     let mut holders = Vec::new();
+    // Each holder occupies a server process. A pooler must then give the observed session another one; PostgreSQL itself never does.
     for _ in 0..HOLDERS {
         let holder = Session::connect(server, STATEMENT_LIMIT)?;
         match holder.batch("BEGIN") {
-            // PgBouncer says so of a pooler of statements, which has no transactions. PostgreSQL always begins one.
+            // PgBouncer in statement mode rejects BEGIN with this error. PostgreSQL never does.
             Err(error) if is_protocol_violation(&error) => return Ok(true),
-            begun => begun?,
+            started => started?,
         }
         let taken = Sql::Postgres(&holder).value::<i64>(PROCESS, &[])?;
         holders.push(holder);
-        // A process that has not prepared the statement fails.
+        // A server process that has not prepared the statement rejects it.
         let now = sql.value::<i64>(PROCESS, &[]);
         if taken == process
             || now.as_ref().is_ok_and(|now| *now != process)

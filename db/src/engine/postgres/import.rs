@@ -1,4 +1,4 @@
-//! Writes the tables of an empty database whole, in one transaction, for `conclave import`.
+//! Whole-table writes into an empty database, in one transaction, for `conclave import`.
 
 use super::health::{check_server, refuse_pooler};
 use super::migrate;
@@ -8,17 +8,19 @@ use crate::sql::postgres::{CommitError, PostgresServer, Session};
 use crate::sql::values::{Value, args};
 use crate::tables::{Cell, TABLES};
 
-/// The rows that are read at once.
+/// Rows fetched at once.
 const FETCH: usize = 1_000;
 
-/// Projects and templates refer to each other, so one of the keys is checked after both are there.
+/// Projects and templates refer to each other, so one of the foreign keys is checked once both are
+/// there.
 const DROP_KEY: &str = "ALTER TABLE projects DROP CONSTRAINT projects_default_template_id_fkey";
 const ADD_KEY: &str = "ALTER TABLE projects ADD CONSTRAINT projects_default_template_id_fkey
      FOREIGN KEY (default_template_id) REFERENCES templates (id)";
-/// Locks the row that each write of a server reads, so that none can begin.
+/// Locks the row that each write of a server reads, so that no write can start.
 const EPOCH: &str = "SELECT epoch FROM leadership WHERE id = 1 FOR UPDATE";
 
-/// A database that records are copied into. Dropping it without a commit leaves the database as it was.
+/// Database that records are copied into. Dropped without a commit, it leaves the database as it
+/// was.
 pub(crate) struct Import {
     session: Session,
 }
@@ -29,10 +31,13 @@ impl Import {
         refuse_pooler(server)?;
         let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;
         check_server(&session)?;
-        // The file is read between two statements.
+        // The file is read between two statements, which may take longer than the usual timeout of
+        // 2 s.
         session.batch("SET idle_in_transaction_session_timeout = 0; BEGIN")?;
+        // In the same transaction, so a failed import leaves no tables.
         migrate::apply(&session)?;
         let import = Self { session };
+        // Deferred constraints would need a change of the schema for every server.
         import.session.batch(DROP_KEY)?;
         import.refuse_records()?;
         Ok(import)
@@ -78,13 +83,14 @@ impl Import {
         self.sql().each(&text, rows, |_| Ok(())).map(drop)
     }
 
-    /// Lets the numbers of a table go on after the last one.
+    /// Sets a table's sequence, so that the next row follows `last`.
     pub(crate) fn set_last_number(
         &self,
         table: &str,
         column: &str,
         last: i64,
     ) -> Result<(), StoreError> {
+        // The table has never had a row. setval rejects 0.
         if last == 0 {
             return Ok(());
         }
@@ -99,13 +105,14 @@ impl Import {
         self.session.batch(ADD_KEY)
     }
 
-    /// Reads all rows of a table.
+    /// Calls `each` with all rows of a table.
     pub(crate) fn rows(
         &self,
         table: &str,
         columns: &[String],
         mut each: impl FnMut(&[Cell]),
     ) -> Result<(), StoreError> {
+        // A cursor: the client buffers a whole result, and a table may exceed the memory.
         let query = format!("SELECT {} FROM {table}", columns.join(", "));
         self.session
             .batch(&format!("DECLARE all_{table} CURSOR FOR {query}"))?;
@@ -121,13 +128,13 @@ impl Import {
         }
     }
 
-    /// Makes everything durable at once.
+    /// Commits everything at once.
     pub(crate) fn commit(self) -> Result<(), ImportError> {
         self.session.commit().map_err(|error| match error {
             CommitError::RolledBack(error) => ImportError::Store(error),
             CommitError::InDoubt(error) => ImportError::InDoubt(error),
         })?;
-        // Plans of queries depend on statistics, which PostgreSQL would gather later by itself.
+        // Query plans depend on statistics, which autovacuum would gather only later.
         if let Err(error) = self
             .session
             .batch(&format!("ANALYZE {}", TABLES.join(", ")))

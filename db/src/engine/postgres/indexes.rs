@@ -1,33 +1,33 @@
-//! The indexes of a migration, which can be built before it while servers of the older schema run. Its own `CREATE INDEX IF NOT EXISTS`
-//! finds them then.
+//! Indexes of a migration, which can be built ahead, while servers with the older schema run. The migration's own `CREATE INDEX IF NOT
+//! EXISTS` then finds them.
 
 use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::Session;
 use crate::sql::values::args;
 
-/// Held for a session while indexes are built, and for a transaction that migrates: an index that is not valid yet may be one that
-/// is being built.
+/// Advisory lock, held by a session that builds indexes and by a transaction that migrates: an index that is not valid yet may be under
+/// construction.
 const HOLD: &str = "SELECT pg_try_advisory_lock(5136919)";
 const HOLD_FOR_MIGRATION: &str = "SELECT pg_try_advisory_xact_lock(5136919)";
 const IS_VALID: &str = "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
      WHERE CAST(c.relname AS TEXT) = ?1 AND c.relnamespace = current_schema()::regnamespace";
 
-/// What was found of an index, and done about it.
+/// State in which an index was found, and its treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexState {
-    /// It was there.
+    /// Was there.
     Present,
-    /// It was built.
+    /// Was built.
     Built,
-    /// What a build that was stopped had left was dropped, and it was built.
+    /// Remains of an interrupted build were dropped, and the index was built.
     Rebuilt,
-    /// It is on a table that the migration itself changes, which builds it.
+    /// Is on a table that the migration itself changes, which then builds the index.
     Later,
 }
 
 impl IndexState {
-    /// The word for it in a table.
+    /// Returns the state's name in a table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,24 +39,24 @@ impl IndexState {
     }
 }
 
-/// An index of a schema that is to come.
+/// Index of an upcoming schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpcomingIndex {
-    /// The name of the index, as its statement has it.
+    /// Name of the index, as in its statement.
     pub name: String,
-    /// What was done about it.
+    /// Its state.
     pub state: IndexState,
 }
 
-/// A statement that creates an index.
+/// Parsed `CREATE INDEX` statement.
 struct IndexStatement {
     unique: &'static str,
     name: String,
-    /// From `ON` to the end.
+    /// Text from `ON` to the end.
     on: String,
 }
 
-/// The statements of a migration without comments, with single spaces.
+/// Returns a migration's statements, without comments and with single spaces.
 fn statements(migration: &str) -> Vec<String> {
     let code: Vec<_> = migration
         .lines()
@@ -69,6 +69,7 @@ fn statements(migration: &str) -> Vec<String> {
 }
 
 fn index_statements(statements: &[String]) -> Vec<IndexStatement> {
+    // Only statements of this form can be built ahead; the migrations are written that way.
     let parse = |statement: &String| {
         let plain = statement
             .strip_prefix("CREATE INDEX IF NOT EXISTS ")
@@ -89,7 +90,7 @@ fn index_statements(statements: &[String]) -> Vec<IndexStatement> {
     statements.iter().filter_map(parse).collect()
 }
 
-/// The tables that a migration creates or changes.
+/// Returns the tables that a migration creates or changes.
 fn changed_tables(statements: &[String]) -> Vec<&str> {
     let changed = statements.iter().filter_map(|statement| {
         let created = statement
@@ -109,17 +110,18 @@ impl IndexStatement {
         rest.split([' ', '(']).next().unwrap_or_default()
     }
 
-    /// Whether the index can be used; `None` if there is none.
+    /// Whether the index is usable; `None` if it does not exist.
     fn is_valid(&self, session: &Session) -> Result<Option<bool>, StoreError> {
         Sql::Postgres(session).one(IS_VALID, args![&self.name], |row| row.read(0))
     }
 
-    /// Builds the index while others write. Waits for the transactions that run.
+    /// Builds the index without blocking writes. Waits for running transactions.
     fn build(&self, session: &Session) -> Result<IndexState, StoreError> {
         let found = self.is_valid(session)?;
         if found == Some(true) {
             return Ok(IndexState::Present);
         }
+        // CONCURRENTLY cannot roll back: an interrupted build leaves an invalid index, which IF NOT EXISTS would take for a good one.
         if found == Some(false) {
             session.batch(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", self.name))?;
         }
@@ -135,7 +137,7 @@ impl IndexStatement {
     }
 }
 
-/// Builds those indexes of migrations that are on tables as they are.
+/// Builds those indexes that are on tables as they are now.
 pub(super) fn build<'m>(
     session: &Session,
     migrations: impl Iterator<Item = &'m str>,
@@ -149,6 +151,7 @@ pub(super) fn build<'m>(
     let changed = changed_tables(&statements);
     let mut indexes = Vec::new();
     for index in index_statements(&statements) {
+        // An index on a new column or table cannot be built before the migration.
         let is_later = changed.contains(&index.table());
         let state = if is_later {
             IndexState::Later
@@ -163,8 +166,8 @@ pub(super) fn build<'m>(
     Ok(indexes)
 }
 
-/// Drops what a build that was stopped has left of the indexes of a migration, in the transaction that applies it. The migration
-/// would find it, and leave it as it is.
+/// Drops the remains of interrupted index builds, in the transaction that applies the migration. Otherwise the migration would find them,
+/// and skip its own statements.
 pub(super) fn drop_invalid(session: &Session, migration: &str) -> Result<(), StoreError> {
     let indexes = index_statements(&statements(migration));
     if indexes.is_empty() {
@@ -176,6 +179,7 @@ pub(super) fn drop_invalid(session: &Session, migration: &str) -> Result<(), Sto
         return Err(StoreError::Unavailable(message.into()));
     }
     for index in indexes {
+        // Valid indexes stay: they were built ahead.
         if index.is_valid(session)? == Some(false) {
             session.batch(&format!("DROP INDEX IF EXISTS {}", index.name))?;
         }

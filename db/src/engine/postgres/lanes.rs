@@ -1,18 +1,18 @@
-//! The lanes of the writer: a thread, a session, and a transaction for each job.
+//! PostgreSQL's writer: sessions with a thread each, and a transaction per job.
 //!
-//! A project keeps its lane, so its jobs, its events and its sequence numbers are in the order of their commits. An error undoes its
-//! job alone. What a job does not need an answer to is sent together with its next question, and the end of the job, with the
-//! `COMMIT`, in one.
+//! A project keeps its session, so its jobs, events and sequence numbers are in commit order. An error undoes only its own job. Statements
+//! whose result is not needed at once are sent with the next query, and the last of them with the `COMMIT`, so that a job takes few round
+//! trips.
 //!
-//! Two statements frame the job. Both fail if they find no row, so that the transaction is undone on the server, whatever has been
-//! sent behind them:
+//! Two statements frame the job. Both fail if they find no row, so that the transaction is undone on the server, whatever has been sent
+//! after them:
 //!
-//! - The *fence* reads the row of `leadership` with the epoch of this server and locks it until the end: another server takes over
-//!   after this transaction, or before it, and then the transaction fails.
-//! - The *mark* writes the id of the job over that of the last job into the lane's row. If the connection ends during `COMMIT`, the
-//!   row tells how it went ([`Lane::resolve`]). If it has neither id, commits are gone: PostgreSQL has failed over to a server that
-//!   lacked them, and what this server has in memory is no longer true. So it ends. A lane that connects anew looks at the rows of
-//!   all lanes, since some of them may have nothing to write for long.
+//! - The *fence* reads the row of `leadership` with this server's epoch, and locks it until the end. Another server takes over either after
+//!   this transaction, or before it, and then the transaction fails.
+//! - The *mark* overwrites the previous job's id with this job's id in the session's row of the table `lanes`. If the connection is lost
+//!   during `COMMIT`, the row shows the outcome ([`WriterSession::resolve`]). If the row has neither id, commits are gone: PostgreSQL has failed
+//!   over to a server that lacked them, and this server's memory is ahead of the records. So the server exits. A session that reconnects
+//!   checks the rows of all sessions, since some of them may not write for a long time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{Link, STATEMENT_LIMIT};
-use crate::engine::writer::{JobOutcome, Jobs, Shared, Work, WriterEnd};
+use crate::engine::writer::{JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
 use crate::options::{PostgresOptions, StoreMetrics};
 use crate::sql::postgres::{CommitError, Session};
@@ -32,9 +32,9 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql};
 use crate::tx::{CommitHook, CommittedEvent, Tx};
 
-/// Fails with a division by zero once another server has another epoch.
+/// Fails with a division by zero once another server has taken over, and the epoch is another one.
 const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 FOR SHARE) AS held";
-/// Fails with a division by zero if the last job of the lane is not `?2`.
+/// Fails with a division by zero if the session's last job is not `?2`.
 const MARK: &str =
     "WITH marked AS (UPDATE lanes SET job = ?3 WHERE lane = ?1 AND job = ?2 RETURNING 1)
      SELECT 1 / count(*) FROM marked";
@@ -45,52 +45,55 @@ const SET_ROW_IN_EPOCH: &str = "INSERT INTO lanes (lane, job)
 const READ_ROWS: &str =
     "SELECT epoch, lane, job FROM leadership LEFT JOIN lanes ON lane >= 0 WHERE id = 1";
 const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
-/// The row of a command, and those of commands that were killed.
+/// The row of a command, and the rows of commands that were killed.
 const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1 OR (lane < 0 AND job < ?2)";
 
-/// How old the last job of another command is when its row is deleted. No command takes as long.
+/// Age of another command's last job at which its row is deleted. No command takes that long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
-/// The shortest pause between two attempts to find out how a commit has ended.
+/// Shortest pause between two attempts to determine a commit's outcome.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
 
-/// The jobs that the lanes of a server have committed last, by their rows. Ids grow with time.
+/// Last committed job of each of a server's sessions, by row number. Ids grow with time.
 pub(super) type LastJobs = Arc<Mutex<BTreeMap<i64, Uuid>>>;
 
-/// The rows of the lanes of a store: those of a server have small numbers, and those of others numbers that nobody else has.
+/// Returns the row numbers of a store's sessions: small ones for a server, and random negative ones for a command, so that commands do not
+/// collide.
 pub(super) fn rows(options: &PostgresOptions) -> Range<i64> {
-    let lanes = i64::try_from(options.lanes.max(1)).unwrap_or(1) + 1;
+    // One more than the setting, for jobs that belong to no project.
+    let count = i64::try_from(options.lanes.max(1)).unwrap_or(1) + 1;
     let first = match options.epoch {
         Some(_) => 0,
-        None => -i64::from(u32::MAX) - i64::from(Uuid::new_v4().as_fields().0) * (lanes + 1),
+        // Below all numbers of servers, with a block of numbers for each random value.
+        None => -i64::from(u32::MAX) - i64::from(Uuid::new_v4().as_fields().0) * (count + 1),
     };
-    first..first + lanes
+    first..first + count
 }
 
-/// The transaction of a job.
+/// A job's transaction.
 struct Transaction<'a> {
     session: &'a Session,
     row: i64,
     epoch: Option<i64>,
-    /// The job that the lane committed last, and this one.
+    /// Job that the session committed last, and the current one.
     last: Uuid,
     job: Uuid,
 }
 
-/// How the transaction of a job has ended.
-enum End {
-    /// With these events.
+/// Outcome of a transaction.
+enum TransactionOutcome {
+    /// Committed, with these events.
     Committed(Vec<CommittedEvent>),
-    /// The job has failed, and has its error.
+    /// The job failed, and has its own error.
     Refused,
-    /// The transaction has failed.
+    /// The transaction failed.
     RolledBack(StoreError),
-    /// The connection ended before the answer.
+    /// The connection was lost before the reply.
     InDoubt(Vec<CommittedEvent>, StoreError),
 }
 
 impl Transaction<'_> {
-    fn run(&self, work: &mut dyn Work, shared: &Shared) -> End {
+    fn run(&self, work: &mut dyn Work, shared: &Shared) -> TransactionOutcome {
         if let Err(error) = begin(self.session, self.epoch) {
             return self.undo(error);
         }
@@ -104,10 +107,11 @@ impl Transaction<'_> {
             &shared.vault,
         );
         if work.run(&mut tx) == JobOutcome::Rollback {
-            // If this fails, the connection has ended, and the transaction with it.
+            // If this fails, the connection is lost, and the transaction with it.
             let _ = self.session.roll_back();
-            return End::Refused;
+            return TransactionOutcome::Refused;
         }
+        // After the job's own statements: a job that fails leaves the session's row as it was.
         let mark = args![self.row, self.last, self.job];
         let marked = tx
             .rooms
@@ -117,31 +121,32 @@ impl Transaction<'_> {
             return self.undo(error);
         }
         match self.session.commit() {
-            Ok(()) => End::Committed(tx.events),
-            Err(CommitError::RolledBack(error)) => End::RolledBack(error),
-            Err(CommitError::InDoubt(error)) => End::InDoubt(tx.events, error),
+            Ok(()) => TransactionOutcome::Committed(tx.events),
+            Err(CommitError::RolledBack(error)) => TransactionOutcome::RolledBack(error),
+            Err(CommitError::InDoubt(error)) => TransactionOutcome::InDoubt(tx.events, error),
         }
     }
 
-    fn undo(&self, error: StoreError) -> End {
-        // If this fails, the connection has ended, and the transaction with it.
+    fn undo(&self, error: StoreError) -> TransactionOutcome {
+        // If this fails, the connection is lost, and the transaction with it.
         let _ = self.session.roll_back();
-        End::RolledBack(error)
+        TransactionOutcome::RolledBack(error)
     }
 }
 
-/// Commits what was written, or undoes it if it was not. The next transaction must not begin inside this one.
+/// Commits a transaction, or rolls it back if `written` is an error, so that the next one never starts inside it.
 fn commit_or_undo(session: &Session, written: Result<(), StoreError>) -> Result<(), StoreError> {
     match written {
         Ok(()) => session.commit().map_err(CommitError::cause),
         Err(error) => {
+            // If this fails, the connection is lost, and the transaction with it.
             let _ = session.roll_back();
             Err(error)
         }
     }
 }
 
-/// Begins a transaction, with the fence of a server.
+/// Begins a transaction, with the fence if this is a server.
 fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
     session.send_text("BEGIN")?;
     match epoch {
@@ -150,7 +155,7 @@ fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
     }
 }
 
-/// Returns an id that those of this time and later follow.
+/// Returns the smallest UUIDv7 of this time.
 fn first_id_since(time: SystemTime) -> Uuid {
     let millis = time
         .duration_since(UNIX_EPOCH)
@@ -160,7 +165,7 @@ fn first_id_since(time: SystemTime) -> Uuid {
         .into_uuid()
 }
 
-/// Reads the epoch, and the last jobs of the lanes of servers.
+/// Reads the epoch and the last jobs of all servers' sessions.
 fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError> {
     let read = |row: &Row<'_>| {
         Ok((
@@ -175,30 +180,30 @@ fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError
     Ok((
         epoch,
         rows.into_iter()
-            .filter_map(|(_, lane, job)| lane.zip(job))
+            .filter_map(|(_, row, job)| row.zip(job))
             .collect(),
     ))
 }
 
-/// A session that writes one transaction after another, and finds out how the last one ended if the connection is lost.
-pub(super) struct Lane {
+/// Writer session: writes one transaction after another, and determines the outcome of the last one if the connection is lost.
+pub(super) struct WriterSession {
     row: i64,
-    /// The epoch of the server; `None` for a command, which writes beside one.
+    /// Epoch of the server; `None` for a command, which writes beside a server.
     epoch: Option<i64>,
     link: Link,
-    /// The id in the lane's row; `None` until the row has been written.
+    /// Id in the session's row; `None` until the row has been written.
     last: Option<Uuid>,
-    /// The last jobs of all lanes.
+    /// All sessions' last jobs.
     last_jobs: LastJobs,
-    /// The number of the connection for which they were compared with the rows.
+    /// Number of the connection for which they were compared with the rows.
     compared: u64,
-    /// Why this server writes no more.
-    over: Option<WriterEnd>,
+    /// Reason why this server stops writing.
+    over: Option<WriterStop>,
     shared: Shared,
     hook: Arc<CommitHook>,
 }
 
-impl Lane {
+impl WriterSession {
     pub(super) fn new(
         row: i64,
         options: &PostgresOptions,
@@ -220,30 +225,32 @@ impl Lane {
         }
     }
 
-    /// Runs jobs until none can come any more, or another server has taken over.
+    /// Runs jobs until all senders are gone, or another server has taken over.
     pub(super) fn run(mut self, mut jobs: Jobs<Box<dyn Work>>) {
         if self.epoch.is_some() {
-            // Before there is something to write, since the lanes of a server connect all at once. A failure is one of the first job.
+            // A server connects before it has something to write, with all sessions at the same time. The first job reports a failure.
             let _ = self.link.session();
         }
         while let Some(mut work) = jobs.wait() {
-            let begun = Instant::now();
+            let started = Instant::now();
             let committed = self.run_job(work.as_mut(), &mut jobs);
             #[cfg(feature = "faults")]
             let _ = self
                 .link
                 .session()
                 .and_then(|session| super::faults::reach(session, "batch ended"));
-            self.observe(begun.elapsed());
+            // The hook runs before the reply, as on SQLite.
+            self.observe(started.elapsed());
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}
                 Err(error) => log::error!("a write was rolled back: {error}"),
             }
             work.finish(committed.as_ref().map(|_| ()));
+            // The other jobs of the queue are dropped with it, which replies to them.
             if let Some(over) = self.over {
-                let _ = self.shared.end.set(over);
-                log::error!("this server writes no more: {}", over.as_str());
+                let _ = self.shared.stop.set(over);
+                log::error!("this server stops writing: {}", over.as_str());
                 return;
             }
         }
@@ -263,8 +270,7 @@ impl Lane {
         commit.observe(took.as_secs_f64());
     }
 
-    /// Runs a job in a transaction and returns the events that are now durable. An error is one of the transaction: that of a job
-    /// that has failed is with the job.
+    /// Runs a job in a transaction, and returns the events that are now durable. An error is the transaction's; a failed job has its own.
     fn run_job(
         &mut self,
         work: &mut dyn Work,
@@ -274,6 +280,7 @@ impl Lane {
             Some(last) => last,
             None => self.write_row()?,
         };
+        // After each reconnection, and before anything is written: lost commits must be noticed first.
         self.compare()?;
         let session = self.link.session()?;
         let (before, job) = (session.waits(), Uuid::now_v7());
@@ -289,27 +296,28 @@ impl Lane {
             .metrics
             .round_trips
             .inc_by(session.waits() - before);
+        // A mark without a row means lost commits, a fence without a row means another epoch.
         if self.epoch.is_some() && session.was_set_back() {
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
         } else if session.was_fenced() {
             self.over = Some(self.end_of_epoch());
         }
         match ended {
-            End::Committed(events) => {
+            TransactionOutcome::Committed(events) => {
                 self.committed(job);
                 Ok(events)
             }
-            End::Refused => Ok(Vec::new()),
-            End::RolledBack(error) => {
+            TransactionOutcome::Refused => Ok(Vec::new()),
+            TransactionOutcome::RolledBack(error) => {
                 if self.epoch.is_none() {
-                    // It may have been the mark: the row of a command is written anew.
+                    // It may have been the mark: a command writes its row again.
                     self.last = None;
                 }
                 Err(error)
             }
-            End::InDoubt(events, error) => {
+            TransactionOutcome::InDoubt(events, error) => {
                 log::warn!(
-                    "the connection ended during a commit, and the lane finds out whether it is done: {error}"
+                    "the connection was lost during a commit, whose outcome will be read from the database: {error}"
                 );
                 self.resolve(job, jobs)
                     .and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
@@ -317,7 +325,7 @@ impl Lane {
         }
     }
 
-    /// Notes that a job is committed.
+    /// Records a committed job.
     fn committed(&mut self, job: Uuid) {
         self.last = Some(job);
         if self.epoch.is_some() {
@@ -325,32 +333,32 @@ impl Lane {
         }
     }
 
-    /// Finds out why the epoch of this server is over: another one has the next, or the database does not know this one any more.
-    fn end_of_epoch(&mut self) -> WriterEnd {
+    /// Determines why this server's epoch is over: another server has the next one, or the database no longer knows this one.
+    fn end_of_epoch(&mut self) -> WriterStop {
         let found = self.link.session().and_then(read_rows);
         match (found, self.epoch) {
-            (Ok((found, _)), Some(own)) if found < own => WriterEnd::CommitsLost,
-            _ => WriterEnd::TakenOver,
+            (Ok((found, _)), Some(own)) if found < own => WriterStop::CommitsLost,
+            _ => WriterStop::TakenOver,
         }
     }
 
-    /// Compares the rows of all lanes with what they have committed, once for each connection.
+    /// Compares all sessions' rows with their last jobs, once per connection.
     fn compare(&mut self) -> Result<(), StoreError> {
         let Some(own) = self.epoch else { return Ok(()) };
         if self.compared == 0 {
-            // Nothing of this lane can be gone yet, and the others compare for themselves.
+            // At the first connection, this session has no commits that could be gone, and the others compare their own.
             self.compared = self.link.connections();
         }
-        // Before the rows are read: they may be newer than this, and never older.
+        // Copied before the rows are read: the rows may be newer than the copy, never older.
         let last_jobs = self.last_jobs.lock().clone();
         if self.compared == self.link.connections() {
             return Ok(());
         }
         let (epoch, rows) = read_rows(self.link.session()?)?;
         let is_behind = |(row, job): (&i64, &Uuid)| rows.get(row).is_none_or(|found| found < job);
-        // The rows of a later epoch are those of another server, which the fence finds.
+        // Rows of a later epoch belong to another server, which the fence detects.
         if epoch < own || (epoch == own && last_jobs.iter().any(is_behind)) {
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
             return Err(StoreError::Unavailable(
                 "commits of this server are gone".into(),
             ));
@@ -359,10 +367,11 @@ impl Lane {
         Ok(())
     }
 
-    /// Writes the row of the lane, in a server's epoch: later it is the row of a lane of another server.
+    /// Writes the session's row, but only within this server's epoch: later the row belongs to another server.
     fn write_row(&mut self) -> Result<Uuid, StoreError> {
         let (row, job) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
+        // In one round trip, rather than one each during the first job.
         if self.epoch.is_some() {
             session.prepare_all(&[SET_ROW_IN_EPOCH, FENCE, MARK])?;
         }
@@ -380,22 +389,22 @@ impl Lane {
         Ok(job)
     }
 
-    /// Finds out whether a job is committed. Waits for the server as long as the store is open; the jobs that come meanwhile are
-    /// refused.
+    /// Determines whether a job is committed. Waits for the database as long as the store is open, and rejects queued jobs meanwhile.
     fn resolve(&mut self, job: Uuid, jobs: &mut Jobs<Box<dyn Work>>) -> Result<bool, StoreError> {
         let away = StoreError::Unavailable("the connection to PostgreSQL has ended".into());
-        // The ids that the row can have.
+        // Ids that the row may have: the last commit's, the job's, and those written by earlier attempts here.
         let mut known: Vec<Uuid> = self.last.into_iter().chain([job]).collect();
         loop {
+            // A failover may take long. Their callers get an error now, and can retry.
             while let Some(other) = jobs.next() {
                 self.shared.metrics.writes_waiting.dec();
                 other.finish(Err(&away));
             }
             match self.read_row(job, &mut known) {
                 Ok(is_done) => return Ok(is_done),
+                // Nobody will wait for more attempts, so the caller gets an honest error: the change may be recorded.
                 Err(error) if self.over.is_some() || jobs.is_closed() => {
-                    let unknown =
-                        format!("it is not known whether the change is recorded: {error}");
+                    let unknown = format!("it is unknown whether the change is recorded: {error}");
                     return Err(StoreError::Unavailable(unknown));
                 }
                 Err(_) => thread::sleep(self.link.pause().max(RESOLVE_PAUSE)),
@@ -403,14 +412,16 @@ impl Lane {
         }
     }
 
-    /// Reads the lane's row, once the transaction of the job has ended. If that is not in the row, another id is written, over which
-    /// the job cannot write its own: what of it is still on its way fails.
+    /// Reads the session's row, once the job's transaction is over. If the row does not have the job's id, another id is written, which
+    /// makes the job's mark fail if it is still on its way.
     fn read_row(&mut self, job: Uuid, known: &mut Vec<Uuid>) -> Result<bool, StoreError> {
         let (row, other) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
         let read =
             || Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
+        // READ_ROW locks the row, so it waits for the job's transaction if the server still runs it.
         let found = begin(session, self.epoch).and_then(|()| read());
+        // Fenced: the row may already belong to another server.
         if session.was_fenced() {
             let _ = session.roll_back();
             self.over = Some(self.end_of_epoch());
@@ -420,9 +431,11 @@ impl Lane {
         }
         let is_known =
             !matches!(&found, Ok(found) if found.is_none_or(|found| !known.contains(&found)));
+        // A command has a row of its own, which another command may have deleted after a day. For a server, an unknown id means lost
+        // commits.
         if self.epoch.is_some() && !is_known {
             let _ = session.roll_back();
-            self.over = Some(WriterEnd::CommitsLost);
+            self.over = Some(WriterStop::CommitsLost);
             return Err(StoreError::Unavailable(
                 "commits of this server are gone".into(),
             ));
@@ -432,6 +445,7 @@ impl Lane {
         } else {
             other
         };
+        // In case of an error the loop tries again, and `known` has the id that may have been written.
         known.push(last);
         let written = found.and_then(|_| session.put(SET_ROW, args![row, last]));
         commit_or_undo(session, written)?;
@@ -439,7 +453,7 @@ impl Lane {
         Ok(last == job)
     }
 
-    /// Deletes the row of a command, whose number is unique, and the rows of commands that were killed.
+    /// Deletes a command's row, whose number is unique, and the rows of killed commands.
     fn end(&mut self) {
         let (row, forgotten) = (
             self.row,
@@ -449,6 +463,7 @@ impl Lane {
             && self.last.is_some()
             && let Ok(session) = self.link.session()
         {
+            // An error is ignored: the next command deletes the row a day later.
             let _ = session.change(DELETE_ROW, args![row, forgotten]);
         }
     }

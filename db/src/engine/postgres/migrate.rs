@@ -1,4 +1,4 @@
-//! The schema, as numbered migrations. The table `schema` holds the number of the last one that was applied.
+//! Schema migrations, by number. The table `schema_version` has the number of the last one applied.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::options::OlderSchema;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::values::args;
 
-/// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
+/// All migrations, in order. A released migration is never edited; a schema change is a new file.
 const MIGRATIONS: &[&str] = &[
     concat!(
         include_str!("../../migrations/postgres/lease.sql"),
@@ -22,7 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0005_order_of_open_rooms.sql"),
 ];
 
-/// The tables of the lease, in an empty database. Servers that start at once take turns.
+/// Tables of the lease, for an empty database. The advisory lock serializes servers that start at the same time.
 pub(super) const CREATE_LEASE: &str = concat!(
     "SELECT pg_advisory_xact_lock(5136917);\n",
     include_str!("../../migrations/postgres/lease.sql")
@@ -33,7 +33,7 @@ pub(crate) fn newest() -> i64 {
     i64::try_from(migrations().count()).unwrap_or(i64::MAX)
 }
 
-/// The migrations, with the further ones that tests of mixed versions name.
+/// Returns the migrations, including further ones for tests of mixed versions.
 pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
     #[cfg(feature = "faults")]
     let further = super::faults::further_migrations();
@@ -46,18 +46,18 @@ pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
         .map(Cow::Borrowed)
 }
 
-/// The longest time that a statement of a migration takes.
+/// Maximum duration for a migration's statement.
 pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 const VERSION: &str = "SELECT version FROM schema_version WHERE id = 1";
 const SET_VERSION: &str = "UPDATE schema_version SET version = ?1 WHERE id = 1";
-/// The table of the number, and a lock that two programs which migrate at once take in turn.
+/// Table of the schema number, and a lock for programs that migrate at the same time.
 const CREATE: &str = "SELECT pg_advisory_xact_lock(5136917);
      CREATE TABLE IF NOT EXISTS schema_version (id BIGINT PRIMARY KEY CHECK (id = 1), version BIGINT NOT NULL);
      INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING";
 
-/// Checks the server and its schema, and migrates the schema if it may be.
+/// Checks the server and its schema, and migrates the schema if allowed.
 pub(super) fn prepare(
     server: &PostgresServer,
     older_schema: OlderSchema,
@@ -75,27 +75,29 @@ pub(super) fn prepare(
     }
 }
 
-/// Applies the migrations that a database lacks, in one transaction.
+/// Applies missing migrations, in one transaction.
 fn migrate(session: &Session) -> Result<(), StoreError> {
+    // Unlike SQLite's, PostgreSQL's migrations are one transaction, so other programs see the old schema or the new one.
     session.batch("BEGIN")?;
     apply(session)?;
     session.batch("COMMIT")
 }
 
-/// Applies the migrations that a database lacks, in the transaction that is open.
+/// Applies missing migrations, in the open transaction.
 pub(super) fn apply(session: &Session) -> Result<(), StoreError> {
     apply_all(session, &migrations().collect::<Vec<_>>())
 }
 
-/// The same, with these migrations.
+/// Applies the missing ones among `migrations`.
 pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Result<(), StoreError> {
     session.batch(CREATE)?;
-    // Another program may have migrated meanwhile.
+    // Read under the lock: another program may have migrated in the meantime.
     let found = found(session)?;
     for (number, migration) in (1i64..)
         .zip(migrations)
         .filter(|(number, _)| *number > found)
     {
+        // Before the migration, whose IF NOT EXISTS would accept an invalid index.
         indexes::drop_invalid(session, migration)?;
         session.batch(migration)?;
         session.put(SET_VERSION, args![number])?;
@@ -103,10 +105,10 @@ pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Resul
     Ok(())
 }
 
-/// Reads the number of a database's schema; 0 for one without tables.
+/// Reads a database's schema number; 0 if it has no tables.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] when this program does not know the schema.
+/// [`StoreError::NewerSchema`] if this program does not know the schema.
 pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
     let (found, known) = (found(session)?, newest());
     if found > known {
@@ -116,8 +118,9 @@ pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
     }
 }
 
-/// Reads the number of a database's schema, which this program may not know; 0 for one without tables.
+/// Reads a database's schema number, which may be unknown to this program; 0 if it has no tables.
 pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
+    // A query on a missing table would fail, and abort the transaction of a migration.
     let exists = |answer: &[String]| answer.first().is_some_and(|answer| answer == "t");
     if !exists(&session.texts(HAS_SCHEMA)?) {
         return Ok(0);
@@ -127,11 +130,11 @@ pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
     number.ok_or_else(|| StoreError::Fault("the number of the schema cannot be read".into()))
 }
 
-/// Builds the indexes of the schemas that a database does not have yet, while servers of the older version use it. What a build that was
-/// stopped has left is dropped and built again. Blocks; must not be called on a thread of a runtime.
+/// Builds the indexes of schemas that a database does not have yet, while servers of the older version use it. The remains of an
+/// interrupted build are dropped, and built again. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// The database cannot be used, has a newer schema, or another process builds them.
+/// If the database cannot be used, has a newer schema, or another process is building indexes.
 pub fn build_indexes(server: &PostgresServer) -> Result<Vec<UpcomingIndex>, StoreError> {
     refuse_pooler(server)?;
     let session = Session::connect(server, STATEMENT_LIMIT)?;
@@ -141,7 +144,7 @@ pub fn build_indexes(server: &PostgresServer) -> Result<Vec<UpcomingIndex>, Stor
         // The first server creates the tables with their indexes.
         return Ok(Vec::new());
     }
-    // A build waits for the transactions that run, one after another.
+    // A concurrent build waits for running transactions, one after another, for longer than the usual 2 s.
     session.batch("SET lock_timeout = 0")?;
     let migrations: Vec<_> = (1i64..).zip(migrations()).collect();
     let lacking = migrations.iter().filter(|(number, _)| *number > found);

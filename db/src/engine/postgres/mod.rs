@@ -1,4 +1,4 @@
-//! The engine PostgreSQL: lanes that write and sessions that read, each on a thread of its own. No thread of a runtime waits for a
+//! The engine PostgreSQL: sessions that write and sessions that read, each on a thread of its own. No thread of a runtime waits for a
 //! socket.
 
 #[cfg(feature = "faults")]
@@ -23,13 +23,13 @@ use crate::options::{OlderSchema, PostgresOptions};
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::tx::CommitHook;
 pub(crate) use import::Import;
-use lanes::{Lane, LastJobs};
+use lanes::{LastJobs, WriterSession};
 pub(crate) use readers::Readers;
 
-/// The longest time that a statement of a write, of a point read or of a command takes.
+/// Maximum statement duration in a write, a point read or a command.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects, creates or migrates the schema if it may be, and starts the threads.
+/// Connects, creates or migrates the schema if allowed, and starts the threads.
 pub(crate) fn open(
     options: &PostgresOptions,
     older_schema: OlderSchema,
@@ -37,19 +37,19 @@ pub(crate) fn open(
     on_commit: CommitHook,
 ) -> Result<(Writer, WriterThreads, Readers), StoreError> {
     let (hook, last_jobs) = (Arc::new(on_commit), LastJobs::default());
-    let lane = |row: i64| {
-        let lane = Lane::new(
+    let session = |row: i64| {
+        let session = WriterSession::new(
             row,
             options,
             shared.clone(),
             Arc::clone(&hook),
             Arc::clone(&last_jobs),
         );
-        move |jobs: Jobs<Box<dyn Work>>| lane.run(jobs)
+        move |jobs: Jobs<Box<dyn Work>>| session.run(jobs)
     };
-    // One more than those of projects, for the jobs of none.
-    let lanes = lanes::rows(options).map(lane).collect();
-    let (writer, threads) = Writer::start(lanes, shared.metrics.writes_waiting.clone())?;
+    // `rows` has one more than the setting, for jobs that belong to no project.
+    let sessions = lanes::rows(options).map(session).collect();
+    let (writer, threads) = Writer::start(sessions, shared.metrics.writes_waiting.clone())?;
     let waiting = &shared.metrics.reads_waiting;
     let readers = Readers::start(
         &options.server,
@@ -57,8 +57,8 @@ pub(crate) fn open(
         waiting,
         options.epoch.is_some(),
     )?;
-    // Last: the lanes and the readers of a server connect meanwhile. A session has a runtime of its own, and the caller's thread may
-    // belong to another.
+    // Last: a server's sessions connect meanwhile. On a thread of its own, since a session has its own runtime, and the caller's thread may
+    // belong to another one.
     let prepared = thread::scope(|scope| {
         scope
             .spawn(|| migrate::prepare(&options.server, older_schema))
@@ -73,21 +73,21 @@ pub(crate) fn open(
     Ok((writer, threads, readers))
 }
 
-/// The pauses between attempts to connect: the first, which doubles, and the longest.
+/// Pauses between connection attempts: the first one, which doubles, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A session, or the wait for one.
+/// Session, or the wait for the next connection attempt.
 pub(super) struct Link {
     server: PostgresServer,
     statement_limit: Duration,
     session: Option<Session>,
-    /// How often it has connected.
+    /// Successful connections.
     connections: u64,
-    /// When the next attempt to connect may begin, and the pause after it.
+    /// Earliest time of the next attempt, and the pause after it.
     next_attempt: Option<Instant>,
     pause: Duration,
-    /// Why the last attempt failed.
+    /// Last attempt's error.
     cause: String,
 }
 
@@ -104,8 +104,8 @@ impl Link {
         }
     }
 
-    /// Returns the session, connecting if there is none. Between attempts it fails at once, so that nobody waits for a server that is
-    /// away.
+    /// Returns the session, connecting if there is none. Between attempts it fails at once, so that callers do not wait for an unreachable
+    /// server.
     pub(super) fn session(&mut self) -> Result<&Session, StoreError> {
         if self.session.as_ref().is_some_and(Session::is_broken) {
             self.session = None;
@@ -122,7 +122,7 @@ impl Link {
         self.connections
     }
 
-    /// How long the next attempt has to wait.
+    /// Returns the time until the next attempt is allowed.
     pub(super) fn pause(&self) -> Duration {
         self.next_attempt.map_or(Duration::ZERO, |next| {
             next.saturating_duration_since(Instant::now())
@@ -130,6 +130,7 @@ impl Link {
     }
 
     fn connect(&mut self) -> Result<Session, StoreError> {
+        // The cause of the last attempt is reported until the next one.
         if !self.pause().is_zero() {
             return Err(StoreError::Unavailable(self.cause.clone()));
         }

@@ -1,8 +1,8 @@
-//! The readers: sessions on threads of their own. Each read is one snapshot of the primary: it begins with its first statement, and
-//! its end is not waited for, so the transaction takes no round trip of its own.
+//! The readers: sessions with a thread each. A read is one snapshot of the primary: the transaction opens with its first statement and its
+//! end is not waited for, so it takes no round trip of its own.
 //!
-//! Point reads, lists and bulk reads have their own threads, as on SQLite, and all of them make loads ([`ReadQueue`]). Nothing is
-//! remembered between reads.
+//! Point reads, lists and bulk reads have their own threads, as on SQLite; all of them make loads ([`ReadQueue`]). Nothing is remembered
+//! between reads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// The longest time that a statement of a bulk read or of a load takes.
+/// Maximum statement duration in a bulk read or a load.
 const BULK_LIMIT: Duration = Duration::from_secs(600);
 
-/// A read, boxed for the queue. It sends its result through its own channel.
+/// Read, boxed for the queue. It sends its result through its own channel.
 type Job = Box<dyn FnOnce(Result<&Session, StoreError>) + Send>;
 
-/// A handle to the readers.
+/// Handle to the readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
     queue: Arc<Sender<Job>>,
@@ -37,7 +37,7 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Starts the threads. Each connects at once, for a server, or at its first read.
+    /// Starts the threads. A server's connect at once, a command's at their first read.
     pub(crate) fn start(
         server: &PostgresServer,
         readers: usize,
@@ -45,12 +45,13 @@ impl Readers {
         is_server: bool,
     ) -> Result<Self, StoreError> {
         let (queue, sender) = ReadQueue::new();
+        // Most requests need only point reads: a quarter of the threads for lists, an eighth for bulk reads, the rest for point reads.
         let (lists, bulk) = ((readers / 4).max(1), (readers / 8).max(1));
         let points = readers.saturating_sub(lists + bulk).max(1);
         for (kind, count, limit) in [
-            (Kind::Point, points, STATEMENT_LIMIT),
-            (Kind::List, lists, STATEMENT_LIMIT),
-            (Kind::Bulk, bulk, BULK_LIMIT),
+            (ReaderClass::Point, points, STATEMENT_LIMIT),
+            (ReaderClass::List, lists, STATEMENT_LIMIT),
+            (ReaderClass::Bulk, bulk, BULK_LIMIT),
         ] {
             for _ in 0..count {
                 let (queue, mut link, waiting) = (
@@ -62,7 +63,7 @@ impl Readers {
                     .name("store-reader".into())
                     .spawn(move || {
                         if is_server {
-                            // A failure is one of the first read.
+                            // The first read reports a failure.
                             let _ = link.session();
                         }
                         run_jobs(&queue, kind, link, &waiting);
@@ -81,7 +82,7 @@ impl Readers {
         })
     }
 
-    /// Ends the threads and their sessions, once what waits is read. Later reads fail as unavailable.
+    /// Stops the threads and their sessions after the queued reads. Later reads fail as unavailable.
     pub(crate) fn close(&self) {
         self.queue.close();
     }
@@ -92,10 +93,10 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.run(Some(Kind::Point), |_| Ok(()), run).await
+        self.run(Some(ReaderClass::Point), |_| Ok(()), run).await
     }
 
-    /// Runs the query of a project's list, which has a deadline.
+    /// Runs a project's list, which has a deadline.
     pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
@@ -112,7 +113,7 @@ impl Readers {
             if left.is_zero() {
                 return Err(too_slow());
             }
-            // In whole milliseconds, so that the deadline is over when the server stops.
+            // Rounded up, so that the deadline is over when the server cancels the statement.
             session.send_text(format!(
                 "SET LOCAL statement_timeout = {}",
                 left.as_millis() + 1
@@ -120,8 +121,9 @@ impl Readers {
         };
         let list = move |sql: Sql<'_>| {
             let result = run(sql, &project);
-            // Kept until here also when the caller has stopped waiting.
+            // Held until the read is over, even if the caller has stopped waiting.
             drop(permit);
+            // PostgreSQL reports the timeout as a canceled query, which means nothing to a client.
             result.map_err(|error| {
                 if Instant::now() >= deadline {
                     too_slow()
@@ -130,7 +132,7 @@ impl Readers {
                 }
             })
         };
-        self.run(Some(Kind::List), limit, list).await
+        self.run(Some(ReaderClass::List), limit, list).await
     }
 
     /// Runs a read that may take long.
@@ -139,15 +141,16 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.run(Some(Kind::Bulk), |_| Ok(()), run).await
+        self.run(Some(ReaderClass::Bulk), |_| Ok(()), run).await
     }
 
-    /// Reads what an actor starts from, on a thread that has nothing else to do.
+    /// Reads an actor's initial state, on any idle thread.
     pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
+        // A thread for point reads has a session with a short limit. LOCAL ends with the transaction.
         let limit = |session: &Session| {
             session.send_text(format!(
                 "SET LOCAL statement_timeout = {}",
@@ -157,10 +160,10 @@ impl Readers {
         self.run(None, limit, run).await
     }
 
-    /// Runs a read in a transaction of its own, on a thread of that kind, or on any thread. `prepare` is sent before it.
+    /// Runs a read in a separate transaction, on a thread of `kind`, or on any. `prepare` is sent before it.
     async fn run<T, F>(
         &self,
-        kind: Option<Kind>,
+        kind: Option<ReaderClass>,
         prepare: impl FnOnce(&Session) -> Result<(), StoreError> + Send + 'static,
         run: F,
     ) -> Result<T, StoreError>
@@ -169,19 +172,21 @@ impl Readers {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let limit = if matches!(kind, None | Some(Kind::Bulk)) {
+        let limit = if matches!(kind, None | Some(ReaderClass::Bulk)) {
             BULK_LIMIT
         } else {
             STATEMENT_LIMIT
         };
         let job: Job = Box::new(move |session| {
             let read = |session: &Session| {
+                // The session waits a little longer than the server's own limit for a statement.
                 session.expect_statements(limit);
+                // One snapshot for all statements of the read, as in SQLite. Sent together with the first query.
                 session.send_text("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
                 prepare(session)?;
                 run(Sql::Postgres(session))
             };
-            // The caller may have stopped waiting.
+            // The caller may have stopped waiting, so an error is ignored.
             let _ = reply.send(catch_panic("a read", || session.and_then(read)));
         });
         log::trace!("a read is handed to a thread");
@@ -200,13 +205,14 @@ impl Readers {
     }
 }
 
-fn run_jobs(queue: &ReadQueue<Job>, kind: Kind, mut link: Link, waiting: &IntGauge) {
+fn run_jobs(queue: &ReadQueue<Job>, kind: ReaderClass, mut link: Link, waiting: &IntGauge) {
     while let Some(job) = queue.next(kind) {
         waiting.dec();
         let session = link.session();
         match session {
             Ok(session) => {
                 job(Ok(session));
+                // After the reply, which does not depend on the end of the transaction.
                 session.end_reading();
             }
             Err(error) => job(Err(error)),
@@ -214,57 +220,58 @@ fn run_jobs(queue: &ReadQueue<Job>, kind: Kind, mut link: Link, waiting: &IntGau
     }
 }
 
-/// A kind of thread.
+/// Concurrency class of a reader thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ReaderClass {
     Point,
     List,
     Bulk,
 }
 
-impl Kind {
+impl ReaderClass {
     pub const ALL: [Self; 3] = [Self::Point, Self::List, Self::Bulk];
 }
 
-/// Waiting jobs of type `J`.
+/// Queued jobs of type `J`.
 pub(super) struct ReadQueue<J> {
-    waiting: Mutex<Waiting<J>>,
-    /// Signalled when a thread of each kind has something to do.
-    arrivals: [Condvar; Kind::ALL.len()],
+    waiting: Mutex<QueuedReads<J>>,
+    /// One per kind, signalled when its threads have something to do.
+    arrivals: [Condvar; ReaderClass::ALL.len()],
 }
 
-struct Waiting<J> {
-    own: [VecDeque<J>; Kind::ALL.len()],
+struct QueuedReads<J> {
+    own: [VecDeque<J>; ReaderClass::ALL.len()],
     loads: VecDeque<J>,
     is_closed: bool,
 }
 
-/// The sender of jobs. When it is closed or dropped, the threads finish what waits and end.
+/// Sender of jobs. When it is closed or dropped, the threads finish the queue and exit.
 pub(super) struct Sender<J>(Arc<ReadQueue<J>>);
 
-/// No thread takes jobs any more.
+/// The queue accepts no more jobs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Closed;
 
 impl<J> ReadQueue<J> {
-    /// Returns an empty queue and its sender.
+    /// Creates an empty queue and its sender.
     pub fn new() -> (Arc<Self>, Sender<J>) {
-        let waiting = Waiting {
-            own: Kind::ALL.map(|_| VecDeque::new()),
+        let waiting = QueuedReads {
+            own: ReaderClass::ALL.map(|_| VecDeque::new()),
             loads: VecDeque::new(),
             is_closed: false,
         };
         let queue = Arc::new(Self {
             waiting: Mutex::new(waiting),
-            arrivals: Kind::ALL.map(|_| Condvar::new()),
+            arrivals: ReaderClass::ALL.map(|_| Condvar::new()),
         });
         (Arc::clone(&queue), Sender(queue))
     }
 
-    /// Waits for the next job of a thread; `None` once there will be none.
-    pub fn next(&self, kind: Kind) -> Option<J> {
+    /// Waits for a thread's next job; `None` once the queue is closed and empty.
+    pub fn next(&self, kind: ReaderClass) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {
+            // Its own kind first, so that thousands of loads after a takeover do not delay requests.
             let own = waiting.own[kind as usize].pop_front();
             if let Some(job) = own.or_else(|| waiting.loads.pop_front()) {
                 return Some(job);
@@ -278,17 +285,17 @@ impl<J> ReadQueue<J> {
 }
 
 impl<J> Sender<J> {
-    /// Adds a job for the threads of a kind.
-    pub fn send(&self, kind: Kind, job: J) -> Result<(), Closed> {
+    /// Queues a job for the threads of a kind.
+    pub fn send(&self, kind: ReaderClass, job: J) -> Result<(), Closed> {
         self.push(|waiting| &mut waiting.own[kind as usize], job)?;
         self.0.arrivals[kind as usize].notify_one();
         Ok(())
     }
 
-    /// Adds a load, for any thread.
+    /// Queues a load, for any thread.
     pub fn send_load(&self, job: J) -> Result<(), Closed> {
         self.push(|waiting| &mut waiting.loads, job)?;
-        // Which kind has an idle thread is not known; one that finds nothing waits again.
+        // Which kind has an idle thread is unknown; a thread that finds nothing waits again.
         self.0.arrivals.iter().for_each(|arrival| {
             arrival.notify_one();
         });
@@ -297,10 +304,11 @@ impl<J> Sender<J> {
 
     fn push(
         &self,
-        queue: impl FnOnce(&mut Waiting<J>) -> &mut VecDeque<J>,
+        queue: impl FnOnce(&mut QueuedReads<J>) -> &mut VecDeque<J>,
         job: J,
     ) -> Result<(), Closed> {
         let mut waiting = self.0.waiting.lock();
+        // Checked under the lock, so that no job is queued after the last thread has exited.
         if waiting.is_closed {
             return Err(Closed);
         }
@@ -308,7 +316,7 @@ impl<J> Sender<J> {
         Ok(())
     }
 
-    /// Takes no more jobs.
+    /// Closes the queue.
     pub fn close(&self) {
         self.0.waiting.lock().is_closed = true;
         self.0.arrivals.iter().for_each(|arrival| {
@@ -333,33 +341,42 @@ mod tests {
     fn a_thread_takes_its_own_jobs_before_loads_and_none_of_other_kinds() {
         let (queue, sender) = ReadQueue::new();
         sender.send_load("load").unwrap();
-        sender.send(Kind::List, "list").unwrap();
-        sender.send(Kind::Point, "point").unwrap();
-        let mut taken = Vec::from([queue.next(Kind::Point), queue.next(Kind::Point)]);
+        sender.send(ReaderClass::List, "list").unwrap();
+        sender.send(ReaderClass::Point, "point").unwrap();
+        let mut taken = Vec::from([
+            queue.next(ReaderClass::Point),
+            queue.next(ReaderClass::Point),
+        ]);
         sender.send_load("another load").unwrap();
-        taken.push(queue.next(Kind::Bulk));
+        taken.push(queue.next(ReaderClass::Bulk));
         assert_eq!(taken, [Some("point"), Some("load"), Some("another load")]);
         sender.close();
         assert_eq!(
-            [sender.send(Kind::Point, "late"), sender.send_load("late")],
+            [
+                sender.send(ReaderClass::Point, "late"),
+                sender.send_load("late")
+            ],
             [Err(Closed), Err(Closed)]
         );
         assert_eq!(
-            (queue.next(Kind::Point), queue.next(Kind::List)),
+            (
+                queue.next(ReaderClass::Point),
+                queue.next(ReaderClass::List)
+            ),
             (None, Some("list")),
             "what waits is finished"
         );
-        assert_eq!(queue.next(Kind::List), None);
+        assert_eq!(queue.next(ReaderClass::List), None);
     }
 
     #[test]
     fn idle_threads_of_every_kind_take_loads() {
         let (queue, sender) = ReadQueue::new();
-        let threads = Kind::ALL.map(|kind| {
+        let threads = ReaderClass::ALL.map(|kind| {
             let queue = Arc::clone(&queue);
             thread::spawn(move || queue.next(kind))
         });
-        (0..Kind::ALL.len()).for_each(|load| sender.send_load(load).unwrap());
+        (0..ReaderClass::ALL.len()).for_each(|load| sender.send_load(load).unwrap());
         let mut taken = threads.map(|thread| thread.join().unwrap());
         taken.sort_unstable();
         assert_eq!(taken, [Some(0), Some(1), Some(2)]);

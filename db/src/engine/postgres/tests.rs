@@ -1,4 +1,4 @@
-//! Tests of the schema, of its indexes and of all SQL texts against a PostgreSQL server.
+//! Schema, index and SQL text checks against a PostgreSQL server.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -25,8 +25,8 @@ use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::query_builder::QueryBuilder;
 use crate::{DeliveryFilter, EgressFilter, IngressFilter, OlderSchema, SessionFilter, StoreError};
 
-/// Calls `check` with a database that has the schema, and a session with it. Does nothing where no server is installed, unless the
-/// run is about it.
+/// Calls `check` with a database that has the schema, and a session with it. Skipped where no server is installed, unless the run is for
+/// PostgreSQL.
 fn with_schema(check: impl FnOnce(&Database<'_>, &Session)) {
     let Some(cluster) = Cluster::installed() else {
         return;
@@ -40,7 +40,7 @@ fn with_schema(check: impl FnOnce(&Database<'_>, &Session)) {
     );
 }
 
-/// A further migration: an index on a table as it is, and one on a column that it adds.
+/// A further migration: an index on an existing table, and one on a column that it adds.
 const FURTHER: &str = "-- The next schema.
     ALTER TABLE rooms ADD COLUMN later BIGINT;
     CREATE INDEX IF NOT EXISTS rooms_by_later
@@ -70,7 +70,7 @@ fn id(database: &Database<'_>) -> String {
     database.run("SELECT 'events_ahead'::regclass::oid || ' ' || indisvalid || ' ' || indisunique FROM pg_index WHERE indexrelid = 'events_ahead'::regclass")
 }
 
-/// As after a build that was stopped.
+/// Leaves the state of an interrupted build.
 fn spoil(database: &Database<'_>) {
     database
         .run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_ahead'::regclass");
@@ -150,14 +150,14 @@ fn every_later_migration_leaves_indexes_that_are_there_already() {
     }
 }
 
-/// A part of the schema: a query for each engine, whose rows are texts.
+/// Part of the schema: a query for each engine, whose rows are texts.
 struct Part {
     name: &'static str,
     sqlite: &'static str,
     postgres: &'static str,
 }
 
-/// Tables that only PostgreSQL has: those of the server's lock, of lanes and of the schema's number.
+/// Tables that only PostgreSQL has, for the lease, the writer sessions and the schema number.
 const ONLY_POSTGRES: &str = "('leadership', 'beats', 'nodes', 'lanes', 'schema_version')";
 
 const COLUMNS: Part = Part {
@@ -214,7 +214,7 @@ const FOREIGN_KEYS: Part = Part {
                WHERE f.contype = 'f' AND t.relname NOT IN ",
 };
 
-/// How many conditions a table checks; their texts differ.
+/// Number of CHECK constraints per table; their texts differ.
 const CHECKS: Part = Part {
     name: "checks",
     sqlite: "SELECT name || ' ' || ((length(sql) - length(replace(sql, 'CHECK (', ''))) / length('CHECK ('))
@@ -266,7 +266,7 @@ fn both_engines_have_the_same_schema() {
     });
 }
 
-/// Literals that are parts of texts, by their files and beginnings.
+/// Literals that are parts of texts, by their files and first characters.
 const FRAGMENTS: [(&str, &str); 6] = [
     ("records/api_keys.rs", "SELECT project_id, prefix, label"),
     ("records/egresses/mod.rs", "SELECT e.id, e.project_id"),
@@ -317,7 +317,7 @@ fn a_type_that_no_record_has_is_found() {
     });
 }
 
-/// Checks that a list reads an index in its order: no table is read whole, nothing is sorted.
+/// Checks that a list follows an index: no table is read whole, nothing is sorted.
 fn check_plan(session: &Session, query: QueryBuilder<'_>) {
     let steps = query.plan(Sql::Postgres(session));
     assert!(
@@ -372,7 +372,7 @@ fn every_list_follows_an_index() {
     });
 }
 
-/// Which of five filters are set.
+/// Subset of five filters.
 type Chosen = [bool; 5];
 
 fn each_choice(mut check: impl FnMut(Chosen)) {

@@ -1,8 +1,8 @@
-//! Damage of the file, which a thread looks for beside a server that has just started, or that cannot start because of it.
+//! Detection of damage in the file, on a thread beside a server that has just started, or that cannot start because of it.
 //!
-//! `PRAGMA quick_check` reads each table and its indexes once. What it finds is logged and makes the server unready, and the connection
-//! that writes refuses statements that change or read a damaged table. All else goes on: SQLite rolls a transaction back in which a
-//! damaged page was met, and with it the jobs of other projects that share it, so the writer must not meet one.
+//! `PRAGMA quick_check` reads each table and its indexes once. Damage is logged and makes the server unready, and the writing connection
+//! refuses statements that read or change a damaged table. The rest continues. The writer must never meet a damaged page: SQLite would roll
+//! back the transaction, and with it the jobs of other projects.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,41 +17,41 @@ use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use crate::error::StoreError;
 use crate::sql::Sql;
 
-/// The priority of the thread, below everything else in the process.
+/// The thread's scheduling priority, below everything else in the process.
 const NICENESS: i32 = 15;
 const TABLES: &str =
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name";
 
-/// The table with the definitions of all others.
+/// Table that defines all others.
 const SCHEMA_TABLE: &str = "sqlite_schema";
 
-/// Reads a whole file, and returns the names of its damaged tables, separated by commas.
+/// Checks a whole file, and returns the names of its damaged tables, separated by commas.
 ///
 /// # Errors
-/// It cannot be read for another reason.
+/// If the file cannot be read for another reason.
 pub(crate) fn find(path: &Path) -> Result<String, StoreError> {
     let damage = Damage::default();
     look(path, &damage, &AtomicBool::default(), &Mutex::default())?;
     Ok(damage.tables())
 }
 
-/// The damaged tables of a file. Clones share them.
+/// Damaged tables of a file. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Damage(Arc<Found>);
+pub(crate) struct Damage(Arc<DamagedTables>);
 
 #[derive(Default)]
-struct Found {
+struct DamagedTables {
     count: AtomicUsize,
     tables: RwLock<BTreeSet<String>>,
 }
 
 impl Damage {
-    /// The number of tables that are known to be damaged. It grows only.
+    /// Returns how many tables are known to be damaged, which never decreases.
     pub(super) fn count(&self) -> usize {
         self.0.count.load(Ordering::Acquire)
     }
 
-    /// Fails if a table is damaged.
+    /// Fails if a table is known to be damaged.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if self.count() == 0 {
             return Ok(());
@@ -72,19 +72,20 @@ impl Damage {
 
     fn add(&self, table: &str, problem: &str) {
         log::error!(
-            "the table {table} is damaged: {problem}; it is not written any more: stop the server, keep the file, and restore a \
+            "the table {table} is damaged: {problem}; it is no longer written: stop the server, keep the file, and restore a \
              backup (conclave restore)"
         );
         let mut tables = self.0.tables.write();
+        // The count last: the writer compares only the count, and must find the table when it does.
         tables.insert(table.to_owned());
         self.0.count.store(tables.len(), Ordering::Release);
     }
 
-    /// Makes a connection refuse to change or read the tables that are damaged, by all statements that it has prepared so far and those to
-    /// come.
+    /// Makes a connection refuse to read or change damaged tables, by statements that are already prepared and by new ones.
     pub(super) fn guard(&self, connection: &Connection) -> Result<(), StoreError> {
         let found = Arc::clone(&self.0);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
+            // SQLite reports the table of an indexed read as a read of the table, so indexes need no case of their own.
             let (AuthAction::Insert { table_name }
             | AuthAction::Delete { table_name }
             | AuthAction::Read { table_name, .. }
@@ -102,7 +103,7 @@ impl Damage {
     }
 }
 
-/// The thread that looks for damage. It ends when this is dropped.
+/// Thread that checks for damage. It stops when this is dropped.
 pub(crate) struct DamageCheck {
     is_over: Arc<AtomicBool>,
     running: Arc<Mutex<Option<InterruptHandle>>>,
@@ -110,7 +111,7 @@ pub(crate) struct DamageCheck {
 }
 
 impl DamageCheck {
-    /// Starts to look for damage.
+    /// Starts the check.
     pub(crate) fn start(path: &Path, damage: Damage) -> Result<Self, StoreError> {
         let (is_over, running) = (
             Arc::<AtomicBool>::default(),
@@ -119,7 +120,7 @@ impl DamageCheck {
         let (path, over, of_thread): (PathBuf, _, _) =
             (path.into(), Arc::clone(&is_over), Arc::clone(&running));
         let run = move || {
-            // Of this thread alone. It keeps the usual priority if the system refuses.
+            // For this thread only, as Linux has it. If the system refuses, the thread keeps the usual priority.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             if let Err(error) = look(&path, &damage, &over, &of_thread) {
                 log::warn!("the file of the database could not be checked: {error}");
@@ -140,6 +141,7 @@ impl DamageCheck {
 
 impl Drop for DamageCheck {
     fn drop(&mut self) {
+        // The flag first: an interrupted check reports an error, and the thread then finds the flag.
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(running) = &*self.running.lock() {
             running.interrupt();
@@ -159,6 +161,7 @@ fn look(
     *running.lock() = Some(connection.get_interrupt_handle());
     let sql = Sql::Sqlite(&connection);
     let tables: Vec<String> = match sql.many(TABLES, &[], |row| row.get("name")) {
+        // The list of tables is itself in a damaged page, so no further table can be found.
         Err(StoreError::Damaged(problem)) => {
             damage.add(SCHEMA_TABLE, &problem);
             return Ok(());
@@ -166,13 +169,14 @@ fn look(
         read => read?,
     };
     for table in tables {
-        // One table at a time, so that the log does not grow for longer.
+        // One table per statement: a longer read transaction would keep the write-ahead log growing.
         let check = format!("PRAGMA quick_check(\"{}\")", table.replace('"', "\"\""));
         let found = connection.query_row(&check, [], |row| row.get::<_, String>(0));
         if is_over.load(Ordering::Relaxed) {
             return Ok(());
         }
         match found {
+            // quick_check returns one row per problem. One is enough to name the table.
             Ok(found) if found == "ok" => {}
             Ok(problem) => damage.add(&table, &problem.replace('\n', " ")),
             Err(error) => match StoreError::from(error) {

@@ -1,4 +1,4 @@
-//! Reads the tables of a file whole, for `conclave import`.
+//! Whole-table reads for `conclave import`.
 
 use std::cell::RefCell;
 use std::mem;
@@ -14,14 +14,14 @@ use crate::sql::Sql;
 use crate::sql::values::args;
 use crate::tables::Cell;
 
-/// The most rows of a batch, and the most bytes, about.
+/// Limits of a batch: rows, and approximate bytes.
 const BATCH: (usize, usize) = (1_000, 4 << 20);
 
-/// A file, as it is at one moment, with the newest schema.
+/// A file at one moment, with the newest schema.
 pub(crate) struct Export {
     connection: Connection,
     has_records: bool,
-    /// Holds the copy that was migrated, if the file has an older schema.
+    /// Folder with the migrated copy, if the file has an older schema. Deleted on drop.
     _folder: Option<TempDir>,
 }
 
@@ -32,21 +32,26 @@ impl Export {
         let connection = Connection::open_with_flags(file, flags)?;
         refuse_foreign_objects_in(&connection)?;
         let found = migrate::version(&connection)?;
+        // Only the newest schema is compared with PostgreSQL's, so an older file is read as a
+        // migrated copy.
         let (connection, folder) = if found == migrate::SCHEMA || found == 0 {
             (connection, None)
         } else {
             let (copy, folder) = migrated_copy(&connection, file)?;
             (copy, Some(folder))
         };
+        // One read transaction for all tables: a server that still writes to the file must not
+        // change it halfway.
         connection.execute_batch("BEGIN")?;
         Ok(Self {
             connection,
+            // A file without a schema number has no tables of Conclave.
             has_records: found > 0,
             _folder: folder,
         })
     }
 
-    /// Whether the file has the tables of the records.
+    /// Whether the file has tables.
     pub(crate) fn has_records(&self) -> bool {
         self.has_records
     }
@@ -55,7 +60,7 @@ impl Export {
         Sql::Sqlite(&self.connection)
     }
 
-    /// The columns of a table.
+    /// A table's column names.
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
         self.sql().many(
             "SELECT name FROM pragma_table_info(?1)",
@@ -64,7 +69,7 @@ impl Export {
         )
     }
 
-    /// The number of rows of a table.
+    /// A table's row count.
     pub(crate) fn count(&self, table: &str) -> Result<u64, StoreError> {
         let rows: i64 = self
             .sql()
@@ -72,8 +77,10 @@ impl Export {
         Ok(rows.unsigned_abs())
     }
 
-    /// The last number that a row of a table was given, which a deleted row may have had; 0 if none was.
+    /// Last number assigned by AUTOINCREMENT, even if its row was deleted; 0 if none was.
     pub(crate) fn last_number(&self, table: &str) -> Result<i64, StoreError> {
+        // Only tables with AUTOINCREMENT are in `sqlite_sequence`, and only once they have had a
+        // row.
         let last = self.sql().one(
             "SELECT seq FROM sqlite_sequence WHERE name = ?1",
             args![table],
@@ -112,6 +119,7 @@ struct Batch<F> {
 
 impl<F: FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>> Batch<F> {
     fn add(&mut self, row: Vec<Cell>) -> Result<(), StoreError> {
+        // Bytes count as well as rows, since stored responses and events vary in size.
         self.size += row.iter().map(Cell::size).sum::<usize>();
         self.rows.push(row);
         let (rows, bytes) = BATCH;

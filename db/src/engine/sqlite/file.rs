@@ -1,4 +1,4 @@
-//! The file of the database: its mode, its schema and the settings of the connection that writes to it.
+//! The database file: its mode, its schema, and the settings of the connection that writes.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -12,14 +12,14 @@ use super::migrate;
 use crate::error::StoreError;
 use crate::options::OlderSchema;
 
-/// How long a statement waits for a lock that another process holds, such as a command of the command line.
+/// How long a statement waits for a lock of another process, such as a command.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pages in the log after which they are copied into the file, and their size in bytes.
+/// Number of pages in the write-ahead log that triggers a checkpoint, and their size in bytes at 4 KiB each.
 const LOG_PAGES: i64 = 4_000;
 const LOG_SIZE: i64 = LOG_PAGES * 4_096;
 
-/// Opens the connection that writes, and creates or migrates the file if it may.
+/// Opens the connection that writes, and creates or migrates the file if allowed.
 pub(super) fn open_for_writing(
     path: &Path,
     older_schema: OlderSchema,
@@ -29,6 +29,7 @@ pub(super) fn open_for_writing(
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Before the journal mode is set, which would already change the file.
     let found = migrate::version(&connection)?;
     if older_schema == OlderSchema::Refuse && found < migrate::SCHEMA {
         return Err(StoreError::OlderSchema {
@@ -37,37 +38,40 @@ pub(super) fn open_for_writing(
         });
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL syncs the log at every commit. NORMAL, the usual choice with WAL, could lose acknowledged commits in a power failure.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
+    // A batch writes at most a few hundred pages. With rare checkpoints, most fsyncs are sequential writes to the log.
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    // A reader that takes long lets the log grow. Afterwards it is cut to the size that it usually has.
+    // A long read prevents checkpoints, and the log grows. Afterwards it is truncated to its usual size.
     connection.pragma_update(None, "journal_size_limit", LOG_SIZE)?;
     if older_schema == OlderSchema::Migrate {
         migrate::migrate(&mut connection)?;
     }
+    // Off during migrations, which is the default: a table may be rebuilt while rows of others refer to it.
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A savepoint keeps the pages that its job changes. In a file, as by default, this took more writes than the log.
+    // A savepoint stores the pages that its job changes. In a file, the default, this took more writes than the log.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // rusqlite's default of 16 is less than the writer uses.
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }
 
-/// The path of a file that was opened, and which file that was.
+/// Path of an open file, and the file's identity.
 #[derive(Debug, Clone)]
-pub struct FilePlace {
+pub struct FileLocation {
     path: PathBuf,
     id: FileId,
 }
 
-/// Tells one file from another: the device, and the number of the file on it.
+/// Identity of a file: device and inode.
 type FileId = (u64, u64);
 
 fn id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-impl FilePlace {
-    /// Remembers the file with this metadata, which is at this path.
+impl FileLocation {
+    /// Records the file with this metadata, at this path.
     #[must_use]
     pub fn new(path: PathBuf, metadata: &Metadata) -> Self {
         Self {
@@ -76,11 +80,12 @@ impl FilePlace {
         }
     }
 
-    /// Whether the file is still there. Blocks.
+    /// Whether the same file is still at the path. Blocks.
     #[must_use]
     pub fn is_there(&self) -> bool {
         match self.path.metadata() {
             Ok(metadata) => id(&metadata) == self.id,
+            // Only these errors mean that it is gone. Others, such as missing permissions on a directory, prove nothing.
             Err(error) => !matches!(
                 error.kind(),
                 ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
     use crate::sql::Sql;
 
-    /// Costs that no other test would notice; `.cargo/config.toml` and [`open_for_writing`] say what they are.
+    /// Costs that no other test would notice. `.cargo/config.toml` and [`open_for_writing`] explain them.
     #[test]
     fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
         let dir = tempfile::tempdir().unwrap();
@@ -152,7 +157,7 @@ mod tests {
         let limit = u64::try_from(LOG_SIZE).unwrap();
         assert!(log() > 2 * limit, "{}", log());
         reader.execute_batch("COMMIT").unwrap();
-        // The first commit copies the log into the file, and the second begins a new one.
+        // The first commit copies the log into the file, and the second starts a new log.
         connection
             .execute("INSERT INTO filler VALUES (x'00')", [])
             .unwrap();

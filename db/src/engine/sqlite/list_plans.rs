@@ -1,5 +1,5 @@
-//! Every list, with every combination of its filters, must be served by an index: no search of a whole project, no sorting. The
-//! plan of a query says which columns an index is searched by.
+//! Query plans of lists. Every list, with every combination of its filters, must be served by an index: no scan of a whole project, no
+//! sort.
 
 use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::ingress::{IngressStatus, InputType};
@@ -19,7 +19,7 @@ use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::Value;
 use crate::{DeliveryFilter, EgressFilter, IngressFilter, SessionFilter};
 
-/// A filter of a list: how it is set, and what the plan must contain when it is.
+/// Filter of a list: how it is set, and the text that its query plan must contain.
 struct Filter<F> {
     set: fn(&mut F),
     searched: &'static str,
@@ -31,11 +31,12 @@ impl<F> Filter<F> {
     }
 }
 
-/// Calls `check` with every combination of filters: the filter, and what its plan must contain.
+/// Calls `check` with every combination of filters and the expected texts.
 fn each_combination<F: Default>(
     filters: &[Filter<F>],
     mut check: impl FnMut(F, Vec<&'static str>),
 ) {
+    // Each bit of the number stands for a filter.
     for combination in 0..1u32 << filters.len() {
         let chosen = filters
             .iter()
@@ -54,13 +55,15 @@ fn each_combination<F: Default>(
 fn with_schema(check: impl FnOnce(Sql<'_>, &ProjectId)) {
     let mut connection = Connection::open_in_memory().unwrap();
     migrate::migrate(&mut connection).unwrap();
+    // Without rows, so the planner relies on the statistics that a migration has written.
     check(Sql::Sqlite(&connection), &ProjectId::new());
 }
 
-/// The plan of a query, as one text. Fails for a scan of a table and for a sort.
+/// Returns a query's plan as one text. Panics if it scans a table or sorts.
 fn plan(sql: Sql<'_>, query: QueryBuilder<'_>) -> String {
     let steps = query.plan(sql);
     for step in &steps {
+        // Plain scans read a whole table, and temporary B-trees sort.
         assert!(!step.starts_with("SCAN"), "{steps:#?}");
         assert!(!step.contains("TEMP B-TREE"), "{steps:#?}");
     }
@@ -76,6 +79,7 @@ fn assert_searches(plan: &str, columns: &[&str]) {
 #[test]
 fn the_planner_knows_every_index_of_the_tables_that_it_was_told_about() {
     with_schema(|sql, _| {
+        // A table that has statistics for some of its indexes only would mislead the planner.
         let names =
             |text: &str| -> Vec<String> { sql.many(text, &[], |row| row.get("name")).unwrap() };
         let known = names("SELECT idx AS name FROM sqlite_stat1 ORDER BY idx");
@@ -122,10 +126,10 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     });
 }
 
-/// What the plan of a list of closed sessions, or of all, must contain.
+/// Expected texts for a list of closed sessions, or of all.
 fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
     let by_identity = wanted.contains(&"participant_identity=?");
-    // An identity has few roles, so the role is compared in each of its sessions.
+    // An identity has few roles, so the role is compared row by row.
     wanted
         .iter()
         .copied()
@@ -135,6 +139,7 @@ fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
 
 fn session_filters() -> [Filter<SessionFilter>; 5] {
     [
+        // The texts are parts of SQLite's EXPLAIN QUERY PLAN output.
         Filter::new("room_id=?", |filter| {
             filter.room = Some("r".parse().unwrap());
         }),
@@ -160,7 +165,7 @@ fn sessions_are_searched_by_every_filter() {
         each_combination(&session_filters(), |filter, wanted| {
             let wanted = searched_in_sessions(&wanted);
             assert_searches(&plan(sql, sessions::list_query(project, &filter)), &wanted);
-            // The few open sessions are passed over.
+            // The few open sessions are skipped.
             let closed = SessionFilter {
                 active: Some(false),
                 ..filter
@@ -202,7 +207,7 @@ fn deliveries_are_searched_by_every_pair_of_filters() {
     with_schema(|sql, project| {
         each_combination(&filters, |filter, wanted| {
             let plan = plan(sql, deliveries::list_query(project, &filter));
-            // With all three, any two serve.
+            // With all three filters, any two of them are enough.
             let served = wanted
                 .iter()
                 .filter(|column| plan.contains(**column))

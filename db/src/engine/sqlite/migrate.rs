@@ -1,10 +1,10 @@
-//! The schema, as numbered migrations. The file's `user_version` is the number of the last one applied to it.
+//! Schema migrations, by number. The file's `user_version` is the number of the last one applied.
 
 use rusqlite::Connection;
 
 use crate::error::StoreError;
 
-/// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
+/// All migrations, in order. A released migration is never edited; a schema change is a new file.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_init.sql"),
     include_str!("../../migrations/sqlite/0002_role_changes.sql"),
@@ -28,33 +28,36 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0020_local_files.sql"),
 ];
 
-/// The number of the schema that this program writes.
+/// Number of the schema that this program writes.
 pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Applies the migrations that a file lacks, each in its own transaction.
+/// Applies missing migrations, each in its own transaction.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] for a file that a newer version has written; the file is not changed.
+/// [`StoreError::NewerSchema`] if a newer version has written the file, which stays unchanged.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let found = version(connection)?;
     for (done, sql) in (1i64..)
         .zip(MIGRATIONS)
         .filter(|(number, _)| *number > found)
     {
+        // Each by itself, since a later migration may be long, and the earlier ones need not be repeated.
         let tx = connection.transaction()?;
         tx.execute_batch(sql)?;
+        // The number is in the file's header, so it is part of the transaction: a crash leaves the file at a whole schema.
         tx.pragma_update(None, "user_version", done)?;
         tx.commit()?;
     }
     Ok(())
 }
 
-/// Reads the number of a file's schema.
+/// Reads the number of a file's schema; 0 for a new file.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] when this program does not know the schema.
+/// [`StoreError::NewerSchema`] if this program does not know the schema.
 pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // The file may have tables and values that this program would misread.
     if found > SCHEMA {
         Err(StoreError::NewerSchema {
             found,
@@ -65,7 +68,7 @@ pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
     }
 }
 
-/// Creates a file as an older version did.
+/// Creates a file with an older schema.
 #[cfg(test)]
 pub(crate) fn create(path: &std::path::Path, schema: usize) {
     let connection = Connection::open(path).unwrap();

@@ -1,11 +1,12 @@
-//! The turn to write: a lock beside the database that each process takes around a transaction that writes.
+//! Write lock: a file lock beside the database that each process takes around a transaction that writes.
 //!
-//! SQLite's own lock is not fair: who waits for it looks again after up to 100 ms, so a command could wait for seconds beside a server
-//! whose next transaction begins when the last one ends, and the server beside many commands. Here who waits is next: it holds the
-//! queue, in which everybody else waits behind it. Both are locks of files, which end with their process. The file of the turn names
-//! the one that wrote last, for the log.
+//! SQLite's own lock is not fair. A waiting process retries after up to 100 ms, so a command could wait for seconds beside a server whose
+//! transactions follow each other without a pause, and the server beside many commands. Here, the process that waits is next: it has the
+//! lock of the file `-queue`, and all others queue for that. The file `-turn` is locked during the transaction, and names the process that
+//! wrote last, for the log. The system releases both locks when their process exits.
 //!
-//! The turn keeps nothing correct, SQLite does: without it, as if a process stands still that has it, writes go on as they did before.
+//! Correctness does not depend on these locks, only on SQLite's. Without them, or while a stopped process has one, writes continue as they
+//! would with SQLite alone.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
@@ -20,51 +21,51 @@ use std::{io, thread};
 use conclave_model::Throttle;
 use log::Level;
 
-/// How long a transaction waits for its turn.
+/// Maximum wait before a transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same once the last one has waited in vain: one who stands still is not waited for each time.
+/// Maximum wait after a previous wait has failed: a stopped process must not delay every transaction.
 const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(50);
-/// How often one who waits looks.
+/// Interval at which a waiting process polls. File locks have no wait with a timeout.
 const LOOK: Duration = Duration::from_micros(500);
-/// The longest time without a line in the log, and the shortest between two lines.
+/// Shortest wait that is logged, and the shortest time between two log lines.
 const UNNOTICED: Duration = Duration::from_millis(100);
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// The most bytes of a name.
+/// Maximum size of a process name in the lock file.
 const NAME_BYTES: usize = 100;
 
-/// What takes turns. One for each connection that writes.
-pub(crate) struct WriteTurn {
+/// One connection's write lock.
+pub(crate) struct WriteLock {
     database: PathBuf,
     name: String,
-    /// Opened with the first turn, so that a process that writes nothing creates nothing; `None` if they cannot be.
+    /// Opened at the first use, so that a process that never writes creates no files; `None` if they cannot be opened.
     files: OnceCell<Option<Files>>,
     patience: Cell<Duration>,
     log_lines: Throttle,
-    /// Set once this process is known to be a server. Who runs a command sees for himself how long it takes.
+    /// Set once this process is known to be a server. An operator who runs a command sees how long it takes.
     is_server: Arc<AtomicBool>,
 }
 
 struct Files {
-    /// Held by the one that is next.
+    /// Locked by the process that is next.
     queue: File,
-    /// Held by the one that writes.
+    /// Locked by the process that writes.
     turn: File,
 }
 
-/// A turn. It ends when this is dropped.
-pub(crate) struct Turn<'a>(Option<&'a File>);
+/// Acquired lock. It is released on drop.
+pub(crate) struct WriteLockGuard<'a>(Option<&'a File>);
 
-impl Drop for Turn<'_> {
+impl Drop for WriteLockGuard<'_> {
     fn drop(&mut self) {
-        // Closing the file would not be enough: a program that is being started has it, too, until it runs.
+        // Closing the file would not be enough: a child process between fork and exec shares the lock.
         if let Some(file) = self.0 {
             let _ = file.unlock();
         }
     }
 }
 
-impl WriteTurn {
-    /// Takes turns at a database.
+impl WriteLock {
+    /// Creates the lock of a database. Opens nothing yet.
     pub(crate) fn new(database: &Path, is_server: Arc<AtomicBool>) -> Self {
         let (database, name) = (database.to_owned(), name(std::env::args_os()));
         Self {
@@ -77,46 +78,48 @@ impl WriteTurn {
         }
     }
 
-    /// Waits for the turn. After [`PATIENCE`] the transaction begins without it.
-    pub(crate) fn take(&self) -> Turn<'_> {
+    /// Waits for the lock. After [`PATIENCE`], the transaction starts without it.
+    pub(crate) fn take(&self) -> WriteLockGuard<'_> {
         let Some(Files { queue, turn }) = self.files.get_or_init(|| self.open()) else {
-            return Turn(None);
+            return WriteLockGuard(None);
         };
         let mut wait = Wait {
             turn,
             own: &self.name,
-            begun: Instant::now(),
+            started: Instant::now(),
             patience: self.patience.get(),
             before: None,
         };
         let taken = wait.lock(queue) && {
             let taken = wait.lock(turn);
+            // Released as soon as this process has the write lock: the next one may queue up during the transaction.
             let _ = queue.unlock();
             taken
         };
-        if wait.begun.elapsed() >= UNNOTICED {
+        if wait.started.elapsed() >= UNNOTICED {
             let before = wait.before.unwrap_or_default();
             self.warn(&format!(
-                "waited {} ms for its turn, behind {before}",
-                wait.begun.elapsed().as_millis()
+                "waited {} ms for the write lock, behind {before}",
+                wait.started.elapsed().as_millis()
             ));
         }
+        // A wait that succeeds restores the full patience.
         self.patience.set(if taken {
             PATIENCE
         } else {
             PATIENCE_AFTER_FAILURE
         });
         if taken && read_name(turn) != self.name {
-            // Only for the log.
+            // Only for the log, so an error is ignored. Padded with spaces, which overwrites a longer name.
             let _ = turn.write_all_at(format!("{:NAME_BYTES$}", self.name).as_bytes(), 0);
         }
-        Turn(taken.then_some(turn))
+        WriteLockGuard(taken.then_some(turn))
     }
 
-    /// Notes how long a transaction has waited for SQLite's lock. Who takes turns does not hold it.
-    pub(crate) fn note_wait_for_sqlite(&self, waited: Duration) {
+    /// Logs a long wait for SQLite's own lock: a program has it that does not take this one.
+    pub(crate) fn record_wait_for_sqlite(&self, waited: Duration) {
         if waited >= UNNOTICED {
-            let by = "for SQLite's lock, which a program holds that takes no turns, such as sqlite3, or one that stands still";
+            let by = "for SQLite's own lock, held by another program, such as sqlite3, or by a stopped process";
             self.warn(&format!("waited {} ms {by}", waited.as_millis()));
         }
     }
@@ -136,6 +139,7 @@ impl WriteTurn {
         let open = |ending: &str| {
             let mut path = OsString::from(&self.database);
             path.push(ending);
+            // Not truncated: another process may be reading the name. Private, as the database is.
             OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -150,21 +154,23 @@ impl WriteTurn {
                 turn: open("-turn")?,
             })
         });
-        // Those of another user, for example.
+        // The files belong to another user, for example. Writes continue without this lock.
         files
-            .inspect_err(|error| log::warn!("writes take no turns with other processes: {error}"))
+            .inspect_err(|error| {
+                log::warn!("the write lock between processes is unavailable: {error}")
+            })
             .ok()
     }
 }
 
-/// A wait for a turn.
+/// Wait for a lock.
 struct Wait<'a> {
     turn: &'a File,
-    /// The name of the one that waits.
+    /// This process's name.
     own: &'a str,
-    begun: Instant,
+    started: Instant,
     patience: Duration,
-    /// Who had the turn, once that took long.
+    /// Name of the process that had the lock, once the wait is long.
     before: Option<String>,
 }
 
@@ -178,8 +184,9 @@ impl Wait<'_> {
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(_)) => return false,
             }
-            let waited = self.begun.elapsed();
-            // Its own name says only that no other process has written since.
+            let waited = self.started.elapsed();
+            // If the name is this process's own, no other process has written since, and the name is of no use.
+            // Read late, at half of the logged time, since a short wait needs no name.
             if waited >= UNNOTICED / 2
                 && self
                     .before
@@ -204,7 +211,7 @@ fn read_name(turn: &File) -> String {
         .to_owned()
 }
 
-/// Names this process by its number and its command. Values of options are left out.
+/// Names this process by its id and its command. Values of options are left out, since they may be secrets.
 fn name(arguments: impl Iterator<Item = OsString>) -> String {
     let mut words = Vec::new();
     let mut is_value = false;
@@ -217,6 +224,7 @@ fn name(arguments: impl Iterator<Item = OsString>) -> String {
         is_value = is_option && !argument.contains('=');
         words.extend(is_word.then_some(argument));
     }
+    // A command has at most two words, such as `key create`; what follows may be an id or a secret.
     let is_command = |word: &&String| {
         word.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
@@ -247,9 +255,9 @@ mod tests {
     }
 
     fn is_free(database: &Path) -> bool {
-        let turn = WriteTurn {
+        let turn = WriteLock {
             patience: Cell::new(Duration::ZERO),
-            ..WriteTurn::new(database, Arc::default())
+            ..WriteLock::new(database, Arc::default())
         };
         turn.take().0.is_some()
     }
@@ -257,7 +265,7 @@ mod tests {
     #[test]
     fn a_turn_is_that_of_one_until_it_ends() {
         let (_dir, database) = turns();
-        let first = WriteTurn::new(&database, Arc::default());
+        let first = WriteLock::new(&database, Arc::default());
         let turn = first.take();
         assert!(!is_free(&database));
         drop(turn);
@@ -268,31 +276,32 @@ mod tests {
     #[test]
     fn one_who_waits_is_next_although_the_other_has_no_pause() {
         let (_dir, database) = turns();
-        let (begun, ended, others) = (
+        let (started, ended, others) = (
             AtomicBool::new(false),
             AtomicBool::new(false),
             AtomicUsize::new(0),
         );
         thread::scope(|scope| {
             scope.spawn(|| {
-                let busy = WriteTurn::new(&database, Arc::default());
+                let busy = WriteLock::new(&database, Arc::default());
                 while !ended.load(Ordering::Relaxed) {
                     let _turn = busy.take();
                     others.fetch_add(1, Ordering::Relaxed);
-                    begun.store(true, Ordering::Relaxed);
+                    started.store(true, Ordering::Relaxed);
                     thread::sleep(Duration::from_millis(5));
                 }
             });
-            while !begun.load(Ordering::Relaxed) {
+            while !started.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
-            let command = WriteTurn::new(&database, Arc::default());
+            let command = WriteLock::new(&database, Arc::default());
             let before = others.load(Ordering::Relaxed);
             for _ in 0..50 {
                 assert!(command.take().0.is_some());
             }
             ended.store(true, Ordering::Relaxed);
-            // Each waits for the turn that is under way; it would be most of all turns if it had to meet a gap between two.
+            // Each wait lasts for the current transaction. It would take most of the other's transactions if it had to meet a gap between
+            // two.
             let meanwhile = others.load(Ordering::Relaxed) - before;
             assert!(meanwhile <= 150, "{meanwhile} turns of the other during 50");
         });
@@ -301,7 +310,7 @@ mod tests {
     #[test]
     fn the_turn_of_a_process_that_is_killed_is_free() {
         let (_dir, database) = turns();
-        drop(WriteTurn::new(&database, Arc::default()).take());
+        drop(WriteLock::new(&database, Arc::default()).take());
         let mut holder = Command::new("sh");
         holder
             .args([
@@ -325,11 +334,11 @@ mod tests {
     #[test]
     fn one_who_stands_still_is_waited_for_only_once() {
         let (_dir, database) = turns();
-        let standing = WriteTurn::new(&database, Arc::default());
+        let standing = WriteLock::new(&database, Arc::default());
         let _turn = standing.take();
-        let writer = WriteTurn {
+        let writer = WriteLock {
             patience: Cell::new(Duration::from_millis(1)),
-            ..WriteTurn::new(&database, Arc::default())
+            ..WriteLock::new(&database, Arc::default())
         };
         assert!(writer.take().0.is_none());
         assert_eq!(writer.patience.get(), PATIENCE_AFTER_FAILURE);
@@ -341,17 +350,17 @@ mod tests {
     #[test]
     fn one_who_waits_learns_whose_turn_it_is() {
         let (_dir, database) = turns();
-        let standing = WriteTurn {
+        let standing = WriteLock {
             name: "process 7 (key create)".into(),
-            ..WriteTurn::new(&database, Arc::default())
+            ..WriteLock::new(&database, Arc::default())
         };
         let _turn = standing.take();
-        let writer = WriteTurn::new(&database, Arc::default());
+        let writer = WriteLock::new(&database, Arc::default());
         let Files { queue, turn } = writer.open().unwrap();
         let mut wait = Wait {
             turn: &turn,
             own: &writer.name,
-            begun: Instant::now(),
+            started: Instant::now(),
             patience: UNNOTICED,
             before: None,
         };

@@ -1,8 +1,8 @@
 //! SQLite's writer: a thread that commits waiting jobs in batches, one transaction each.
 //!
-//! The jobs of a batch share one fsync, but no error: each runs in a savepoint, or is one statement, which writes all or nothing
-//! ([`Isolation`]). Replies are sent once the batch is on disk. Projects alternate ([`Queue`](crate::engine::writer::Queue)), so that a
-//! project with many jobs delays its own only.
+//! The jobs of a batch share one fsync, but no error: each runs in a savepoint, or is one statement, which is atomic ([`Isolation`]).
+//! Replies are sent once the batch is on disk. Projects alternate ([`Queue`](crate::engine::writer::Queue)), so a project with many jobs
+//! delays only its own.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -14,40 +14,40 @@ use rusqlite::Connection;
 
 use super::CommitCount;
 use super::damage::Damage;
-use super::write_turn::WriteTurn;
-use crate::engine::sqlite::file::FilePlace;
-use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterEnd};
+use super::write_turn::WriteLock;
+use crate::engine::sqlite::file::FileLocation;
+use crate::engine::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterStop};
 use crate::error::StoreError;
 use crate::options::StoreMetrics;
 use crate::sql::Sql;
 use crate::tx::{CommitHook, CommittedEvent, RoomCounts, Tx};
 
-/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
-/// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
+/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. In a longer batch, the first job would
+/// wait too long for the last; a shorter one would spend more time on commits than on jobs.
 const BATCH_TIME: Duration = Duration::from_millis(2);
-/// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
+/// Upper limit of that time: after a disk has hung for seconds, the next batch is not as long.
 const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
 
-/// How often, and how long after one another, the log is to be emptied at the end while another connection reads from it.
+/// Attempts to empty the write-ahead log at exit while another connection reads from it, and the pause between them.
 const END_TRIES: u32 = 25;
 const END_PAUSE: Duration = Duration::from_millis(2);
 
-/// The state of the writer thread. No other part of this process may write through its connection or another one.
-pub(super) struct Thread {
+/// State of the writer thread. Nothing else in this process may write, through this connection or another one.
+pub(super) struct WriterThread {
     connection: Connection,
-    turn: WriteTurn,
+    write_lock: WriteLock,
     shared: Shared,
-    /// The number of commits, for the readers.
+    /// Commit count, for the readers.
     commits: CommitCount,
     hook: CommitHook,
     damage: Damage,
-    /// The number of damaged tables that the connection refuses.
+    /// How many damaged tables the connection refuses.
     guarded: Cell<usize>,
-    /// Where the file was opened; `None` for a database in memory.
-    place: Option<FilePlace>,
+    /// Where the file was opened; `None` for an in-memory database.
+    location: Option<FileLocation>,
 }
 
-/// The jobs of one transaction, and those that may be added to it.
+/// Jobs in one transaction, and the queue from which more may be added.
 struct Batch<'a> {
     work: Vec<Box<dyn Work>>,
     jobs: &'a mut Jobs<Box<dyn Work>>,
@@ -55,7 +55,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Adds the next job, if one waits and there is time for it.
+    /// Adds the next job, if there is one and the batch's time is not over.
     fn add(&mut self) -> Option<&mut Box<dyn Work>> {
         let next = if Instant::now() < self.until {
             self.jobs.next()
@@ -67,14 +67,14 @@ impl Batch<'_> {
     }
 }
 
-/// The end of a transaction.
+/// Successful transaction.
 struct Committed {
     events: Vec<CommittedEvent>,
-    /// How long the commit itself took.
+    /// Duration of the commit itself.
     took: Duration,
 }
 
-impl Thread {
+impl WriterThread {
     pub(super) fn new(
         connection: Connection,
         shared: Shared,
@@ -82,47 +82,51 @@ impl Thread {
         hook: CommitHook,
         damage: Damage,
     ) -> Result<Self, StoreError> {
+        // An in-memory database has an empty path, and nothing that could be unmounted.
         let path = PathBuf::from(connection.path().unwrap_or_default());
-        let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
+        let write_lock = WriteLock::new(&path, Arc::clone(&shared.is_server));
         let is_file = !path.as_os_str().is_empty();
         let metadata = is_file.then(|| path.metadata()).transpose();
         let metadata = metadata
             .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        let (guarded, place) = (
+        let (guarded, location) = (
             Cell::new(0),
-            metadata.map(|metadata| FilePlace::new(path, &metadata)),
+            metadata.map(|metadata| FileLocation::new(path, &metadata)),
         );
         Ok(Self {
             connection,
-            turn,
+            write_lock,
             shared,
             commits,
             hook,
             damage,
             guarded,
-            place,
+            location,
         })
     }
 
-    /// Runs the jobs until none can come any more.
+    /// Runs jobs until all senders are gone.
     pub(super) fn run_batches(&self, mut jobs: Jobs<Box<dyn Work>>) {
         let mut time = BATCH_TIME;
         let mut has_written = false;
         while let Some(first) = jobs.wait() {
-            let begun = Instant::now();
-            let turn = self.turn.take();
+            let started = Instant::now();
+            // Taken before the batch's time starts: jobs that arrive during this wait belong to the same batch.
+            let lock = self.write_lock.take();
             let mut batch = Batch {
                 work: vec![first],
                 jobs: &mut jobs,
                 until: Instant::now() + time,
             };
             let committed = self.commit(&mut batch);
-            drop(turn);
+            // Dropped before the replies, so that another process can write meanwhile.
+            drop(lock);
             has_written |= committed.is_ok();
             #[cfg(feature = "faults")]
             let _ = super::faults::reach(&self.connection, "batch ended");
             let work = batch.work;
-            self.observe(work.len(), begun.elapsed());
+            self.observe(work.len(), started.elapsed());
+            // Before the replies: a caller that has its reply knows that the actors have been notified.
             match &committed {
                 Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
                 Ok(_) => {}
@@ -130,38 +134,43 @@ impl Thread {
                     log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}");
                 }
             }
+            // As long as the last commit, so that at least half of the time goes to jobs, on fast disks and slow ones.
             time = committed.as_ref().map_or(BATCH_TIME, |committed| {
                 committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME)
             });
             for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
             }
-            if self.shared.end.get().is_some() {
+            // The reason was set during this batch, whose jobs have an error by now. The rest of the queue is dropped, which replies to
+            // them.
+            if self.shared.stop.get().is_some() {
                 return;
             }
         }
+        // A command that only read has nothing to empty, and must not wait for the write lock.
         if has_written {
             self.empty_log();
         }
     }
 
-    /// Empties the write-ahead log, so that after a clean end there is one file. Waits for nobody who reads from it while it has the
-    /// lock of writers: a command that did so held up the server that it was run beside.
+    /// Empties the write-ahead log, so that a clean exit leaves a single file. Never waits for a reader while it has the write lock: a
+    /// command that waited stalled the server beside it.
     fn empty_log(&self) {
-        // Does most of the work, without that lock.
+        // Does most of the work, without the write lock.
         let _ = self
             .connection
             .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
         let _ = self.connection.busy_timeout(Duration::ZERO);
         for _ in 0..END_TRIES {
-            let turn = self.turn.take();
+            let lock = self.write_lock.take();
             let emptied = self
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
                     row.get::<_, bool>(0)
                 });
-            drop(turn);
-            // The first column says whether another connection prevented it.
+            drop(lock);
+            // The first column is 1 if another connection prevented it.
+            // On an error there is no point in another try. The log stays, and the next start recovers it.
             if !matches!(emptied, Ok(true)) {
                 return;
             }
@@ -183,13 +192,15 @@ impl Thread {
         log::trace!(jobs = jobs; "a batch has ended");
     }
 
-    /// Runs a batch in one transaction and returns the events that are now durable.
+    /// Runs a batch in one transaction, and returns the events that are now durable.
     fn commit(&self, batch: &mut Batch<'_>) -> Result<Committed, StoreError> {
         let asked = Instant::now();
-        let begun = self.sql("BEGIN IMMEDIATE");
-        self.turn.note_wait_for_sqlite(asked.elapsed());
-        if let Err(error) = begun {
-            // It has waited for a lock: those that wait fail with it, instead of waiting as long, one after the other.
+        // IMMEDIATE takes the write lock now. A deferred transaction that has read would fail at its first write, without a wait, if another
+        // process had written meanwhile (SQLITE_BUSY_SNAPSHOT).
+        let started = self.sql("BEGIN IMMEDIATE");
+        self.write_lock.record_wait_for_sqlite(asked.elapsed());
+        if let Err(error) = started {
+            // This job has waited for the lock as long as it may. Queued jobs fail with it, instead of each waiting as long in turn.
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
             return Err(error);
         }
@@ -201,19 +212,22 @@ impl Thread {
             })
         });
         let committed = committed.and_then(|committed| {
-            if self.place.as_ref().is_none_or(FilePlace::is_there) {
+            // The commit succeeded, but possibly into an unlinked file, such as after its disk was unmounted. Nothing that only this
+            // process can see may be acknowledged.
+            if self.location.as_ref().is_none_or(FileLocation::is_there) {
                 return Ok(committed);
             }
-            let _ = self.shared.end.set(WriterEnd::FileGone);
-            log::error!("{}", WriterEnd::FileGone.as_str());
+            let _ = self.shared.stop.set(WriterStop::FileGone);
+            log::error!("{}", WriterStop::FileGone.as_str());
             Err(StoreError::Unavailable(
                 "the file of the database has gone".into(),
             ))
         });
         if committed.is_err() {
-            // After some errors SQLite has rolled back already; this then fails, which does no harm.
+            // After some errors SQLite has already rolled back. Then this fails, which is harmless.
             let _ = self.sql("ROLLBACK");
         }
+        // Also after a failure: readers renew a snapshot for nothing, which is better than missing a commit.
         self.commits.add();
         committed
     }
@@ -223,27 +237,30 @@ impl Thread {
         super::faults::reach(&self.connection, "batch begun")?;
         let damaged = self.damage.count();
         if damaged > self.guarded.get() {
-            // Again for each table, which makes SQLite prepare all statements anew.
+            // Installed again for each new table: that makes SQLite prepare all statements again, and check them.
             self.damage.guard(&self.connection)?;
             self.guarded.set(damaged);
         }
         let sql = Sql::Sqlite(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         let mut next = batch.work.last_mut();
+        // Read for each job, since a batch may run for 50 ms.
         while let Some(work) = next {
             let (now, vault) = (self.shared.clock.now(), &*self.shared.vault);
             let mut tx = Tx::new(sql, now, vault);
+            // Events and counts of a job that was rolled back are dropped with its `tx`.
             if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
                 events.extend(tx.events);
                 rooms.extend(&tx.rooms);
             }
             next = batch.add();
         }
+        // Once per batch, since several jobs often change the same room's participant count.
         rooms.write(sql)?;
         Ok(events)
     }
 
-    /// Runs a job so that nothing remains of one that fails. An error is one of the batch.
+    /// Runs a job so that nothing remains if it fails. An error is fatal to the whole batch.
     fn run_isolated(&self, work: &mut dyn Work, tx: &mut Tx<'_>) -> Result<JobOutcome, StoreError> {
         match work.isolation() {
             Isolation::Savepoint => {
@@ -252,13 +269,14 @@ impl Thread {
                 if outcome == JobOutcome::Rollback {
                     self.sql("ROLLBACK TO job")?;
                 }
+                // ROLLBACK TO leaves the savepoint open, so it is released in both cases.
                 self.sql("RELEASE job")?;
                 Ok(outcome)
             }
             Isolation::Statement => {
                 let before = self.connection.total_changes();
                 let outcome = work.run(tx);
-                // A job that does not keep to its isolation, or an error after which SQLite has ended the transaction.
+                // The job violated its isolation, or SQLite has ended the transaction after an error such as a full disk.
                 let remains =
                     self.connection.total_changes() != before || self.connection.is_autocommit();
                 if outcome == JobOutcome::Rollback && remains {
@@ -292,19 +310,19 @@ mod tests {
     const INSERT: &str = "INSERT INTO numbers VALUES (?1)";
     const INSERT_NEW: &str = "INSERT INTO numbers VALUES (?1) ON CONFLICT DO NOTHING";
 
-    fn thread() -> Thread {
+    fn thread() -> WriterThread {
         let connection = Connection::open_in_memory().unwrap();
         connection
             .execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
             .unwrap();
         let shared = Shared {
-            end: Arc::default(),
+            stop: Arc::default(),
             clock: Clock::manual(Timestamp::from_millis(0)),
             vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
             metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
             is_server: Arc::default(),
         };
-        Thread::new(
+        WriterThread::new(
             connection,
             shared,
             CommitCount::default(),
@@ -314,7 +332,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Jobs of one statement each, the first of which has been taken.
+    /// Single-statement jobs. The first has been taken.
     fn queued<F>(runs: Vec<F>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>)
     where
         F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
@@ -341,7 +359,7 @@ mod tests {
         (committed.map(drop), thread.numbers())
     }
 
-    impl Thread {
+    impl WriterThread {
         fn numbers(&self) -> Vec<i64> {
             Sql::Sqlite(&self.connection)
                 .many("SELECT number FROM numbers", &[], |row| row.get("number"))
@@ -433,7 +451,7 @@ mod tests {
         let thread = thread();
         let write_time = |clock: Clock| {
             move |tx: &mut Tx<'_>| {
-                // The next job is handed over a second later, while the batch runs.
+                // The next job is queued a second later, while the batch runs.
                 clock.advance(Duration::from_secs(1));
                 tx.sql.put(INSERT, args![tx.now])
             }

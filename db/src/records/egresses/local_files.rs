@@ -1,5 +1,5 @@
-//! Files of recordings on this machine that are removed after a time. A file is removed first and that is recorded afterwards, so a
-//! crash in between leaves a record whose file is missing, as any other that somebody has moved.
+//! Recording files on this machine, which are removed after a retention time. A file is removed before that is recorded, so a crash in
+//! between leaves a record whose file is missing, like a file that was moved by hand.
 
 use conclave_model::filepath::FilePath;
 use conclave_model::{EgressId, EgressRowId, ProjectId, Timestamp};
@@ -11,20 +11,20 @@ use crate::error::StoreError;
 use crate::sql::Row;
 use crate::sql::values::args;
 
-/// A recording that has ended, and whose file was not removed.
+/// Ended recording whose file was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalRecording {
-    /// Its place among the others.
+    /// Position among the others.
     pub position: RecordingPosition,
-    /// The project whose directory has the file.
+    /// Project whose directory has the file.
     pub project_id: ProjectId,
-    /// The id of the recording.
+    /// Recording id.
     pub egress_id: EgressId,
-    /// The file, in the directory of the project.
+    /// Path of the file in the project's directory.
     pub filepath: FilePath,
 }
 
-/// A place in the order in which recordings have ended.
+/// Position in the order in which recordings ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordingPosition {
     ended_at: Timestamp,
@@ -32,7 +32,7 @@ pub struct RecordingPosition {
 }
 
 impl RecordingPosition {
-    /// The place before all recordings.
+    /// Position before all recordings.
     pub const START: Self = Self {
         ended_at: Timestamp::from_millis(0),
         id: EgressRowId(Uuid::nil()),
@@ -50,6 +50,7 @@ const SET_REMOVED: &str = "UPDATE egresses SET file_removed_at = ?3
      WHERE project_id = ?1 AND egress_id = ?2 AND file_removed_at IS NULL";
 
 fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
+    // The id orders recordings that ended in the same millisecond.
     let (id, project_id, egress_id) = (
         row.get("id")?,
         row.get("project_id")?,
@@ -64,13 +65,13 @@ fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
     })
 }
 
-/// The records of files of recordings on this machine.
+/// Records of recording files on this machine.
 #[derive(Debug, Clone)]
 pub struct LocalFiles(pub(crate) Database);
 
 impl LocalFiles {
-    /// Reads up to `limit` recordings without a destination, of all projects, that have ended at `latest` or earlier and whose files were
-    /// not removed, in the order in which they have ended.
+    /// Reads up to `limit` recordings of all projects that have no destination, ended at `latest` or earlier, and whose files were not
+    /// removed, in the order in which they ended.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -82,6 +83,7 @@ impl LocalFiles {
     ) -> Result<Vec<LocalRecording>, StoreError> {
         self.0
             .bulk_read(move |sql| {
+                // By position and not by offset, since recordings drop out of the list as their files are removed.
                 sql.many(
                     SELECT_DUE,
                     args![latest, after.ended_at, after.id, limit],
@@ -91,7 +93,7 @@ impl LocalFiles {
             .await
     }
 
-    /// Reads which project a recording is of; `None` if there is no such recording.
+    /// Reads the project of a recording; `None` if there is no such recording.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -101,19 +103,19 @@ impl LocalFiles {
             .await
     }
 
-    /// Records that the file of a recording was removed.
+    /// Records the removal of a recording's file.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn record_removed(&self, project: ProjectId, id: EgressId) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_REMOVED, args![&project, &id, tx.now])
             })
             .await
     }
 
-    /// Reads when the file of a recording was removed; `None` if it was not, or there is no such recording.
+    /// Reads when a recording's file was removed; `None` if it was not, or there is no such recording.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -1,5 +1,5 @@
-//! The records of egresses: recordings and broadcasts. A status only moves forward: its `UPDATE` names the statuses that it may leave. A
-//! change of status and its event are one transaction.
+//! Egress records: recordings and broadcasts. A status only moves forward: its `UPDATE` names the previous statuses. A status change and
+//! its event are one transaction.
 
 pub(crate) mod local_files;
 pub(crate) mod uploads;
@@ -28,27 +28,27 @@ use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 use uploads::PendingUpload;
 
-/// The filters of a list of egresses; `None` matches all.
+/// Egress list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct EgressFilter {
     /// Only egresses of the room with this name.
     pub room: Option<RoomName>,
-    /// Only egresses in this status.
+    /// Only egresses with this status.
     pub status: Option<EgressStatus>,
-    /// Only egresses started at this instant or later.
+    /// Only egresses started at this time or later.
     pub after: Option<Timestamp>,
-    /// Only egresses started at this instant or earlier.
+    /// Only egresses started at this time or earlier.
     pub before: Option<Timestamp>,
 }
 
-/// An egress that is not final, or whose file has to be uploaded.
+/// Egress that is not final, or whose file has to be uploaded.
 #[derive(Debug, Clone)]
 pub struct RunningEgress {
-    /// The egress's record.
+    /// Egress record.
     pub egress: Egress,
     /// Whether its room is open.
     pub room_open: bool,
-    /// The upload of its file; `None` if there is nothing to upload.
+    /// Upload of its file; `None` if there is nothing to upload.
     pub upload: Option<PendingUpload>,
 }
 
@@ -93,6 +93,7 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
         egress.started_at,
         egress.created_at,
     ];
+    // The media plane's id is unique, so a repeated start records nothing.
     if tx.sql.change(INSERT, row)? == 0 {
         StoreError::refuse(egress.kind().already_exists())
     } else {
@@ -108,12 +109,15 @@ fn start(
 ) -> Result<RunningEgress, StoreError> {
     let egress = Egress::new(plan, started, tx.now);
     let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
+    // The destination was looked up before the media plane was called, and may have been deleted since.
     if let Some(used) = &egress.destination
         && !destinations::exists(tx.sql, &egress.project_id, &used.id)?
     {
         return StoreError::refuse(Destination::not_found().at("destination"));
     }
+    // The row before its upload, which refers to it.
     insert(tx, room.id, &egress)?;
+    // Some media planes upload by themselves.
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
     }
@@ -139,12 +143,13 @@ pub(crate) fn running_egresses(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<RunningEgress>, StoreError> {
+    // Two queries with an index each, instead of an OR over both tables.
     let mut found = sql.many(SELECT_RUNNING, args![project], running)?;
     found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![project], running)?);
     Ok(found)
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     kind: EgressKind,
@@ -163,12 +168,12 @@ pub(crate) fn list_query<'a>(
     .and("e.started_at <=", filter.before)
 }
 
-/// The records of egresses.
+/// Egress records.
 #[derive(Debug, Clone)]
 pub struct Egresses(pub(crate) Database);
 
 impl Egresses {
-    /// Records an egress that the media plane has accepted, with its event. A file that is to be uploaded is on the disk of `node`.
+    /// Records an egress that the media plane has accepted, with its event. A file to upload is on the disk of `node`.
     ///
     /// # Errors
     /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
@@ -180,7 +185,8 @@ impl Egresses {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<RunningEgress, StoreError> {
         self.0
-            .write(Queue::of(&plan.room.split().0), move |tx| {
+            .write(Queue::for_project(&plan.room.split().0), move |tx| {
+                // The response is stored with the egress. After a crash, a repeated request finds both or neither.
                 let running = start(tx, &plan, &started, &node)?;
                 tx.store_response(record.as_ref(), &running.egress)?;
                 Ok(running)
@@ -188,8 +194,8 @@ impl Egresses {
             .await
     }
 
-    /// Records the state of an egress that the media plane reported for the time `at`. A known state, and one that would move the
-    /// egress backwards, changes nothing.
+    /// Records an egress state that the media plane reported for the time `at`. A known state, and a state that would move the egress
+    /// backwards, changes nothing.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -201,14 +207,14 @@ impl Egresses {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
                 advance(tx, &project, &state, at)
             })
             .await
     }
 
     /// Reads an egress of one kind.
-    ///
+    /// Reads an egress of one kind.
     /// # Errors
     /// Refused when the project has no egress of that kind by that id.
     pub async fn get(
@@ -219,6 +225,8 @@ impl Egresses {
     ) -> Result<Egress, StoreError> {
         self.0
             .read(move |sql| {
+                // A recording is not found as a broadcast, and the other way round, since the API has two resources.
+                // The id is unique among both kinds.
                 let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
                 Ok(found.ok_or_else(|| kind.not_found())?)
             })
@@ -243,7 +251,7 @@ impl Egresses {
             .await
     }
 
-    /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.
+    /// Reads an egress that is not final, or whose file has to be uploaded; `None` if the project has no such egress.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -271,7 +279,7 @@ impl Egresses {
             .await
     }
 
-    /// Reads an egress that is final; `None` when the project has none by that id.
+    /// Reads a final egress; `None` if the project has no such egress.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -296,7 +304,7 @@ impl Egresses {
     }
 }
 
-/// The error of an egress that failed without a reason from the media plane.
+/// Error for an egress that failed without a reason from the media plane.
 const NO_REASON: &str = "the media plane gave no reason";
 
 macro_rules! select {
@@ -309,7 +317,7 @@ macro_rules! select {
     };
 }
 
-/// What follows are the columns of a [`RunningEgress`](crate::RunningEgress).
+/// Adds the columns of a [`RunningEgress`](crate::RunningEgress).
 macro_rules! select_running {
     ($condition:literal) => {
         select!(concat!(
@@ -337,7 +345,7 @@ pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str = select_running!(
 pub(crate) const SELECT_ONE_RUNNING: &str =
     select_running!("e.egress_id = ?2 AND (e.ended_at IS NULL OR u.egress_id IS NOT NULL)");
 
-/// For each status that has legal predecessors, the update that moves an egress to it from one of them.
+/// Statement per status that has legal predecessors, which moves an egress there from one of them.
 static UPDATES: LazyLock<Vec<(EgressStatus, String)>> = LazyLock::new(|| {
     let reached = EgressStatus::ALL
         .iter()
@@ -353,6 +361,7 @@ fn update_to(status: EgressStatus) -> String {
         .iter()
         .map(|status| format!("'{}'", status.as_str()))
         .collect();
+    // Never before the start: the media plane's clock may be behind this server's.
     format!(
         "UPDATE egresses
          SET status = ?3, error = ?4, ended_at = CASE WHEN ?5 < started_at THEN started_at ELSE ?5 END
@@ -375,6 +384,7 @@ fn detail(row: &Row<'_>) -> Result<EgressDetail, StoreError> {
 
 /// Reads the columns of all selects.
 pub(crate) fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
+    // Both or neither. The name remains readable after the destination is deleted.
     let (name, id): (Option<_>, Option<_>) = (row.get("destination")?, row.get("destination_id")?);
     Ok(Egress {
         id: row.get("id")?,
@@ -391,7 +401,7 @@ pub(crate) fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
     })
 }
 
-/// Reads an egress; `None` if the project has none by that id.
+/// Reads an egress; `None` if the project has none with this id.
 pub(crate) fn find(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -410,19 +420,21 @@ pub(crate) fn existing(
         .ok_or_else(|| StoreError::Fault("an egress that was started has no record".into()))
 }
 
-/// Moves an egress forward, and emits the event of the move. An egress that may not move to that status does not change.
+/// Moves an egress forward, and emits the event. An egress that must not move to this status does not change.
 pub(crate) fn advance(
     tx: &mut Tx<'_>,
     project: &ProjectId,
     state: &EgressState,
     at: Timestamp,
 ) -> Result<Egress, StoreError> {
+    // A status without predecessors is the first one, which is recorded at the start.
     let Some((_, update)) = UPDATES.iter().find(|(status, _)| *status == state.status) else {
         return existing(tx.sql, project, &state.egress_id);
     };
     // Only a failed egress has an error, and it always has one.
     let failed = state.status == EgressStatus::Failed;
     let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
+    // The media plane's own time of the end is better than the time of its report.
     let ended_at = state
         .status
         .is_final()
@@ -431,7 +443,9 @@ pub(crate) fn advance(
         update,
         args![project, &state.egress_id, state.status, error, ended_at],
     )? > 0;
+    // Read after the update, for the room's name and the kind, which reports do not have.
     let egress = existing(tx.sql, project, &state.egress_id)?;
+    // A repeated report moves nothing, so there is one event per status.
     if moved {
         let context = EventContext {
             project_id: egress.project_id.clone(),

@@ -1,5 +1,5 @@
-//! Uploads of recordings to their destinations that are outstanding. A row is there from the start of the recording until its file has
-//! been uploaded or cannot be uploaded any more, so an upload that failed is tried again by the next start of the server.
+//! Outstanding uploads of recordings to their destinations. A row exists from the start of the recording until its file is uploaded, or
+//! never can be, so a failed upload is tried again after the server's next start.
 
 use std::sync::Arc;
 
@@ -18,34 +18,34 @@ use crate::sql::Row;
 use crate::sql::values::args;
 use crate::tx::Tx;
 
-/// The upload of a recording's file, which is outstanding.
+/// Outstanding upload of a recording's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PendingUpload {
-    /// How the recording has ended; `None` while it runs.
+    /// Recording outcome; `None` while it runs.
     pub end: Option<RecordingEnd>,
-    /// The upload in parts that was begun last. The storage keeps its parts until it is completed or aborted.
+    /// Last multipart upload. The storage keeps its parts until it is completed or aborted.
     pub multipart_id: Option<String>,
-    /// The server on whose disk the file is; `None` for a recording of an earlier version.
+    /// Server whose disk has the file; `None` for a recording by an earlier version.
     pub node: Option<NodeId>,
-    /// When another server has missed the file first, since it was last seen by its own.
+    /// When another server first missed the file, since its own server last saw it.
     pub missing_since: Option<Timestamp>,
 }
 
-/// What remains to be done for an upload.
+/// Work that remains for an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadRest {
-    /// Nothing: the file was uploaded, or never will be.
+    /// Nothing: the file is uploaded, or never will be.
     Nothing,
-    /// Other attempts. The upload stays outstanding, also for the next start of the server.
+    /// Further attempts. The upload stays outstanding, even after the server's next start.
     Attempts,
 }
 
-/// How a recording ended, before its file is uploaded.
+/// Outcome of a recording before its file is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingEnd {
-    /// The final status, once the file is uploaded.
+    /// Final status, once the file is uploaded.
     pub status: EgressStatus,
-    /// The reason of a failure.
+    /// Reason of a failure.
     pub error: Option<String>,
 }
 
@@ -62,7 +62,7 @@ const SET_ERROR: &str =
 pub(crate) const SELECT_FILEPATHS: &str = "SELECT filepath FROM egresses
      WHERE project_id = ?1 AND destination_id = ?2 AND filepath >= ?3 AND filepath < ?4";
 
-/// Records that the file of a recording will have to be uploaded.
+/// Records that a recording's file will have to be uploaded.
 pub(crate) fn insert(
     tx: &Tx<'_>,
     project: &ProjectId,
@@ -75,6 +75,7 @@ pub(crate) fn insert(
 /// Reads the upload of a running egress.
 pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
     let (status, error): (Option<_>, _) = (row.get("upload_result")?, row.get("upload_error")?);
+    // NULL while the recording runs.
     let end = status.map(|status| RecordingEnd { status, error });
     Ok(PendingUpload {
         end,
@@ -84,7 +85,7 @@ pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
     })
 }
 
-/// Moves an egress to its final status. One that has failed stays so, and gets the new error.
+/// Moves an egress to its final status. A failed one stays failed, and gets the new error.
 fn settle(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -95,6 +96,7 @@ fn settle(
     if egress.status != EgressStatus::Failed || egress.error == state.error {
         return Ok(egress);
     }
+    // `failed` cannot be left, but an operator needs the latest error of the upload.
     tx.sql.put(
         SET_ERROR,
         args![project, &state.egress_id, state.error.as_deref()],
@@ -102,12 +104,12 @@ fn settle(
     existing(tx.sql, project, &state.egress_id)
 }
 
-/// The records of uploads of recordings.
+/// Records of recording uploads.
 #[derive(Debug, Clone)]
 pub struct Uploads(pub(crate) Database);
 
 impl Uploads {
-    /// Records how a recording has ended whose file is to be uploaded now. Until it is, the recording is ending.
+    /// Records the outcome of a recording before its upload. Until that is done, the recording is ending.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -119,7 +121,8 @@ impl Uploads {
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write_recorded(Queue::of(&project), record, move |tx| {
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
+                // The outcome is kept beside the egress, whose status becomes final only with the upload.
                 tx.sql.put(
                     SET_END,
                     args![
@@ -133,6 +136,7 @@ impl Uploads {
                     status: EgressStatus::Ending,
                     error: None,
                     ended_at: None,
+                    // The outcome itself is in the row of the upload until then.
                     ..state.clone()
                 };
                 advance(tx, &project, &ending, at)
@@ -140,7 +144,7 @@ impl Uploads {
             .await
     }
 
-    /// Records the upload in parts that was begun, before its first part is sent.
+    /// Records a new multipart upload, before its first part is sent.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -150,14 +154,15 @@ impl Uploads {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
+        // Before the parts, so that a crash leaves no parts that nobody aborts.
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])
             })
             .await
     }
 
-    /// Records since when the file of a recording has been missing on the server that uploads it; `None` if it is there.
+    /// Records since when a recording's file is missing on the server that uploads it; `None` if it exists.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -168,14 +173,14 @@ impl Uploads {
         since: Option<Timestamp>,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MISSING, args![&project, &id, since])
             })
             .await
     }
 
-    /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and
-    /// gets the new error.
+    /// Records the final state of a recording whose upload has succeeded or failed. If it failed before, it keeps its status, and gets the
+    /// new error.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -187,8 +192,9 @@ impl Uploads {
         rest: UploadRest,
     ) -> Result<Egress, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let egress = settle(tx, &project, &state, at)?;
+                // Deleted in the transaction of the final status: a crash leaves both or neither.
                 if rest == UploadRest::Nothing {
                     tx.sql.put(DELETE, args![&project, &state.egress_id])?;
                 }
@@ -197,7 +203,7 @@ impl Uploads {
             .await
     }
 
-    /// Reads the decrypted configuration of a recording destination, as it is now; `None` if it was deleted.
+    /// Reads the current, decrypted configuration of a recording destination; `None` if it was deleted.
     ///
     /// # Errors
     /// Refused as unusable when its credentials cannot be decrypted.
@@ -216,6 +222,7 @@ impl Uploads {
                     DestinationKind::Recording,
                     &vault,
                 )?;
+                // Filtered by kind above, so the other case does not occur.
                 Ok(found.and_then(|config| match config {
                     DestinationConfig::Recording(storage) => Some(storage),
                     DestinationConfig::Rtmp(_) => None,
@@ -224,7 +231,7 @@ impl Uploads {
             .await
     }
 
-    /// Reads the paths of a destination's recordings that begin with `stem`.
+    /// Returns the paths of a destination's recordings that start with `stem`.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -234,7 +241,7 @@ impl Uploads {
         destination: DestinationId,
         stem: String,
     ) -> Result<Vec<FilePath>, StoreError> {
-        // Behind all that begin with it.
+        // After all paths that start with the stem. Unlike LIKE, a range uses the index and needs no escaping.
         let end = format!("{stem}{}", char::MAX);
         self.0
             .read(move |sql| {

@@ -1,5 +1,4 @@
-//! The records of rooms: creating, finding, listing and ending them, and what minting a token and acting on other participants need to
-//! know of a room and its template's roles.
+//! Room records: creating, finding, listing and ending rooms, and the records needed to mint a token and to act on other participants.
 
 pub(crate) mod rows;
 
@@ -33,20 +32,20 @@ use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 use crate::tx::Tx;
 
-/// A room to be created.
+/// Room to create.
 #[derive(Debug, Clone)]
 pub struct NewRoom {
-    /// The project that the room belongs to.
+    /// Project that the room belongs to.
     pub project_id: ProjectId,
-    /// A name that the project has never used for a room before.
+    /// Name that the project has never used for a room.
     pub name: RoomName,
-    /// The most participants at once; 0 leaves the limit to the plan.
+    /// Maximum participants at once; 0 leaves the limit to the plan.
     pub max_participants: u32,
     /// Seconds that the room stays open without participants.
     pub empty_timeout_seconds: u32,
     /// The client's JSON text, unchanged.
     pub metadata: Option<Box<str>>,
-    /// `None` means the project's default template, if it has one.
+    /// Template; `None` means the project's default, if there is one.
     pub template_id: Option<TemplateId>,
 }
 
@@ -57,7 +56,7 @@ const INSERT: &str =
      ON CONFLICT (project_id, name) DO NOTHING";
 const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
 
-/// Finds the template of a new room: the one it names, which must exist, or the project's default.
+/// Returns the template of a new room: the named one, which must exist, or the project's default.
 fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
     let Some(named) = &new.template_id else {
         return sql
@@ -84,19 +83,22 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
         room.created_at,
         room.empty_deadline,
     ];
+    // The unique index decides, not a query before: concurrent requests may use the same name.
     if tx.sql.change(INSERT, row)? == 0 {
         let message = format!("the project has used the room name {:?} before", room.name);
         return StoreError::refuse(Problem::new(ErrorCode::RoomExists, message).at("name"));
     }
+    // Counted with the batch, and not by a statement of its own.
     tx.rooms.add(&room.project_id, 1);
     Ok(())
 }
 
-/// Reads the open rooms of a project with their participants, in two queries.
+/// Reads a project's open rooms with their participants, in two queries.
 pub(crate) fn open_rooms(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<RoomSnapshot>, StoreError> {
+    // Not a query per room: a project may have thousands of open rooms.
     let rooms = sql.many(SELECT_OPEN_ROOMS, args![project], room)?;
     let mut connected: HashMap<RoomId, Vec<ConnectedParticipant>> = HashMap::new();
     for (room, participant) in all_connected_participants(sql, project)? {
@@ -109,7 +111,7 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// The query of a list.
+/// List query.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,
@@ -119,8 +121,8 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     )
 }
 
-/// The query of the open rooms. They are in the order of their index, which has the newest of each template first, and those without
-/// a template last: unless it is said, they come first on PostgreSQL.
+/// Open room query, in index order: the newest per template first, those without a template last. That has to be
+/// stated, since PostgreSQL sorts NULL first in a descending order.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,
@@ -131,7 +133,7 @@ pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     .and_condition(Some("status = 'open'"))
 }
 
-/// The query of the rooms whose names are from `first` to `last`.
+/// Query for rooms with names from `first` to `last`.
 pub(crate) fn named_query<'a>(
     project: &'a ProjectId,
     first: &'a str,
@@ -146,8 +148,8 @@ const END: &str = "UPDATE rooms
      SET status = 'ended', ended_at = CASE WHEN ?3 < created_at THEN created_at ELSE ?3 END, empty_deadline = NULL
      WHERE id = ?1 AND project_id = ?2 AND status = 'open'";
 
-/// Ends an open room: first its open sessions, then its ingress endpoints, then the room, with `room.finished` as the last event.
-/// An ended room does not change.
+/// Ends an open room: first its open sessions, then its ingress endpoints, then the room, with `room.finished` as the last event. An ended
+/// room does not change.
 fn end_room(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -155,11 +157,14 @@ fn end_room(
     at: Timestamp,
 ) -> Result<Room, StoreError> {
     let room = by_id(tx.sql, project, id)?;
+    // The update decides who ends the room. A second call finds no open row, and emits nothing.
     if tx.sql.change(END, args![id, project, at])? == 0 {
         return Ok(room);
     }
+    // Only after the update has changed the row, so that a room is not subtracted twice.
     tx.rooms.add(project, -1);
     let connected = connected_participants(tx.sql, project, id)?;
+    // Closed by the room's end, so as `left` and not as lost.
     close_sessions(tx, &room, &connected, at, Departure::Left)?;
     complete_ingresses_of_room(tx, project, id, at)?;
     let context = event_context(&room, at);
@@ -167,23 +172,23 @@ fn end_room(
     by_id(tx.sql, project, id)
 }
 
-/// The room and the role that a token is minted for, with their numbers of participants, at one moment.
+/// Room and role of a token to mint, with their numbers of participants at one moment.
 #[derive(Debug, Clone)]
 pub struct TokenContext {
-    /// The room's record.
+    /// Room record.
     pub room: Room,
-    /// The requested role; `None` when none was requested, or the room's template has lost it since a code was created.
+    /// Requested role; `None` if none was requested, or the room's template has lost it since a code was created.
     pub role: Option<Arc<Role>>,
-    /// The number of connected participants with another identity that hold the role; 0 for a role without a limit.
+    /// Connected participants with the role, except the own identity; 0 for a role without a limit.
     pub holders: u32,
-    /// The number of connected participants with another identity.
+    /// Connected participants, except the own identity.
     pub participant_count: u32,
-    /// The last change of the identity's role in the room, which the token has to name to be newer.
+    /// Last change of the identity's role in the room, which a newer token has to name.
     pub role_change: Option<RoleChangeId>,
 }
 
-/// Counts connected participants without the one that has the identity `?3`, and finds the last change of this identity's role. The whole
-/// count reads an index only, so the one is subtracted instead of left out.
+/// Counts connected participants except the identity `?3`, and finds the last change of this identity's role. The whole count reads only an
+/// index, so the one is subtracted rather than excluded.
 const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
          SELECT count(*) FROM sessions
          WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
@@ -193,21 +198,22 @@ const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
          ORDER BY created_at DESC, id DESC LIMIT 1
      ) AS role_change
      FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
-/// The same for those with the role `?4`.
+/// The same for participants with the role `?4`. Concatenation keeps the planner from searching all sessions with the role.
 const COUNT_HOLDERS: &str = "SELECT count(*) FROM sessions
      WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
          AND participant_identity <> ?3 AND role || '' = ?4";
 
-/// Reads the numbers of participants for minting a token, and the last change of the identity's role. The participant that is connected
-/// with the token's own identity does not count: the next join replaces it. `identity` is absent if it is random.
+/// Reads the numbers of participants and the last change of the identity's role, for minting a token. A participant that is connected with
+/// the token's own identity does not count, since the next join replaces it. `identity` is absent if it is random.
 pub(crate) fn token_context(
     sql: Sql<'_>,
     room: Room,
     role: Option<Arc<Role>>,
     identity: Option<&Identity>,
 ) -> Result<TokenContext, StoreError> {
-    // No identity is empty.
+    // No identity is empty, so this excludes none.
     let own = identity.map_or("", Identity::as_str);
+    // Most roles have no limit, and need no count.
     let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
         Some(limited) => sql.value(
             COUNT_HOLDERS,
@@ -228,7 +234,7 @@ pub(crate) fn token_context(
     })
 }
 
-/// Reads a project's room; refused when the project has no room by that name.
+/// Reads a project's room, which must exist.
 fn existing(
     snapshot: &mut Snapshot<'_>,
     project: &ProjectId,
@@ -238,13 +244,14 @@ fn existing(
     Ok(room.ok_or_else(Problem::room_not_found)?)
 }
 
-/// Reads a role of the room's template; refused when the room has no template or the template no such role.
+/// Reads a role of the room's template, which must exist.
 pub(crate) fn room_role(
     snapshot: &mut Snapshot<'_>,
     room: &Room,
     name: &RoleName,
 ) -> Result<Arc<Role>, StoreError> {
     let Some(template) = &room.template_id else {
+        // The room named none, and the project had no default when it was created.
         let message = "the room resolves to no template, so it has no roles";
         return StoreError::refuse(Problem::new(ErrorCode::TemplateNotFound, message));
     };
@@ -253,32 +260,34 @@ pub(crate) fn room_role(
     match snapshot.role(project, template, name, find)? {
         Some(role) => Ok(role),
         None => {
+            // The refusal lists the template's roles, which costs another query only in this case.
             let refusal = templates::no_such_role(snapshot.sql, project, template)?;
             StoreError::refuse(refusal.at("role"))
         }
     }
 }
 
-/// Who acts with a room token.
+/// Participant that acts with a room token.
 #[derive(Debug, Clone)]
 pub struct TokenActor {
-    /// The identity of the token.
+    /// Identity in the token.
     pub identity: Identity,
-    /// The role of the token.
+    /// Role in the token.
     pub role: Option<RoleName>,
-    /// The role change that the token was minted after, if it names one.
+    /// Role change that the token was minted after, if it names one.
     pub role_change: Option<RoleChangeId>,
-    /// Whether the token gives no more than its own role, whatever role its identity holds or was given.
+    /// Whether the token is limited to its own role, whatever role its identity has or was given.
     pub is_limited: bool,
 }
 
-/// Reads the permissions of the role that a participant holds in the room, or else would hold if it joined with its token.
+/// Reads the permissions of the role that a participant has in the room, or would have if it joined with its token.
 fn effective_permissions(
     sql: Sql<'_>,
     project: &ProjectId,
     name: &RoomName,
     actor: TokenActor,
 ) -> Result<RolePermissions, StoreError> {
+    // An unknown room grants nothing.
     let Some(room) = by_name(sql, project, name)? else {
         return Ok(RolePermissions::default());
     };
@@ -292,8 +301,10 @@ fn effective_permissions(
         .into_iter()
         .find(|p| p.identity == identity)
     {
+        // While connected, the session's role counts: it has all changes.
         Some(connected) => connected.role,
         None => {
+            // A change after the token was minted replaces the token's role at the next join.
             let changed = last_role_change(sql, project, room.id, &identity)?;
             changed
                 .and_then(|changed| changed.role_for(role_change))
@@ -306,8 +317,10 @@ fn effective_permissions(
     let find = |name: &RoleName| templates::find_role(sql, project, template, name);
     let held = find(&role)?;
     let acting = match held {
+        // A limited token gives the smaller of both roles, so that a given role cannot raise it.
         Some(held) if is_limited && own.as_ref() != Some(&role) => {
             let own = own.as_ref().map(find).transpose()?.flatten();
+            // Roles are only partly ordered: unless the held role is less, the token's own role counts.
             own.map(|own| if held.is_less_than(&own) { held } else { own })
         }
         held => held,
@@ -315,29 +328,30 @@ fn effective_permissions(
     Ok(acting.map(|role| role.permissions).unwrap_or_default())
 }
 
-/// What decides about a join, at one moment.
+/// Records that decide a join, at one moment.
 #[derive(Debug, Clone)]
 pub struct JoinRecords {
-    /// The roles of the room's template; empty for a room without one.
+    /// Roles of the room's template; empty for a room without one.
     pub roles: BTreeMap<RoleName, Role>,
-    /// The last change of the identity's role in the room, which holds for its next joins.
+    /// Last change of the identity's role in the room, which applies to its next joins.
     pub role_change: Option<LastRoleChange>,
 }
 
-/// The records of rooms.
+/// Room records.
 #[derive(Debug, Clone)]
 pub struct Rooms(pub(crate) Database);
 
 impl Rooms {
-    /// Creates a room, with the deadline at which it ends if no participant joins. `done` takes it, on the thread of the writer; it
-    /// takes a refusal when the name was used before or the template does not exist.
+    /// Creates a room, with the deadline at which it ends if no participant joins. `done` receives it on the writer's thread, or a refusal
+    /// if the name was used before or the template does not exist.
     pub fn create(
         &self,
         new: NewRoom,
         record: Option<ResponseRecorder<Room>>,
         done: impl FnOnce(Result<Room, StoreError>) + Send + 'static,
     ) {
-        let queue = Queue::of(&new.project_id);
+        let queue = Queue::for_project(&new.project_id);
+        // Without a response to store, the job is a single INSERT, so it needs no savepoint.
         let isolation = if record.is_some() {
             Isolation::Savepoint
         } else {
@@ -392,7 +406,7 @@ impl Rooms {
             .await
     }
 
-    /// Lists a project's open rooms, by template and then newest first; those without a template are the last.
+    /// Lists a project's open rooms, by template and then newest first, those without a template last.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
@@ -408,7 +422,7 @@ impl Rooms {
             .await
     }
 
-    /// Lists a project's rooms, open and ended, whose names begin with `prefix`, by name.
+    /// Lists a project's rooms, open and ended, whose names start with `prefix`, by name.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
@@ -418,7 +432,7 @@ impl Rooms {
         prefix: String,
         page: PageRequest,
     ) -> Result<Page<Room>, StoreError> {
-        // Names are ASCII, so that this is after every name with the prefix.
+        // Names are ASCII, so this is after every name with the prefix.
         let last = format!("{prefix}\u{7f}");
         self.0
             .list(project, move |sql, project| {
@@ -427,7 +441,7 @@ impl Rooms {
             .await
     }
 
-    /// Returns those of the names that are of rooms which have ended.
+    /// Filters `names` to the names of ended rooms.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -450,7 +464,7 @@ impl Rooms {
             .await
     }
 
-    /// Reads an open room with its connected participants; `None` when the project has no open room by that name.
+    /// Reads an open room with its connected participants; `None` if the project has no open room with this name.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -461,6 +475,7 @@ impl Rooms {
     ) -> Result<Option<RoomSnapshot>, StoreError> {
         self.0
             .read(move |sql| {
+                // An ended room is `None` here. The caller refuses it by its own rules.
                 let open =
                     by_name(sql, &project, &name)?.filter(|room| room.status == RoomStatus::Open);
                 let Some(room) = open else { return Ok(None) };
@@ -472,20 +487,20 @@ impl Rooms {
             .await
     }
 
-    /// Ends a room and returns its record. An ended room does not change.
+    /// Ends a room, and returns its record. An ended room does not change.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn end(&self, project: ProjectId, room: RoomId) -> Result<Room, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let at = tx.now;
                 end_room(tx, &project, room, at)
             })
             .await
     }
 
-    /// Reads what minting a token for a room, and optionally a role, needs to know.
+    /// Reads the records for minting a token for a room, and optionally a role.
     ///
     /// # Errors
     /// Refused when the project has no such room, or the room's template does not have the requested role.
@@ -525,7 +540,7 @@ impl Rooms {
         }
     }
 
-    /// Reads what decides about the join of an identity, by the records.
+    /// Reads the records that decide the join of an identity.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -547,8 +562,8 @@ impl Rooms {
             .await
     }
 
-    /// Reads what a participant may do to others: the permissions of the role that it holds in the room now, or else of the
-    /// role that it would join with by its token. Empty when the room's template has no such role.
+    /// Reads a participant's permissions over others, from its current role in the room, or else from the role that it would join with.
+    /// Empty if the room's template has no such role.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -1,4 +1,4 @@
-//! The records of rooms and of the participants connected to them, as other records read them.
+//! Rows of rooms and of their connected participants, as other records read them.
 
 use conclave_model::participant::ParticipantKind;
 use conclave_model::room::{Room, RoomStatus};
@@ -10,29 +10,29 @@ use crate::error::StoreError;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 
-/// A room and its connected participants at one moment. A room actor starts from it, and every change of a room returns it.
+/// A room and its connected participants at one moment: the initial state of a room actor, and the result of every change.
 #[derive(Debug, Clone)]
 pub struct RoomSnapshot {
-    /// The room's record.
+    /// Room record.
     pub room: Room,
-    /// The participants with an open session, including hidden ones, in the order of their joins.
+    /// Participants with an open session, including hidden ones, in join order.
     pub participants: Vec<ConnectedParticipant>,
 }
 
-/// A participant whose session is open.
+/// Participant with an open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectedParticipant {
-    /// The open session.
+    /// Open session.
     pub session: SessionId,
-    /// Unique among the participants connected to the room.
+    /// Identity, unique among the room's connected participants.
     pub identity: Identity,
-    /// The media plane's id of this join.
+    /// The media plane's join id.
     pub sid: ParticipantSid,
-    /// Whether it is a standard participant, an ingress, an egress, and so on.
+    /// Kind: standard, ingress, egress, and so on.
     pub kind: ParticipantKind,
-    /// The role it holds now; `None` when it joined without one.
+    /// Current role; `None` if the participant joined without one.
     pub role: Option<RoleName>,
-    /// The time of the join.
+    /// Join time.
     pub joined_at: Timestamp,
 }
 
@@ -47,7 +47,7 @@ macro_rules! select {
     };
 }
 
-/// Has no `ORDER BY`: with one, SQLite would search the sessions that are closed, too, for the sake of the order.
+/// Without `ORDER BY`, for which SQLite would search the closed sessions, too. The callers sort.
 macro_rules! select_participants {
     ($rest:literal) => {
         concat!(
@@ -58,16 +58,16 @@ macro_rules! select_participants {
     };
 }
 
-/// Rooms, without a condition.
+/// All rooms, without a condition.
 pub(crate) const SELECT_ROOMS: &str = select!("");
-/// The open rooms of the project `?1`.
+/// Open rooms of the project `?1`.
 pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
-/// The room of the project `?1` with the name `?2`.
+/// Room of the project `?1` with the name `?2`.
 pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
 const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
 const SELECT_CONNECTED: &str =
     select_participants!("room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)");
-/// An identity has at most one open session in a room.
+/// An identity has at most one open session per room.
 const SELECT_CONNECTED_BY_IDENTITY: &str = select_participants!(
     "room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND participant_identity = ?3 LIMIT 1"
 );
@@ -102,7 +102,7 @@ fn participant(row: &Row<'_>) -> Result<ConnectedParticipant, StoreError> {
     })
 }
 
-/// Finds a project's room by its name, open or ended.
+/// Reads a project's room by name, open or ended.
 pub(crate) fn by_name(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -111,13 +111,13 @@ pub(crate) fn by_name(
     sql.one(SELECT_BY_NAME, args![project, name], room)
 }
 
-/// Reads a room that exists.
+/// Reads a room that is known to exist.
 pub(crate) fn by_id(sql: Sql<'_>, project: &ProjectId, id: RoomId) -> Result<Room, StoreError> {
     sql.one(SELECT_BY_ID, args![id, project], room)?
         .ok_or_else(no_row)
 }
 
-/// Reads a room that exists, and refuses it when it has ended.
+/// Reads a room that is known to exist, and refuses it if it has ended.
 pub(crate) fn open_by_id(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -131,13 +131,14 @@ pub(crate) fn open_by_id(
     }
 }
 
-/// Reads the participants with an open session in a room, in the order of their joins.
+/// Reads a room's participants with an open session, in join order.
 pub(crate) fn connected_participants(
     sql: Sql<'_>,
     project: &ProjectId,
     room: RoomId,
 ) -> Result<Vec<ConnectedParticipant>, StoreError> {
     let mut connected = sql.many(SELECT_CONNECTED, args![room, project], participant)?;
+    // The session id breaks ties within a millisecond, since UUIDv7 grows with time.
     connected.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
     Ok(connected)
 }
@@ -156,11 +157,12 @@ pub(crate) fn connected_participant(
     )
 }
 
-/// Reads the participants with an open session in any room of a project, in the order of their joins.
+/// Reads a project's participants with an open session in any room, in join order.
 pub(crate) fn all_connected_participants(
     sql: Sql<'_>,
     project: &ProjectId,
 ) -> Result<Vec<(RoomId, ConnectedParticipant)>, StoreError> {
+    // The index of open sessions starts with the project, so closed ones are not read.
     let mut connected = sql.many(SELECT_ALL_CONNECTED, args![project], |row| {
         Ok((row.get("room_id")?, participant(row)?))
     })?;

@@ -1,5 +1,5 @@
-//! Sessions, the records of joins: joins and leaves, and lists of sessions. Each report is one transaction: the session, the room's timer
-//! and the events together.
+//! Sessions, the records of joins: joins, leaves and lists. Each report is one transaction: the session, the room's timer and the events
+//! together.
 
 pub(crate) mod rows;
 
@@ -39,7 +39,7 @@ const SELECT_CLOSED: &str = "SELECT id, joined_at, left_at FROM sessions
      WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3 AND left_at <= ?4";
 const REOPEN: &str = "UPDATE sessions SET left_at = NULL WHERE id = ?1 AND project_id = ?2";
 
-/// Starts the empty timer when no connected participant keeps the room open.
+/// Starts the empty timer if no connected participant keeps the room open.
 fn start_timer_if_empty(
     tx: &Tx<'_>,
     room: &mut Room,
@@ -49,9 +49,11 @@ fn start_timer_if_empty(
     let occupied = connected
         .iter()
         .any(|participant| participant.kind.keeps_room());
+    // A running timer is not restarted: an agent that leaves must not prolong an empty room.
     if occupied || room.empty_deadline.is_some() {
         return Ok(());
     }
+    // From the time of the leave, and not of this write: a report may be late.
     let deadline = Some(left_deadline(at, room.empty_timeout_seconds));
     tx.sql
         .put(SET_DEADLINE, args![room.id, &room.project_id, deadline])?;
@@ -59,10 +61,11 @@ fn start_timer_if_empty(
     Ok(())
 }
 
-/// Stops the empty timer of an open room, and sets `started_at` and emits `room.started` at the first join. For a room that others keep
-/// open, nothing is written.
+/// Stops the empty timer of an open room; at the first join, also sets `started_at` and emits `room.started`. If others already keep the
+/// room open, nothing is written.
 fn occupy_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), StoreError> {
     let is_first = room.started_at.is_none();
+    // Most joins: the room has started, and others keep it open.
     if !is_first && room.empty_deadline.is_none() {
         return Ok(());
     }
@@ -76,7 +79,7 @@ fn occupy_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), St
     tx.emit(&Event::RoomStarted { context })
 }
 
-/// Opens a session; `None` when the join has one already.
+/// Opens a session; `None` if the join already has one.
 fn insert_session(
     tx: &Tx<'_>,
     room: &Room,
@@ -102,15 +105,17 @@ fn insert_session(
         opened.role.as_ref(),
         at,
     ];
+    // The unique index on room and sid makes repeated reports harmless, even concurrent ones.
     if tx.sql.change(INSERT_SESSION, row)? == 0 {
         return Ok(None);
     }
+    // In the transaction of the session, so that usage cannot drift from the sessions.
     tx.count_session(&room.project_id, at)?;
     Ok(Some(opened))
 }
 
-/// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
-/// its next end counts it. Returns false when there is no such session.
+/// Reopens a join's session that was closed at `before` or earlier. Its time until then is no longer counted as usage, since its next end
+/// counts it. Returns false if there is no such session.
 fn reopen_session(
     tx: &Tx<'_>,
     room: &Room,
@@ -141,12 +146,14 @@ fn record_join(
     at: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = open_by_id(tx.sql, project, id)?;
+    // Before the insertion: a room has one open session per identity.
     let mut participants = close_stale(tx, &room, participant, at)?;
-    // A repeated report finds its session and changes nothing.
+    // A repeated report finds its session, and changes nothing.
     if participant.kind.makes_session()
         && let Some(session) = insert_session(tx, &room, participant, at)?
     {
         joined(tx, &mut room, participant, at)?;
+        // Sorted again, since reports about joins may arrive late.
         participants.push(session);
         participants
             .sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
@@ -154,8 +161,8 @@ fn record_join(
     Ok(RoomSnapshot { room, participants })
 }
 
-/// Closes the session of another join of the same identity: two connected participants cannot share one, so the earlier has left
-/// and its leave was not reported. Returns the participants that remain.
+/// Closes the session of another join with the same identity: connected participants cannot share an identity, so the earlier one has left,
+/// and its leave was not reported. Returns the remaining participants.
 fn close_stale(
     tx: &mut Tx<'_>,
     room: &Room,
@@ -166,17 +173,19 @@ fn close_stale(
         |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
     let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
     let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
+    // Closed before the new session is opened, so that events show one participant per identity at any time.
     close_sessions(tx, room, &stale, at, Departure::Lost)?;
     Ok(connected)
 }
 
-/// Starts the room at its first session, stops its empty timer, and emits the event of a session that was opened.
+/// Starts the room at its first session, stops its empty timer, and emits the event of an opened session.
 fn joined(
     tx: &mut Tx<'_>,
     room: &mut Room,
     participant: &Participant,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    // Recorders and agents do not keep a room open.
     if participant.kind.keeps_room() {
         occupy_room(tx, room, at)?;
     }
@@ -186,7 +195,7 @@ fn joined(
     })
 }
 
-/// Reopens the session of a participant that is still connected, with those of its tracks that it still publishes.
+/// Reopens the session of a participant that is still connected, and the tracks that it still publishes.
 fn record_return(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -195,7 +204,9 @@ fn record_return(
     before: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
     let (mut room, at) = (open_by_id(tx.sql, project, id)?, tx.now);
+    // The closed session was reported as left or lost, so joined events follow for it and its tracks.
     if reopen_session(tx, &room, participant, before)? {
+        // The same identity may have joined again meanwhile.
         close_stale(tx, &room, participant, at)?;
         joined(tx, &mut room, participant, at)?;
         reopen_tracks(tx, &room, participant, at)?;
@@ -206,12 +217,12 @@ fn record_return(
     })
 }
 
-/// How sessions end that are closed together.
+/// End of sessions that are closed together.
 struct Leave {
-    /// When the participants left.
+    /// Time at which the participants left.
     at: Timestamp,
     departure: Departure,
-    /// The instant at which the empty timer starts, if no participant is left; `None` if the next server starts it.
+    /// Time at which the empty timer starts if nobody is left; `None` if the next server starts it.
     empty_since: Option<Timestamp>,
 }
 
@@ -227,10 +238,12 @@ fn record_leaves(
         empty_since,
     }: Leave,
 ) -> Result<RoomSnapshot, StoreError> {
+    // Not only open rooms: a leave may be reported after the room has ended, and then finds no open session.
     let mut room = by_id(tx.sql, project, id)?;
     let before = connected_participants(tx.sql, project, id)?;
     let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
     close_sessions(tx, &room, &left, at, departure)?;
+    // Only a leave starts the timer. A report about an unknown join must not.
     if let Some(since) = empty_since.filter(|_| !left.is_empty()) {
         start_timer_if_empty(tx, &mut room, &connected, since)?;
     }
@@ -240,7 +253,7 @@ fn record_leaves(
     })
 }
 
-/// The filters of a list of sessions; `None` matches all.
+/// Session list filters; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
     /// Only sessions in the room with this name.
@@ -251,18 +264,18 @@ pub struct SessionFilter {
     pub role: Option<RoleName>,
     /// `true` for open sessions only, `false` for closed ones only.
     pub active: Option<bool>,
-    /// Only sessions joined at this instant or later.
+    /// Only sessions joined at this time or later.
     pub after: Option<Timestamp>,
-    /// Only sessions joined at this instant or earlier.
+    /// Only sessions joined at this time or earlier.
     pub before: Option<Timestamp>,
 }
 
-/// A session with its tracks, by the time at which they began.
+/// Session and its tracks, by start time.
 #[derive(Debug, Clone)]
 pub struct SessionDetail {
-    /// The record of the session.
+    /// Session record.
     pub session: Session,
-    /// What its participant published.
+    /// Tracks published by its participant.
     pub tracks: Vec<SessionTrack>,
 }
 
@@ -298,16 +311,16 @@ fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     })
 }
 
-/// The query of a list.
+/// List query.
 ///
-/// Open sessions are few and have indexes of their own. An identity or a role is compared as an expression among them, so that
-/// the planner does not search all sessions of that identity or role instead. A search for closed sessions passes over the few
-/// open ones.
+/// Open sessions are few, and have their own indexes. For them, identity and role are compared as expressions, so that the planner does not
+/// search all sessions with that identity or role. A search for closed sessions skips the few open ones.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a SessionFilter,
 ) -> QueryBuilder<'a> {
     let open = filter.active == Some(true);
+    // The same texts as the conditions of the partial indexes, which the planner compares.
     let is_open = |active| {
         if active {
             "left_at IS NULL"
@@ -339,13 +352,13 @@ pub(crate) fn list_query<'a>(
         .and("joined_at <=", filter.before)
 }
 
-/// The records of sessions.
+/// Session records.
 #[derive(Debug, Clone)]
 pub struct Sessions(pub(crate) Database);
 
 impl Sessions {
-    /// Records a join: opens a session, and starts the room when it is the first one. A known join changes nothing. A connected
-    /// participant with the same identity and another sid is closed as lost.
+    /// Records a join: opens a session, and starts the room if it is the first one. A known join changes nothing. A connected participant
+    /// with the same identity and another sid is closed as lost.
     ///
     /// # Errors
     /// Refused when the room has ended.
@@ -357,14 +370,14 @@ impl Sessions {
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_join(tx, &project, room, &participant, at)
             })
             .await
     }
 
-    /// Reopens the session of a join that the media plane lists although the session was closed at `before` or earlier, and stops
-    /// the room's empty timer. An open or unknown session changes nothing.
+    /// Reopens the session of a join that the media plane lists although it was closed at `before` or earlier, and stops the room's empty
+    /// timer. An open or unknown session changes nothing.
     ///
     /// # Errors
     /// Refused when the room has ended.
@@ -376,13 +389,13 @@ impl Sessions {
         before: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_return(tx, &project, room, &participant, before)
             })
             .await
     }
 
-    /// Records a leave: closes the session of a join. A closed or unknown one changes nothing.
+    /// Records a leave: closes a join's session. A closed or unknown one changes nothing.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -407,7 +420,7 @@ impl Sessions {
         .await
     }
 
-    /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
+    /// Records a leave that is caused by the server's stop. A room emptied by it starts its timer when a server runs again
     /// ([`ServerRecords::begin_run`](crate::ServerRecords::begin_run)), so that the participants can come back.
     ///
     /// # Errors
@@ -441,13 +454,13 @@ impl Sessions {
         leave: Leave,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_leaves(tx, &project, room, |p| p.sid == sid, leave)
             })
             .await
     }
 
-    /// Closes the sessions of participants that the media plane no longer knows and whose leave was not reported.
+    /// Closes the sessions of participants that the media plane no longer knows, and whose leave was not reported.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -464,13 +477,13 @@ impl Sessions {
             empty_since: Some(at),
         };
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
             })
             .await
     }
 
-    /// Closes the sessions of participants whom a crash of the server disconnected: they end at its last heartbeat, and the empty
+    /// Closes the sessions of participants that were disconnected by a server crash: they end at its last heartbeat, and the empty
     /// timer starts now, so that the participants can come back.
     ///
     /// # Errors
@@ -483,7 +496,7 @@ impl Sessions {
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
                 let leave = Leave {
                     at: last_heartbeat,
                     departure: Departure::Lost,
@@ -494,7 +507,7 @@ impl Sessions {
             .await
     }
 
-    /// Records that a join failed before it completed: an event without a session.
+    /// Records a join that failed before it completed: an event without a session.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -506,7 +519,8 @@ impl Sessions {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         self.0
-            .write(Queue::of(&project), move |tx| {
+            .write(Queue::for_project(&project), move |tx| {
+                // A participant with a session did join, and its leave is reported by itself.
                 if find_session(tx.sql, &project, room, &participant.sid)?.is_some() {
                     return Ok(());
                 }

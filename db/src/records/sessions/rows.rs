@@ -1,4 +1,4 @@
-//! Sessions that are open, and their end: the open tracks end first, then the session, each with its event.
+//! Open sessions and their end: first the open tracks, then the session, each with its event.
 
 use conclave_model::event::{
     Departure, Event, EventContext, ParticipantRef, TrackChange, TrackSummary,
@@ -23,7 +23,7 @@ const OPEN_TRACKS: &str = "SELECT track_sid, kind, source, muted FROM tracks
 const END_TRACK: &str = "UPDATE tracks SET ended_at = CASE WHEN ?4 < started_at THEN started_at ELSE ?4 END
      WHERE session_id = (SELECT id FROM sessions WHERE id = ?1 AND project_id = ?2) AND track_sid = ?3 AND ended_at IS NULL";
 
-/// The context of an event that happened in a room.
+/// Returns the context of an event in a room.
 pub(crate) fn event_context(room: &Room, occurred_at: Timestamp) -> EventContext {
     EventContext {
         project_id: room.project_id.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn track(row: &Row<'_>) -> Result<TrackSummary, StoreError> {
     })
 }
 
-/// Finds the session of a join, open or closed.
+/// Returns a join's session, open or closed.
 pub(crate) fn find_session(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -60,7 +60,7 @@ pub(crate) fn find_session(
     sql.one(FIND, args![room, sid, project], |row| row.get("id"))
 }
 
-/// Adds the role of the session to a participant whose report names none: a media plane need not know roles.
+/// Adds the session's role to a participant whose report names none, since a media plane need not know roles.
 pub(crate) fn with_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -76,7 +76,7 @@ pub(crate) fn with_role(
     }
 }
 
-/// Ends a track. Returns false when it had ended before, or was never published.
+/// Ends a track. Returns false if it has already ended, or was never published.
 pub(crate) fn end_track(
     tx: &Tx<'_>,
     project: &ProjectId,
@@ -90,8 +90,8 @@ pub(crate) fn end_track(
         > 0)
 }
 
-/// Closes sessions that are open: first the tracks of each, then the session, with an event for each. It ends at `at`, or at its join
-/// if that is later.
+/// Closes open sessions: first each session's tracks, then the session, with an event for each. A session ends at `at`, or at its join if
+/// that is later.
 pub(crate) fn close_sessions(
     tx: &mut Tx<'_>,
     room: &Room,
@@ -103,9 +103,11 @@ pub(crate) fn close_sessions(
     let sessions = participants
         .iter()
         .map(|participant| *args![participant.session]);
+    // All sessions' tracks in one round trip.
     let tracks = tx.sql.each(OPEN_TRACKS, sessions, track)?;
     for (participant, tracks) in participants.iter().zip(tracks) {
         let (session, who) = (participant.session, participant_ref(participant));
+        // `at` may be before the join, such as the last heartbeat before a crash. A session must not have negative time.
         let at = at.max(participant.joined_at);
         for track in tracks {
             tx.sql
@@ -118,6 +120,7 @@ pub(crate) fn close_sessions(
             ))?;
         }
         tx.sql.put(CLOSE, args![session, project, at])?;
+        // In the same transaction as the end, so that the time is counted once.
         tx.count_time(project, participant.joined_at, at)?;
         tx.emit(&Event::participant_gone(
             event_context(room, at),

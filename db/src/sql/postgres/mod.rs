@@ -1,4 +1,4 @@
-//! The client of PostgreSQL: a session, its settings, its values and its errors.
+//! PostgreSQL client: a session, its settings, values and errors.
 
 mod server;
 mod session;
@@ -24,13 +24,13 @@ pub(super) fn column(row: &Row, index: usize) -> Option<Value<'_>> {
         .map(|ColumnValue(value)| value)
 }
 
-/// The name of a column.
+/// Returns a column's name.
 pub(super) fn column_name(row: &Row, index: usize) -> Option<&str> {
     row.columns().get(index).map(tokio_postgres::Column::name)
 }
 
-/// Distinguishes what time, a repetition or an operator can cure from a fault. Names nothing of a row: details, which have values,
-/// are left out.
+/// Distinguishes errors that may go away, by themselves, by a retry or through an operator, from faults. Contains no values of a row: the
+/// details, which do, are left out.
 pub(super) fn store_error(error: &Error) -> StoreError {
     let Some(found) = error.as_db_error() else {
         let cause = error
@@ -38,7 +38,8 @@ pub(super) fn store_error(error: &Error) -> StoreError {
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
         let text = format!("PostgreSQL: {error}{cause}");
-        // What the program itself encodes or reads wrongly is a fault; all others are about the connection.
+        // Values that this program encodes or reads wrongly are a fault. All other errors are about the connection.
+        // The client library has no public error kinds, so its texts are compared.
         let is_fault = [
             "error serializing",
             "error deserializing",
@@ -62,7 +63,7 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// Whether the server has refused a statement as a violation of its protocol.
+/// Whether the server has refused a statement as a protocol violation.
 pub(crate) fn is_protocol_violation(error: &StoreError) -> bool {
     let code = format!("({})", SqlState::PROTOCOL_VIOLATION.code());
     matches!(error, StoreError::Unavailable(text) | StoreError::Fault(text) if text.ends_with(&code))
@@ -70,26 +71,28 @@ pub(crate) fn is_protocol_violation(error: &StoreError) -> bool {
 
 fn is_curable(code: &SqlState) -> bool {
     let exact = [
-        // Another transaction, such as one of a command: a repetition finds what that has written.
+        // Because of a concurrent transaction, such as a command's: a retry finds its rows.
         SqlState::UNIQUE_VIOLATION,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
-        // A primary that has become a standby.
+        // The primary has become a standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
+        // The process was stopped inside a transaction, and the server has ended it.
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        // Errors of an operator, who can correct them while the server retries.
         SqlState::INVALID_PASSWORD,
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INSUFFICIENT_PRIVILEGE,
     ];
-    // Connections, authorization, resources such as disk space, intervention by an operator, errors of the system.
+    // Classes: connection, authorization, insufficient resources such as disk space, operator intervention, system error.
     let classes = ["08", "28", "53", "57", "58"];
     exact.contains(code) || classes.iter().any(|class| code.code().starts_with(class))
 }
 
 type BoxError = Box<dyn std::error::Error + Sync + Send>;
 
-/// A parameter in its binary form; `None` is NULL. Its bytes are in no log: they may be a secret.
+/// Parameter in binary form; `None` is NULL. `Debug` hides the bytes, which may be a secret.
 pub(super) struct Parameter(Option<Vec<u8>>);
 
 impl fmt::Debug for Parameter {
@@ -99,7 +102,7 @@ impl fmt::Debug for Parameter {
 }
 
 impl Parameter {
-    /// Encodes a value for a parameter of a type.
+    /// Encodes a value for a parameter's type.
     pub(super) fn new(value: Value<'_>, of: &Type) -> Result<Self, StoreError> {
         let bytes = match (value, of) {
             (Value::Null, _) => return Ok(Self(None)),
@@ -110,7 +113,7 @@ impl Parameter {
                 .to_vec(),
             (Value::Text(text), &Type::TEXT) => text.as_bytes().to_vec(),
             (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_vec(),
-            // The bytes of a UUID that was read as bytes.
+            // A UUID that was read as bytes, such as by an import.
             (Value::Bytes(bytes), &Type::UUID) => Uuid::from_slice(bytes)
                 .map_err(|_| mismatch(value, of))?
                 .into(),
@@ -144,7 +147,7 @@ impl ToSql for Parameter {
     }
 
     fn accepts(_: &Type) -> bool {
-        // It was encoded for its type.
+        // It was already encoded for its type.
         true
     }
 
@@ -153,7 +156,7 @@ impl ToSql for Parameter {
     }
 }
 
-/// A column as a value; booleans are integers, as SQLite has them.
+/// Column as a value. Booleans are integers, as in SQLite.
 pub(super) struct ColumnValue<'a>(pub(super) Value<'a>);
 
 impl<'a> FromSql<'a> for ColumnValue<'a> {

@@ -1,4 +1,4 @@
-//! Where the database server is, and how sessions with it are opened.
+//! Address of the database server, and the settings of its connections.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,42 +14,43 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long the connection to one host may take.
+/// Time limit for a connection to one host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long sent data may stay without an acknowledgement of the other kernel.
+/// How long sent data may stay unacknowledged by the other kernel.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(3);
-/// When a silent connection is probed, how often, and how many probes fail before it is closed.
+/// TCP keepalive: idle time before the first probe, probe interval, and failed probes before the connection is closed.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 3);
 
-/// A database of PostgreSQL.
+/// PostgreSQL database.
 #[derive(Clone)]
 pub struct PostgresServer {
     pub(super) config: Arc<Config>,
-    /// `None` where connections are not encrypted.
+    /// `None` if connections are not encrypted.
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
-/// The reason why a database cannot be connected to with these settings. Holds nothing of the url, which has a password.
+/// Reason why these settings cannot be used for a connection. Contains nothing of the URL, which has a password.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresSettingsError {
-    /// The url cannot be read.
+    /// The URL is invalid.
     #[error("{0}")]
     Url(String),
-    /// The file of root certificates cannot be read.
+    /// The file with root certificates cannot be read.
     #[error("{0}")]
     RootCert(String),
 }
 
 impl PostgresServer {
-    /// Reads a url such as `postgres://user:password@host1,host2:5432/database`. With several hosts, the one that accepts writes is
-    /// used. TLS is required unless all hosts are this machine or the url says `sslmode=disable`; the server's certificate is
-    /// checked against `root_cert`, or against the public authorities.
+    /// Parses a URL such as `postgres://user:password@host1,host2:5432/database`. If there are several hosts, the primary is used.
+    /// TLS is required unless all hosts are this machine or the URL has `sslmode=disable`; the server's certificate is checked against
+    /// `root_cert`, or against public authorities.
     ///
     /// # Errors
-    /// The url or the file cannot be read.
+    /// If the URL or the file is invalid.
     pub fn new(url: &Secret, root_cert: Option<&Path>) -> Result<Self, PostgresSettingsError> {
         let mut config = parse(url.reveal())?;
         let is_local = config.get_hosts().iter().all(is_this_machine);
+        // `prefer`, libpq's default, would fall back to plain text, which an attacker can force.
         let mode = match config.get_ssl_mode() {
             SslMode::Disable => SslMode::Disable,
             SslMode::Prefer if is_local => SslMode::Disable,
@@ -59,12 +60,14 @@ impl PostgresServer {
             .ssl_mode(mode)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(TCP_USER_TIMEOUT);
+        // Without these, a session whose peer vanished would wait for minutes.
         let (idle, interval, retries) = KEEPALIVE;
         config
             .keepalives(true)
             .keepalives_idle(idle)
             .keepalives_interval(interval)
             .keepalives_retries(retries);
+        // After a failover, a standby may still accept connections.
         if config.get_hosts().len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
@@ -80,7 +83,7 @@ impl PostgresServer {
         })
     }
 
-    /// The hosts and the database, for messages: the url without the user and the password.
+    /// Returns hosts and database for messages: the URL without user and password.
     #[must_use]
     pub fn location(&self) -> String {
         let ports = self.config.get_ports();
@@ -102,6 +105,7 @@ impl PostgresServer {
             .enumerate()
             .map(host)
             .collect();
+        // As in libpq, the database defaults to the user's name.
         let database = self
             .config
             .get_dbname()
@@ -116,8 +120,9 @@ impl PostgresServer {
         self.tls.is_some()
     }
 
-    /// How long it may take to connect: each host in turn.
+    /// Returns the time limit for a connection: all hosts in turn.
     pub(super) fn connect_limit(&self) -> Duration {
+        // The library has a limit per host. Half a limit more, so that its error comes first, which names the cause.
         CONNECT_TIMEOUT
             * u32::try_from(self.config.get_hosts().len())
                 .unwrap_or(1)
@@ -139,7 +144,8 @@ fn parse(url: &str) -> Result<Config, PostgresSettingsError> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err(PostgresSettingsError::Url(form.into()));
     }
-    // Certificates are always checked, as these modes of libpq do.
+    // Certificates are always checked, as in these modes of libpq, which the library does not know.
+    // The library rejects modes that it does not know.
     let url = url
         .replace("sslmode=verify-full", "sslmode=require")
         .replace("sslmode=verify-ca", "sslmode=require");
@@ -147,7 +153,7 @@ fn parse(url: &str) -> Result<Config, PostgresSettingsError> {
         let cause = std::error::Error::source(&error)
             .map(ToString::to_string)
             .unwrap_or_default();
-        // The name of an unknown parameter may be a part of the password.
+        // The name of an unknown parameter may be part of the password, if that contains a `?`.
         let named = cause.starts_with("invalid value for option");
         PostgresSettingsError::Url(if named {
             format!("{form}; {cause}")
@@ -191,6 +197,7 @@ fn client_tls(root_cert: Option<&Path>) -> Result<MakeRustlsConnect, PostgresSet
                     .add(certificate)
                     .map_err(|error| failed(error.to_string()))?;
             }
+            // Otherwise every connection would fail with a certificate error, far from its cause.
             if roots.is_empty() {
                 return Err(failed("holds no certificate".into()));
             }

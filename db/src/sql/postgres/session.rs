@@ -1,8 +1,8 @@
-//! A session with PostgreSQL, used by one thread, which waits for its answers.
+//! Session with PostgreSQL, used by one thread, which blocks on replies.
 //!
-//! Statements are sent without waiting where their result is not needed at once ([`Session::put`]); the next wait is for their errors,
-//! too. So a transaction takes as many round trips as it has questions, not as it has statements. The session has a runtime of its
-//! own: its thread must not be one of another runtime.
+//! Statements whose result is not needed at once are sent without waiting ([`Session::put`]); their errors are returned by the next call
+//! that waits. So a transaction takes as many round trips as it has queries, not statements. The session has its own runtime, so its thread
+//! must not belong to another one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,26 +26,26 @@ use super::{Parameter, store_error};
 use crate::error::StoreError;
 use crate::sql::values::Value;
 
-/// How much longer than the server's limit for a statement its answer is waited for. A server that stands still keeps no limit.
+/// Time beyond the server's statement limit after which the session gives up on a reply. A stopped server enforces no limits.
 const GRACE: Duration = Duration::from_secs(5);
-/// The most statements that are kept prepared.
+/// Maximum cached prepared statements.
 const STATEMENTS: usize = 512;
 
 type Wire = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 type Sent = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// A connection to PostgreSQL, with its prepared statements and what was sent ahead.
+/// Connection to PostgreSQL, its prepared statements and the statements sent ahead.
 pub(crate) struct Session {
     client: Arc<Client>,
-    /// What moves data; `None` once the connection has ended.
+    /// Future that moves data; `None` once the connection is lost.
     wire: RefCell<Option<Wire>>,
-    /// What was sent and not waited for, in its order.
+    /// Statements that were sent without waiting, in order.
     sent: RefCell<Vec<Sent>>,
     statements: RefCell<HashMap<String, Statement>>,
     answer_limit: Cell<Duration>,
     #[cfg(feature = "faults")]
     location: String,
-    /// Why the connection has ended.
+    /// Reason why the connection was lost.
     broken: RefCell<Option<String>>,
     waits: Cell<u64>,
     fenced: Arc<AtomicBool>,
@@ -54,17 +54,17 @@ pub(crate) struct Session {
     runtime: Runtime,
 }
 
-/// How a transaction that was to be committed has ended.
+/// Failed commit.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// Nothing of it remains.
+    /// The transaction was rolled back.
     RolledBack(StoreError),
-    /// The connection ended before the answer.
+    /// The connection was lost before the reply, so the outcome is unknown.
     InDoubt(StoreError),
 }
 
 impl CommitError {
-    /// What kept the transaction from being committed, or its end from being known.
+    /// Returns the error that prevented the commit, or its reply.
     pub(crate) fn cause(self) -> StoreError {
         match self {
             Self::RolledBack(error) | Self::InDoubt(error) => error,
@@ -99,6 +99,7 @@ impl Session {
             };
             connected.map_err(|error| store_error(&error))
         };
+        // The library's own limit covers only the TCP connection, not the handshake.
         let too_slow = || StoreError::Unavailable(format!("{} does not answer", server.location()));
         let limited = runtime.block_on(async { timeout(server.connect_limit(), connecting).await });
         let (client, wire) = limited.map_err(|_| too_slow())??;
@@ -117,8 +118,8 @@ impl Session {
             runtime,
         };
         let limit = statement_limit.as_millis();
-        // Of a transaction whose process stands still, the server takes the locks away before another may take over. Not waited for:
-        // an error is one of the first statement.
+        // The short timeouts make the server release a stopped process's locks before another server may take over. Not waited for: the
+        // first statement returns an error.
         session.send_text(format!(
             "SET statement_timeout = {limit}; SET lock_timeout = 2000; SET idle_in_transaction_session_timeout = 2000;
              SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'"
@@ -126,16 +127,16 @@ impl Session {
         Ok(session)
     }
 
-    /// Where the database is.
+    /// Location of the database.
     #[cfg(feature = "faults")]
     pub(crate) fn location(&self) -> &str {
         &self.location
     }
 
-    /// Whether the connection has ended. Finds out without a round trip.
+    /// Whether the connection is lost. Needs no round trip.
     pub(crate) fn is_broken(&self) -> bool {
         self.runtime.block_on(async {
-            // The runtime looks at its sockets.
+            // The runtime polls its sockets only when it yields.
             yield_now().await;
             poll_fn(|context| {
                 self.poll_wire(context);
@@ -146,22 +147,22 @@ impl Session {
         self.broken.borrow().is_some()
     }
 
-    /// Waits for each answer for at most this time from now on. A session that has none by then has ended.
+    /// Limits the wait for each later reply. After a timeout the session is lost.
     pub(crate) fn limit_answers(&self, limit: Duration) {
         self.answer_limit.set(limit);
     }
 
-    /// Waits for each answer for as long as a statement needs that takes at most `limit`.
+    /// Waits for each later reply as long as a statement limited to `limit` may need.
     pub(crate) fn expect_statements(&self, limit: Duration) {
         self.limit_answers(limit + GRACE);
     }
 
-    /// How often this session has waited for answers.
+    /// Returns how often this session has waited for replies.
     pub(crate) fn waits(&self) -> u64 {
         self.waits.get()
     }
 
-    /// Checks that a text prepares, with types of parameters that can be bound and of columns that can be read.
+    /// Checks that a text prepares, with parameter types that can be bound and column types that can be read.
     #[cfg(test)]
     pub(crate) fn check_types(&self, text: &str) -> Result<(), StoreError> {
         let statement = self.prepare(text)?;
@@ -173,6 +174,7 @@ impl Session {
             .params()
             .iter()
             .chain(columns)
+            // Parameters and columns have the same few types.
             .find(|of| !super::is_read(of))
         {
             Some(other) => Err(StoreError::Fault(format!("the type {other}"))),
@@ -180,13 +182,13 @@ impl Session {
         }
     }
 
-    /// Reads the rows of a query, and waits for the errors of what was sent before.
+    /// Reads a query's rows, and waits for the errors of earlier statements.
     pub(crate) fn query(&self, text: &str, args: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
         let query = self.start_query(text, args)?;
         self.wait(query)
     }
 
-    /// Runs a statement once for each row of arguments, and waits for all together. Returns the rows of each.
+    /// Runs a statement once per row of arguments, and waits for all together. Returns the rows of each.
     pub(crate) fn each<'v>(
         &self,
         text: &str,
@@ -202,7 +204,7 @@ impl Session {
         self.wait(async { join_all(queries).await.into_iter().collect() })
     }
 
-    /// Writes, and waits for the number of rows.
+    /// Writes, and waits for the row count.
     pub(crate) fn change(&self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         let change = self.start_change(text, args)?;
         self.wait(async {
@@ -212,13 +214,13 @@ impl Session {
         })
     }
 
-    /// Writes, and does not wait: an error is one of the next wait, or of the commit.
+    /// Writes without waiting: an error is returned by the next wait, or by the commit.
     pub(crate) fn put(&self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         let change = self.start_change(text, args)?;
         self.send(async { change.await.map(drop) })
     }
 
-    /// Sends a statement without parameters, such as `BEGIN`, together with the next one that is waited for.
+    /// Sends a statement without parameters, such as `BEGIN`, together with the next statement that is waited for.
     pub(crate) fn send_text(&self, text: impl Into<String>) -> Result<(), StoreError> {
         let (client, text) = (Arc::clone(&self.client), text.into());
         self.send(async move {
@@ -239,8 +241,8 @@ impl Session {
         })
     }
 
-    /// Commits. PostgreSQL answers the `COMMIT` of a transaction in which a statement has failed without an error, though it rolls
-    /// back. So the answers to all statements are looked at: they have no error exactly if there is something to commit.
+    /// Commits. If a statement of the transaction has failed, PostgreSQL answers `COMMIT` with a rollback, but without an error. So the
+    /// replies to all statements are checked: without an error among them, the transaction is committed.
     pub(crate) fn commit(&self) -> Result<(), CommitError> {
         let committed = self.batch("COMMIT");
         committed.map_err(|error| {
@@ -253,26 +255,29 @@ impl Session {
         })
     }
 
-    /// Rolls back, whatever the answers to what was sent are.
+    /// Rolls back, whatever the replies to earlier statements are.
     pub(crate) fn roll_back(&self) -> Result<(), StoreError> {
+        // Dropped unread: their errors do not matter, and the library discards their replies.
         drop(self.sent.take());
         self.batch("ROLLBACK")
     }
 
-    /// Ends a transaction that has only read, without waiting for it.
+    /// Ends a read-only transaction without waiting.
     pub(crate) fn end_reading(&self) {
         drop(self.sent.take());
-        // An error ends the session, which its next user notices.
+        // An error breaks the session, which its next user notices.
         let _ = self.send_text("COMMIT");
+        // Polls the connection, which sends the COMMIT now rather than with the next read: an open transaction would hold its snapshot.
         let _ = self.is_broken();
     }
 
-    /// Prepares statements, and waits for all together, where one after the other would each take a round trip.
+    /// Prepares statements in one round trip, instead of one each.
     pub(crate) fn prepare_all(&self, texts: &[&str]) -> Result<(), StoreError> {
         let unknown: Vec<_> = texts
             .iter()
             .filter(|text| !self.statements.borrow().contains_key(**text))
             .collect();
+        // No round trip if a job of the same kind has run before.
         if unknown.is_empty() {
             return Ok(());
         }
@@ -292,7 +297,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads the texts of one row by a query without parameters, which need not be prepared.
+    /// Reads the texts of one row, by a query without parameters and without preparing it.
     pub(crate) fn texts(&self, query: &str) -> Result<Vec<String>, StoreError> {
         let messages = self.wait(async {
             self.client
@@ -315,7 +320,7 @@ impl Session {
         if let Some(known) = self.statements.borrow().get(text) {
             return Ok(known.clone());
         }
-        // Numbered parameters are `?1` in the texts, since those of SQLite cannot be `$1`.
+        // Texts number their parameters as `?1`, since `$1` is a named parameter in SQLite.
         let query = text.replace('?', "$");
         let prepared = self.wait(async {
             self.client
@@ -323,6 +328,7 @@ impl Session {
                 .await
                 .map_err(|error| store_error(&error))
         })?;
+        // Lists have texts for each combination of filters, so their number is limited, but not small.
         let mut statements = self.statements.borrow_mut();
         if statements.len() == STATEMENTS {
             statements.clear();
@@ -338,6 +344,7 @@ impl Session {
     ) -> Result<(Statement, Vec<Parameter>), StoreError> {
         let statement = self.prepare(text)?;
         let types = statement.params();
+        // Checked first, so that the error has both counts.
         if types.len() != args.len() {
             let counts = format!("{} parameters, {} arguments", types.len(), args.len());
             return Err(StoreError::Fault(format!("a statement has {counts}")));
@@ -382,13 +389,13 @@ impl Session {
         })
     }
 
-    /// Hands a statement to the connection, which sends it with the next wait.
+    /// Queues a statement on the connection, which sends it with the next wait.
     fn send(
         &self,
         statement: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) -> Result<(), StoreError> {
         let mut statement: Sent = Box::pin(statement);
-        // The first poll queues it.
+        // The library queues the statement at the first poll.
         match statement
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
@@ -401,7 +408,7 @@ impl Session {
         }
     }
 
-    /// Waits for an answer, and for the answers to what was sent before, whose errors come first.
+    /// Waits for a reply, and for the replies to earlier statements, whose errors take precedence.
     fn wait<T>(&self, own: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let sent = self.sent.take();
         let earlier = async {
@@ -410,14 +417,16 @@ impl Session {
             }
             Ok(())
         };
+        // Both are polled to the end: replies arrive in order, and an earlier error explains a later one.
         let (own, earlier) = self.drive(join(own, earlier))?;
         earlier.and(own)
     }
 
-    /// Runs a future together with the connection.
+    /// Polls a future together with the connection.
     fn drive<T>(&self, future: impl Future<Output = T>) -> Result<T, StoreError> {
         self.waits.set(self.waits.get() + 1);
         let mut future = pin!(future);
+        // The future again after the connection, which may have received its reply.
         let both = poll_fn(|context| {
             if let Poll::Ready(answer) = future.as_mut().poll(context) {
                 return Poll::Ready(answer);
@@ -433,6 +442,7 @@ impl Session {
                 "PostgreSQL has not answered for {} s",
                 self.answer_limit.get().as_secs()
             );
+            // Given up: the server may be gone, or may still run the statement.
             drop(mem::take(&mut *self.wire.borrow_mut()));
             self.broken.borrow_mut().get_or_insert(cause.clone());
             StoreError::Unavailable(cause)
@@ -455,12 +465,12 @@ impl Session {
 }
 
 impl Session {
-    /// Writes, and does not wait, by a statement that divides by zero once another server has taken over ([`Self::was_fenced`]).
+    /// Sends a statement that divides by zero once another server has taken over ([`Self::was_fenced`]), without waiting.
     pub(crate) fn put_fence(&self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         self.put_guard(text, args, &self.fenced, "another server has taken over")
     }
 
-    /// The same, for a statement that divides by zero if the last commit of this lane is gone ([`Self::was_set_back`]).
+    /// Sends a statement that divides by zero if this session's last commit is gone ([`Self::was_set_back`]), without waiting.
     pub(crate) fn put_mark(&self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
         self.put_guard(
             text,
@@ -475,7 +485,7 @@ impl Session {
         self.fenced.load(Ordering::Relaxed)
     }
 
-    /// Forgets that a fence has failed, where the session goes on.
+    /// Clears a failed fence, for a session that continues.
     pub(crate) fn forget_fence(&self) {
         self.fenced.store(false, Ordering::Relaxed);
     }
@@ -485,7 +495,7 @@ impl Session {
         self.set_back.load(Ordering::Relaxed)
     }
 
-    /// Writes, and does not wait. A division by zero sets `broken`, and is this error.
+    /// Sends a statement without waiting. A division by zero sets `broken`, and becomes `error`.
     fn put_guard(
         &self,
         text: &str,

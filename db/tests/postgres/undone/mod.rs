@@ -1,7 +1,7 @@
-//! Each statement that writes, made to fail, undoes its job and nothing else, also if nobody has waited for its answer: PostgreSQL
-//! answers the `COMMIT` of a failed transaction without an error. The [story](Story) runs every job of the store.
+//! Each statement that writes is made to fail, and must undo its job and nothing else, even if its reply was not waited for: PostgreSQL
+//! answers the `COMMIT` of a failed transaction without an error. The [scenario](Scenario) runs every job of the store.
 
-mod story;
+mod scenario;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use test_postgres::{Database, Session};
 
 use super::cluster;
 use super::support::{clock, open_at};
-use story::Story;
+use scenario::Scenario;
 
-/// A number of statements that no job has.
+/// Statement number that no job reaches.
 const NONE: usize = 1_000_000;
 
-/// Counts down with each statement that writes, and lets the one fail that reaches zero. Transactions that are undone count, too.
+/// Counts down with each statement that writes, and fails the statement that reaches zero. Transactions that are undone count, too.
 const COUNT_DOWN: &str =
     "CREATE SEQUENCE statements_left INCREMENT -1 MINVALUE -1000000 MAXVALUE 1000000 START 1000000;
      CREATE FUNCTION count_down() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -27,14 +27,14 @@ const COUNT_DOWN: &str =
          RETURN NULL;
      END $$;";
 
-/// Lets statements of jobs fail, one after the other, and looks at what is left of them.
+/// Makes the jobs' statements fail, one after the other, and compares the records afterwards.
 struct Failures {
     session: Mutex<Session>,
-    /// Hashes all rows, but not those with which lanes and the lease work.
+    /// Hashes all rows, except the rows for writer sessions and the lease.
     content: String,
-    /// How many events were told.
+    /// Number of events passed to the commit hook.
     told: Arc<AtomicUsize>,
-    /// The names of the jobs that were run.
+    /// Names of the jobs that were run.
     run: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -69,7 +69,7 @@ impl Failures {
         }
     }
 
-    /// Lets the statement with this number fail, from 1.
+    /// Makes the statement with this number fail, counted from 1.
     fn arm(&self, statement: usize) {
         self.session
             .lock()
@@ -90,7 +90,8 @@ impl Failures {
         )
     }
 
-    /// Runs a job with each of its statements made to fail, after which nothing has changed and nothing is told, and then as it is.
+    /// Runs a job with each of its statements made to fail, after which nothing has changed and no event is passed on, and then without a
+    /// failure.
     async fn check<T>(
         &self,
         name: &'static str,
@@ -142,9 +143,9 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
         &clock(),
         Box::new(count),
     );
-    let story = Story::new(store, Failures::new(&database, told)).await;
-    story.run().await;
-    let (run, jobs) = (story.failures.run.into_inner(), jobs());
+    let scenario = Scenario::new(store, Failures::new(&database, told)).await;
+    scenario.run().await;
+    let (run, jobs) = (scenario.failures.run.into_inner(), jobs());
     assert!(jobs.len() > 50, "only {} jobs were found", jobs.len());
     let missing: Vec<_> = jobs
         .iter()
@@ -152,18 +153,18 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
         .collect();
     assert!(
         missing.is_empty(),
-        "the story has to run these jobs, too: {missing:?}"
+        "the scenario has to run these jobs, too: {missing:?}"
     );
     assert!(
         run.iter().all(|job| jobs.contains(*job)),
-        "the story names what is no job: {run:?}"
+        "the scenario names unknown jobs: {run:?}"
     );
 }
 
-/// Rotations of the key: they change files as well, and have tests of their own.
+/// Key rotations, which change files as well, and have their own tests.
 const ROTATIONS: [&str; 2] = ["EncryptionKey::rotate", "EncryptionKey::rotate_shared"];
 
-/// The public operations of the components that write, as their source has them.
+/// Returns the components' public operations that write, from their source.
 fn jobs() -> BTreeSet<String> {
     let records = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/records");
     let (mut paths, mut sources) = (vec![records], Vec::new());
@@ -179,7 +180,7 @@ fn jobs() -> BTreeSet<String> {
         .iter()
         .flat_map(|source| functions(source))
         .collect();
-    // Directly, or through a private one.
+    // Directly, or through a private function.
     let mut helpers = vec!["write", "write_then"];
     loop {
         let writes = |function: &&Function<'_>| helpers.iter().any(|helper| function.calls(helper));
@@ -206,7 +207,7 @@ fn jobs() -> BTreeSet<String> {
     }
 }
 
-/// A function of a component.
+/// Function of a component.
 struct Function<'a> {
     component: &'a str,
     name: &'a str,
@@ -215,7 +216,7 @@ struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Whether it calls an operation of its own component or of the database. Calls may be on lines of their own.
+    /// Whether it calls an operation of its own component or of the database. Calls may be on separate lines.
     fn calls(&self, name: &str) -> bool {
         self.body
             .match_indices(&format!(".{name}("))
@@ -228,7 +229,7 @@ impl Function<'_> {
     }
 }
 
-/// The functions of each `impl` of a type in a file.
+/// Returns the functions in each `impl` of a type in a file.
 fn functions(source: &str) -> Vec<Function<'_>> {
     let blocks = source.split("\nimpl ").skip(1).filter_map(|block| {
         let (component, block) = block.split_once(" {\n")?;

@@ -161,7 +161,7 @@ impl DeliverySender {
         };
         AttemptOutcome {
             // By the clock, not the error: a receiver that responds at the last moment is as slow
-            // as one that does not.
+            // as a silent one.
             timed_out: start.elapsed() >= self.timeout,
             ..outcome
         }

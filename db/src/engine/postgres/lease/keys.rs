@@ -1,15 +1,15 @@
-//! The keys that a server needs to open what the records hold encrypted.
+//! Keys that a server needs to open the encrypted parts of the records.
 
-/// The ids of the keys of a server. They tell keys apart and reveal nothing of them.
+/// Ids of a server's keys. They distinguish keys, and reveal nothing about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyIds {
-    /// The keys of `encryption.key`, the one that encrypts first. Empty for a server without one.
+    /// Keys of `encryption.key`, the encrypting one first. Empty for a server without one.
     pub encryption: Vec<String>,
-    /// The key and secret of the media plane, which sign room tokens.
+    /// Key and secret of the media plane, which sign room tokens.
     pub media: String,
 }
 
-/// Which key of a server is not the one that the records need.
+/// Key in which a server differs from the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrongKey {
     /// Secrets in the database are encrypted under a key that this server does not have.
@@ -19,15 +19,16 @@ pub enum WrongKey {
 }
 
 impl KeyIds {
-    /// The id of the key that encrypts; empty for a server without one.
+    /// Returns the encrypting key's id; empty for a server without one.
     #[must_use]
     pub fn encrypts_with(&self) -> &str {
         self.encryption.first().map_or("", String::as_str)
     }
 
-    /// Returns which key is not the one of the last active server. An empty id stands for no key, or for one that is not known.
+    /// Returns which key differs from the last active server's. An empty id means no key, or an unknown one.
     #[must_use]
     pub fn differs_from(&self, encryption: &str, media: &str) -> Option<WrongKey> {
+        // Any of its keys will do: during a rotation the records' key may be the second one in the file.
         if !encryption.is_empty() && !self.encryption.iter().any(|id| id == encryption) {
             return Some(WrongKey::Encryption);
         }

@@ -1,5 +1,5 @@
-//! The servers of a database. Each says every few seconds who it is, which schema it knows and which keys it has, and reads what the
-//! others say. Nothing of the lease depends on it.
+//! A database's servers. Every few seconds each one reports its URLs, schema and keys, and reads the others' reports. The lease does not
+//! depend on it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 
-/// Milliseconds after which a server that has said nothing has gone.
+/// Milliseconds after which a server without a report counts as gone.
 const REPORT_LIFE: i64 = 15_000;
 
 const REPORT: &str =
@@ -30,66 +30,66 @@ const READ_NODES: &str = "SELECT id, url, admin_url, version, schema, encryption
      (SELECT *, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) - seen_at AS age FROM nodes) AS seen
      WHERE age < ?1 ORDER BY url, id";
 
-/// What a server is to the others.
+/// Role of a server in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It has the lease.
+    /// Has the lease.
     Active,
-    /// It waits, and can take over.
+    /// Waits, and can take over.
     Standby,
-    /// It waits, and cannot take over: a newer version has migrated the database.
+    /// Waits, and cannot take over: a newer version has migrated the database.
     WaitingForUpgrade,
-    /// It waits, and cannot take over: it has other keys than the last active server.
+    /// Waits, and cannot take over: its keys differ from the last active server's.
     WrongKeys,
 }
 
-/// What a server says of itself, besides its keys.
+/// A server's report about itself, without its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Where its API is reached.
+    /// Its API's URL.
     pub url: String,
-    /// Where operators reach its admin listener, if they do.
+    /// URL of its admin listener, if operators can reach it.
     pub admin_url: Option<String>,
-    /// The version of its program.
+    /// Its program version.
     pub version: String,
 }
 
-/// A server, as it has last described itself.
+/// A server, by its last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The id of the process.
+    /// Process id.
     pub id: String,
-    /// What it is to the others.
+    /// Its role.
     pub role: Role,
-    /// What it says of itself.
+    /// Its report.
     pub info: NodeInfo,
-    /// The newest schema that it knows.
+    /// Newest schema that it knows.
     pub schema: i64,
-    /// The keys that it has.
+    /// Its keys.
     pub keys: KeyIds,
-    /// For how long it has said nothing, by the clock of the database.
+    /// Time since its last report, by the database's clock.
     pub age: Duration,
 }
 
-/// The servers of a database and the lease that one of them has.
+/// A database's servers, and the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
-    /// The epoch of the active server, or of the last one.
+    /// Epoch of the active server, or of the last one.
     pub epoch: i64,
-    /// The process that holds the lease; `None` after it was released, and before the first server.
+    /// Process that holds the lease; `None` after a release, and before the first server.
     pub holder: Option<String>,
-    /// Where the API of the active server is reached, or that of the last one; `None` before the first server.
+    /// URL of the API of the active server, or of the last one; `None` before the first server.
     pub url: Option<String>,
-    /// The number of the schema of the records; 0 before the first server.
+    /// Schema number of the records; 0 before the first server.
     pub schema: i64,
-    /// The key that secrets are encrypted with; empty if there is none.
+    /// Key that encrypts secrets; empty if there is none.
     pub encryption_key_id: String,
-    /// The servers that run, in the order of their urls.
+    /// Running servers, ordered by URL.
     pub nodes: Vec<Node>,
 }
 
 impl Role {
-    /// The word for it in probes, metrics and tables.
+    /// Returns the role's name in probes, metrics and tables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl Role {
         }
     }
 
-    /// Every role, for metrics that show one series each.
+    /// All roles, for metrics with one series each.
     pub const ALL: [Self; 4] = [
         Self::Active,
         Self::Standby,
@@ -130,34 +130,33 @@ impl From<Standing> for Role {
 }
 
 impl ClusterState {
-    /// Returns the active server, if it has said that it runs.
+    /// Returns the active server, if it has sent a report.
     #[must_use]
     pub fn active(&self) -> Option<&Node> {
         self.nodes.iter().find(|node| node.role == Role::Active)
     }
 
-    /// Returns the servers that wait and can take over.
+    /// Returns the standbys that can take over.
     pub fn successors(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role == Role::Standby)
     }
 
-    /// Whether a server waits that can take over.
+    /// Whether there is a standby that can take over.
     #[must_use]
     pub fn has_successor(&self) -> bool {
         self.successors().next().is_some()
     }
 
-    /// Returns the servers that wait.
+    /// Returns the standbys.
     pub fn standbys(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role != Role::Active)
     }
 }
 
-/// Reads which servers of a database run; `None` for a database that no server has used. Blocks; must not be called on a thread of
-/// a runtime.
+/// Reads a database's running servers; `None` if no server has ever used it. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// The database cannot be read.
+/// If the database cannot be read.
 pub fn cluster_state(server: &PostgresServer) -> Result<Option<ClusterState>, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     if requests::has_tables(&session)? {
@@ -171,7 +170,7 @@ pub fn cluster_state(server: &PostgresServer) -> Result<Option<ClusterState>, St
 pub(super) struct Reporter {
     id: String,
     info: NodeInfo,
-    /// The keys that it has last reported, and whether it was the active one then.
+    /// Last reported keys, and whether the server was active then.
     reported: Option<(KeyIds, bool)>,
     interval: Duration,
     due: Duration,
@@ -180,7 +179,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Has reported nothing yet.
+    /// Creates a reporter, whose first report is due.
     pub(super) fn new(
         holder: Holder,
         info: NodeInfo,
@@ -199,8 +198,8 @@ impl Reporter {
         }
     }
 
-    /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. Returns whether
-    /// the database has refused that, as it may have refused the renewals of the active server.
+    /// Reports the server if that is due, or if its keys or its role have changed, and reads the other reports. Returns true if the
+    /// database has refused it, since it may have refused the active server's renewals, too.
     pub(super) fn report(
         &mut self,
         session: &Session,
@@ -212,6 +211,7 @@ impl Reporter {
             .reported
             .as_ref()
             .is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
+        // A change of role is reported at once: operators and planned handovers wait for it.
         if now < self.due && is_told {
             return false;
         }
@@ -224,16 +224,18 @@ impl Reporter {
                 false
             }
             Err(error) => {
+                // Logged once, until a report succeeds.
                 if !self.has_failed {
                     self.has_failed = true;
-                    log::warn!("this server cannot tell the others of itself: {error}");
+                    log::warn!("this server's report to the cluster failed: {error}");
                 }
+                // A fault, such as a missing column, is no sign of failing renewals.
                 matches!(error, StoreError::Unavailable(_))
             }
         }
     }
 
-    /// Lets the next report be due now.
+    /// Makes the next report due now.
     pub(super) fn report_next(&mut self) {
         self.due = Duration::ZERO;
     }
@@ -258,21 +260,24 @@ impl Reporter {
             &ids,
             keys.media.as_str()
         ];
+        // Both writes are sent with the read: one round trip.
         sql.put(REPORT, row)?;
+        // Any server deletes the rows of dead ones. Only the database's clock counts, so servers' clocks may differ.
         sql.put(FORGET, args![REPORT_LIFE])?;
         read(session)
     }
 
-    /// Says that the server ends, with the next request that is waited for.
+    /// Withdraws the report. The deletion is sent with the next request.
     pub(super) fn withdraw(&mut self, session: &Session) -> Result<(), StoreError> {
-        // Not reported again.
+        // No further report would be due, which would create the row again.
         self.due = Duration::MAX;
         session.put(WITHDRAW, args![&self.id])
     }
 }
 
-/// Reads the lease and the servers that run.
+/// Reads the lease and the running servers.
 pub(crate) fn read(session: &Session) -> Result<ClusterState, StoreError> {
+    // Any schema: a command of an older version may look at a newer database.
     let schema = migrate::found(session)?;
     let sql = Sql::Postgres(session);
     let text = |row: &Row<'_>, name| {
@@ -300,17 +305,19 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
     let id: String = row.get("id")?;
     let known: i64 = row.get("schema")?;
     let ids: String = row.get("encryption_key_ids")?;
+    // Ids have no spaces, so they are stored in one column.
     let encryption = ids.split_whitespace().map(ToOwned::to_owned).collect();
     let keys = KeyIds {
         encryption,
         media: row.get("media_key_id")?,
     };
-    let obstacle = Obstacle::of(
+    let obstacle = Obstacle::new(
         &keys,
         known,
         state.schema,
         (&state.encryption_key_id, media),
     );
+    // The holder in the lease decides, and not the report, which may be older.
     let is_active = state.holder.as_ref() == Some(&id);
     let age: i64 = row.get("age")?;
     Ok(Node {
@@ -333,12 +340,11 @@ fn node(row: &Row<'_>, state: &ClusterState, media: &str) -> Result<Node, StoreE
 
 const REQUIRE: &str = "UPDATE leadership SET media_key_id = ?1 WHERE id = 1";
 
-/// Lets only servers with the media key of this id take over from now on. The active server goes on with the key that it has until it
-/// ends. Returns the servers that run; `None` for a database that no server has used. Blocks; must not be called on a thread of a
-/// runtime.
+/// Requires the media key with this id for a takeover from now on. The active server continues with its key until it stops. Returns the
+/// running servers; `None` if no server has ever used the database. Blocks; must not be called on a runtime thread.
 ///
 /// # Errors
-/// The database cannot be written.
+/// If the database cannot be written.
 pub fn require_media_key(
     server: &PostgresServer,
     id: &str,
@@ -350,6 +356,7 @@ pub fn require_media_key(
     let mut attempts = 1..requests::ATTEMPTS_AT_ROW;
     loop {
         match Sql::Postgres(&session).change(REQUIRE, args![id]) {
+            // A lock timeout: writers share the row, and on a busy server one follows another.
             Err(StoreError::Unavailable(_))
                 if attempts.next().is_some() && !session.is_broken() => {}
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! The times of the lease. Every server of a database must have the same.
+//! Lease intervals, which must be equal on all servers.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Beat;
 
-/// The times of the lease, by the steady clock of each server.
+/// Lease intervals, by each server's steady clock.
 ///
-/// A server's clock may run up to a third faster than another's: the silence after which a standby takes over is a third longer than
-/// the trust of the active server in itself.
+/// A server's clock may run up to a third faster than another's: the silence after which a standby takes over is a third longer than the
+/// active server's trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTiming {
     /// Interval at which the active server renews the lease.
     pub renewal: Duration,
-    /// How long the active server may act outside the database, from the sending of the last renewal that was confirmed.
+    /// How long the active server may act outside the database, from the sending of its last confirmed renewal.
     pub trust: Duration,
     /// Interval at which a standby reads the lease.
     pub read: Duration,
     /// How long a standby has to see no renewal before it takes over.
     pub silence: Duration,
-    /// Delay before a request that failed is made again.
+    /// Delay before a failed request is repeated.
     pub retry: Duration,
-    /// Time that the database has to answer a read or a renewal.
+    /// Time limit for the reply to a read or a renewal.
     pub answer: Duration,
-    /// Interval at which a server says what it is, and reads what the others are.
+    /// Interval of a server's reports.
     pub report: Duration,
-    /// Time that the database has to answer a claim, which waits for the running transactions of the server before.
+    /// Time limit for the reply to a claim, which waits for the previous server's running transactions.
     pub claim: Duration,
 }
 
 impl LeaseTiming {
-    /// How much of the silence one answered read counts for at most. So the silence takes at least four answered reads, and a
-    /// database that has not answered for a while shows no more silence than one that answered at once.
+    /// Maximum share of the silence that one successful read counts for. So the silence takes at least four reads, and a database that was
+    /// unreachable for a while shows no more silence than a fast one.
     #[must_use]
     pub fn longest_gap(&self) -> Duration {
         self.silence / 4
@@ -41,6 +41,7 @@ impl LeaseTiming {
 
 impl Default for LeaseTiming {
     fn default() -> Self {
+        // The silence is 4/3 of the trust, for clocks that differ by up to a third.
         Self {
             renewal: Duration::from_secs(1),
             trust: Duration::from_secs(3),
@@ -54,9 +55,10 @@ impl Default for LeaseTiming {
     }
 }
 
-/// Returns the time since the machine was started. Unlike `Instant`, it goes on while the machine sleeps: a server that wakes must
-/// not trust a renewal from before.
+/// Returns the time since the machine was started. Unlike `Instant`, it includes the machine's sleep: a server that wakes must not trust a
+/// renewal from before.
 pub(super) fn steady_now() -> Duration {
+    // CLOCK_MONOTONIC stops while the machine sleeps.
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(
         u64::try_from(now.tv_sec).unwrap_or_default(),
@@ -64,32 +66,33 @@ pub(super) fn steady_now() -> Duration {
     )
 }
 
-/// How long a renewal has been the last one, as answered reads have shown.
+/// How long a renewal has been the last one, according to successful reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
     last: Beat,
-    /// When the last answer arrived.
+    /// Last reply's time.
     answered: Duration,
     silence: Duration,
 }
 
 impl Observation {
-    /// Notes an answered read.
+    /// Adds a successful read.
     pub(super) fn after(
         before: Option<Self>,
         now: Duration,
         last: Beat,
         timing: &LeaseTiming,
     ) -> Self {
-        let silence =
-            before
-                .filter(|before| before.last == last)
-                .map_or(Duration::ZERO, |before| {
-                    before.silence
-                        + now
-                            .saturating_sub(before.answered)
-                            .min(timing.longest_gap())
-                });
+        let silence = before
+            // A new renewal restarts the count.
+            .filter(|before| before.last == last)
+            .map_or(Duration::ZERO, |before| {
+                // At most a quarter of the silence per read: the time in which the database did not reply counts for little.
+                before.silence
+                    + now
+                        .saturating_sub(before.answered)
+                        .min(timing.longest_gap())
+            });
         Self {
             last,
             answered: now,
@@ -97,7 +100,7 @@ impl Observation {
         }
     }
 
-    /// The same, without the silence: the database refuses writes, and with them the renewals of the active server.
+    /// Restarts the silence: the database refuses writes, and with them the active server's renewals.
     pub(super) fn restarted(self) -> Self {
         Self {
             silence: Duration::ZERO,
@@ -105,12 +108,12 @@ impl Observation {
         }
     }
 
-    /// Since when the renewal has been the last one, by the time that the answered reads account for.
-    pub(super) fn begun(&self) -> Duration {
+    /// Time since when the renewal has been the last one, as far as the reads account for it.
+    pub(super) fn since(&self) -> Duration {
         self.answered.saturating_sub(self.silence)
     }
 
-    /// Whether the active server has been silent for long enough for another to take over.
+    /// Whether the active server has been silent for long enough for a takeover.
     pub(super) fn is_over(&self, timing: &LeaseTiming) -> bool {
         self.silence >= timing.silence
     }
@@ -131,7 +134,7 @@ mod tests {
         claim: Duration::from_secs(10),
     };
 
-    /// Reads that are answered at these milliseconds, of which some show another renewal.
+    /// Reads with replies at these milliseconds. Some show another renewal.
     fn over_at(reads: &[(u64, i64)]) -> Option<u64> {
         let mut seen = None;
         reads.iter().find_map(|(millis, beat)| {

@@ -1,4 +1,4 @@
-//! Copies of a file that are checked before they have their name, and the health of a file.
+//! File copies, which are checked before they get their name, and file checks.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,11 @@ use crate::options::OlderSchema;
 use crate::private_file::{directory, sync_directory};
 use crate::sql::Sql;
 
-/// How the names of copies that are not complete end.
+/// File name suffix for incomplete copies.
 pub const DRAFT_SUFFIX: &str = ".partial";
 
-/// Copies a file of records, with what is in a write-ahead log beside it, to a new file. The copy is complete, on disk and checked
-/// before it has its name. Fails once `goes_on` is false, or if `check` does, which is given the path of the copy.
+/// Copies a file, including its write-ahead log, to a new file. The copy is complete, on disk and checked before it gets its name. Fails
+/// once `goes_on` returns false, or if `check` does, which receives the copy's path.
 pub(crate) fn copy_checked<T>(
     from: &Path,
     to: &Path,
@@ -33,12 +33,12 @@ pub(crate) fn copy_checked<T>(
             to.display()
         ))
     };
-    // Before the work. What creates the file meanwhile is noticed at the end.
+    // Before the work. If another process creates the file meanwhile, that is noticed at the end.
     if to.symlink_metadata().is_ok() {
         return Err(exists());
     }
     let name = to.file_name().unwrap_or_default().to_string_lossy();
-    // Its mode is 0600, since it holds the secrets of the original, and it is deleted unless it is kept.
+    // `tempfile` creates it with mode 0600, since it contains the original's secrets, and deletes it unless it is kept.
     let draft = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(DRAFT_SUFFIX)
@@ -52,7 +52,7 @@ pub(crate) fn copy_checked<T>(
             io::ErrorKind::AlreadyExists => exists(),
             _ => failed(error.error),
         })?;
-    // Without this, a power failure could undo the renaming.
+    // Without this, a power failure could undo the rename.
     sync_directory(to).map_err(failed)?;
     Ok(checked)
 }
@@ -62,7 +62,7 @@ pub(crate) fn refuse_foreign_objects(file: &Path) -> Result<(), StoreError> {
     refuse_foreign_objects_in(&open_to_read(file)?)
 }
 
-/// Checks a whole file for damage, and reads from it with the number of its schema. A file of an older version is read as a migrated copy.
+/// Checks a whole file for damage, and reads from it, given its schema number. A file with an older schema is read as a migrated copy.
 pub(crate) fn read_checked<T>(
     file: &Path,
     read: impl FnOnce(i64, Sql<'_>) -> Result<T, StoreError>,
@@ -84,7 +84,7 @@ pub(crate) fn read_checked<T>(
     )
 }
 
-/// Opens a file of records for reading, and leaves nothing beside it.
+/// Opens a file for reading, and leaves nothing beside it.
 fn open_to_read(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let beside = |suffix: &str| {
@@ -92,19 +92,20 @@ fn open_to_read(file: &Path) -> Result<Connection, StoreError> {
         name.push(suffix);
         PathBuf::from(name)
     };
-    // A write-ahead log has changes that the file lacks, and its index shows that another process may write to it.
+    // A write-ahead log has changes that the file lacks, and its index shows that another process may write.
     if beside("-wal").exists() || beside("-shm").exists() {
         return Ok(Connection::open_with_flags(file, flags)?);
     }
-    // Nobody writes to it. SQLite would otherwise create a log and its index, and fail where it cannot.
+    // No process writes to it. Without `immutable`, SQLite would create a log and its index, and fail where it cannot.
     let name = file
         .to_str()
         .ok_or_else(|| StoreError::Unavailable(format!("{}: is not UTF-8", file.display())))?;
+    // Characters with a meaning in SQLite's URI filenames. The percent sign first, since the others add it.
     let name = name
         .replace('%', "%25")
         .replace('?', "%3f")
         .replace('#', "%23");
-    // A relative path that begins with two slashes would name a host.
+    // Without an authority: a path that starts with two slashes would name a host.
     let uri = format!("file:{name}?immutable=1");
     Ok(Connection::open_with_flags(
         uri,
@@ -112,16 +113,18 @@ fn open_to_read(file: &Path) -> Result<Connection, StoreError> {
     )?)
 }
 
-/// Pages that are copied before they are written to disk: 4 MiB. More would wait in the system's cache, and a commit beside it with them.
+/// Pages copied between two syncs: 4 MiB. More would pile up in the system's cache, and a concurrent commit would wait for them.
 const PART: i32 = 1_024;
 
-/// Checks the whole file for damage. Returns the number of its schema.
+/// Checks a whole file for damage. Returns its schema number.
 pub(crate) fn check_connection(connection: &Connection) -> Result<i64, StoreError> {
     let sql = Sql::Sqlite(connection);
+    // Stops at the first problem. Unlike quick_check, it compares every index with its table.
     let result: String = sql.value("PRAGMA integrity_check(1)", &[])?;
     if result != "ok" {
         return Err(StoreError::Fault(result));
     }
+    // integrity_check does not look at references.
     if sql
         .one("PRAGMA foreign_key_check", &[], |_| Ok(()))?
         .is_some()
@@ -133,11 +136,11 @@ pub(crate) fn check_connection(connection: &Connection) -> Result<i64, StoreErro
     version(connection)
 }
 
-/// What a file has besides tables and indexes: a trigger would change records, and a view or a virtual table runs code when it is read.
+/// Objects besides tables and indexes: a trigger would change records, and a view or a virtual table runs code when it is read.
 const FOREIGN: &str = "SELECT type || ' ' || name AS object FROM sqlite_schema
      WHERE type NOT IN ('table', 'index') OR (type = 'table' AND coalesce(rootpage, 0) = 0) ORDER BY type, name";
 
-/// Refuses a file with what no version of Conclave creates.
+/// Refuses a file with objects that no version of Conclave creates.
 pub(crate) fn refuse_foreign_objects_in(connection: &Connection) -> Result<(), StoreError> {
     let objects: Vec<String> =
         Sql::Sqlite(connection).many(FOREIGN, &[], |row| row.get("object"))?;
@@ -150,31 +153,33 @@ pub(crate) fn refuse_foreign_objects_in(connection: &Connection) -> Result<(), S
     )))
 }
 
-/// Copies a database as it is now to `to`, an empty file, and returns when the copy is on disk. Fails once `goes_on` is false. The copy
-/// is one file: it has no write-ahead log.
+/// Copies a database to `to`, an empty file, and returns when the copy is on disk. Fails once `goes_on` returns false. The copy is a single
+/// file, without a write-ahead log.
 pub(crate) fn copy(
     from: &Connection,
     to: &Path,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), StoreError> {
     copy_pages(from, to, goes_on)?;
-    // The header of the original says that there is a log.
+    // The original's header has the WAL flag.
     Connection::open(to)?.pragma_update(None, "journal_mode", "DELETE")?;
     sync(to)
 }
 
 fn copy_pages(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {
     let mut copy = Connection::open(to)?;
-    // Nobody rolls back a copy: one that failed is deleted. What is written is synced here, part by part.
+    // Nothing rolls back a copy: a failed one is deleted. Its data is synced here, part by part.
     copy.pragma_update(None, "journal_mode", "OFF")?;
     copy.pragma_update(None, "synchronous", "OFF")?;
-    // Without this transaction, each commit would make the copy begin anew.
+    // Without this transaction, each commit would restart the copy. The query determines the snapshot.
     let snapshot = from.unchecked_transaction()?;
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let backup = Backup::new(&snapshot, &mut copy)?;
     while goes_on() {
+        // SQLite's backup copies pages, so the copy has the same layout, free pages included.
         match backup.step(PART)? {
             StepResult::Done => return Ok(()),
+            // SQLite reports a locked database as a result. A read transaction is open, so this is not expected.
             StepResult::More => sync(to)?,
             unfinished => {
                 return Err(StoreError::Unavailable(format!(
@@ -194,11 +199,12 @@ fn sync(path: &Path) -> Result<(), StoreError> {
     synced.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))
 }
 
-/// Copies a file into a new folder beside it, which nobody else can read, and migrates the copy.
+/// Copies a file into a new private folder beside it, and migrates the copy.
 pub(super) fn migrated_copy(
     connection: &Connection,
     file: &Path,
 ) -> Result<(Connection, TempDir), StoreError> {
+    // Beside it, and not in the system's temporary folder, which may be small, in memory, or less private.
     let beside = directory(file);
     let folder = tempfile::Builder::new()
         .prefix(".conclave-import-")
@@ -207,6 +213,7 @@ pub(super) fn migrated_copy(
         .map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
     let path = folder.path().join("copy.db");
     copy(connection, &path, || true)?;
+    // The folder is returned, since dropping it deletes the copy.
     Ok((open_for_writing(&path, OlderSchema::Migrate)?, folder))
 }
 

@@ -17,7 +17,7 @@ fn newest() -> usize {
     usize::try_from(migrate::SCHEMA).unwrap()
 }
 
-/// A file of records with one project, in a folder of its own.
+/// A records file with one project, in a folder of its own.
 fn records(schema: usize) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("conclave.db");
@@ -33,7 +33,7 @@ fn vault() -> Vault {
     Vault::open(None, &Secret::new("media secret")).unwrap()
 }
 
-/// The names of the files beside `path`, in their order.
+/// Sorted names of the files beside `path`.
 fn beside(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path.parent().unwrap()).unwrap();
     let mut names: Vec<_> = entries

@@ -1,5 +1,7 @@
-//! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
-//! list has a deadline, and each project runs few at once: only its own other lists wait for these. Bulk reads run on such threads too.
+//! Threads for lists and bulk reads.
+//!
+//! A page through an index takes a millisecond, but a client may request a page far into millions of rows. So a list has a deadline, and
+//! each project runs few at once: lists delay only other lists of their project.
 
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use conclave_model::ProjectId;
@@ -14,47 +16,48 @@ use crate::engine::{LIST_DEADLINE, LISTS_OF_PROJECT, too_slow};
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
-/// The number of threads for lists.
+/// Threads for lists.
 pub(super) const THREADS: usize = 4;
 
-/// The most lists that run at once or wait for a thread.
+/// Limits on lists that run or wait for a thread.
 const AT_ONCE: PermitLimits = PermitLimits {
     total: usize::MAX,
     per_project: LISTS_OF_PROJECT,
 };
 
-/// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
+/// Interval of deadline checks, in instructions of SQLite's virtual machine: about 100 microseconds.
 const CHECK_EVERY: i32 = 10_000;
 
-/// A handle to the lane.
+/// Handle to the list threads.
 #[derive(Clone)]
 pub(super) struct Lists {
-    threads: Threads,
+    threads: ReaderThreads,
     permits: ProjectPermits,
 }
 
 impl Lists {
-    pub(super) fn new(threads: Threads) -> Self {
+    pub(super) fn new(threads: ReaderThreads) -> Self {
         Self {
             threads,
             permits: ProjectPermits::new(AT_ONCE),
         }
     }
 
-    /// Runs a list when its project has a permit.
+    /// Runs a list once its project has a permit.
     pub(super) async fn read<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let deadline = Instant::now() + LIST_DEADLINE;
+        // The deadline includes this wait: a client that sends many lists gets errors early, and no growing queue.
         let permit = timeout_at(deadline, self.permits.wait(&project))
             .await
             .map_err(|_| too_slow())?;
         self.threads
             .run(move |connection| {
                 let result = until(deadline, connection, |sql| run(sql, &project));
-                // Kept until here also when the caller has stopped waiting.
+                // Held until the read is over, even if the caller has stopped waiting: the thread is busy until then.
                 drop(permit);
                 result
             })
@@ -69,6 +72,7 @@ fn until<T>(
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let is_over = move || Instant::now() >= deadline;
+    // The permit may have come at the last moment.
     if is_over() {
         return Err(too_slow());
     }
@@ -76,18 +80,20 @@ fn until<T>(
     crate::engine::sqlite::faults::reach(connection, "list begun")?;
     connection.progress_handler(CHECK_EVERY, Some(is_over))?;
     let result = run_in_transaction(connection, run);
+    // The connection is used again, and its next read has another deadline.
     connection.progress_handler(0, None::<fn() -> bool>)?;
+    // An interrupted statement fails with SQLITE_INTERRUPT, which means nothing to a client.
     result.map_err(|error| if is_over() { too_slow() } else { error })
 }
 
-/// A handle to threads that share a queue.
+/// Handle to threads with a common queue.
 #[derive(Clone)]
-pub(super) struct Threads {
-    queue: Addr<Thread>,
+pub(super) struct ReaderThreads {
+    queue: Addr<ReaderThread>,
     waiting: IntGauge,
 }
 
-/// A read, boxed for the queue. It sends its result through its own channel.
+/// Read, boxed for the queue. It sends its result through its own channel.
 struct Job(Box<Run>);
 
 type Run = dyn FnOnce(Result<&Connection, StoreError>) + Send;
@@ -96,23 +102,23 @@ impl Message for Job {
     type Result = ();
 }
 
-struct Thread {
+struct ReaderThread {
     connections: Connections,
     /// Kept from the first job on.
     connection: Option<Pooled>,
     waiting: IntGauge,
 }
 
-impl Actor for Thread {
+impl Actor for ReaderThread {
     type Context = SyncContext<Self>;
 }
 
-impl Handler<Job> for Thread {
+impl Handler<Job> for ReaderThread {
     type Result = ();
 
     fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
         self.waiting.dec();
-        // A panic would end the thread, and the lane with its last one.
+        // A panic would end the thread, and the whole class with the last one.
         let _ = catch_panic("a read", || {
             run(self.connection());
             Ok(())
@@ -120,10 +126,11 @@ impl Handler<Job> for Thread {
     }
 }
 
-impl Thread {
+impl ReaderThread {
     fn connection(&mut self) -> Result<&Connection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
+            // The pool has a connection for each thread, so this does not wait.
             None => self
                 .connections
                 .get()
@@ -133,11 +140,12 @@ impl Thread {
     }
 }
 
-impl Threads {
-    /// Starts threads over a pool that has a connection for each.
+impl ReaderThreads {
+    /// Starts threads over a pool with a connection for each.
     pub(super) fn start(connections: &Connections, count: usize, waiting: IntGauge) -> Self {
         let (connections, gauge) = (connections.clone(), waiting.clone());
-        let queue = SyncArbiter::start(count, move || Thread {
+        // The closure runs once per thread.
+        let queue = SyncArbiter::start(count, move || ReaderThread {
             connections: connections.clone(),
             connection: None,
             waiting: gauge.clone(),
@@ -183,7 +191,7 @@ mod tests {
     use crate::sql::Sql;
 
     const SOON: Duration = Duration::from_secs(60);
-    /// A query that never ends.
+    /// Query that never ends.
     const ENDLESS: &str =
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
@@ -210,7 +218,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Lists that hold their threads until `release` is dropped.
+    /// Lists that block their threads until `release` is dropped.
     struct Holding {
         lists: Vec<JoinHandle<Result<(), StoreError>>>,
         started: Receiver<()>,
@@ -241,7 +249,7 @@ mod tests {
             }
         }
 
-        /// Waits until so many run.
+        /// Waits until `count` lists run.
         async fn running(&self, count: usize) {
             for _ in 0..count {
                 while self.started.try_recv().is_err() {

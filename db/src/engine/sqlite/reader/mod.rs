@@ -1,11 +1,10 @@
-//! The readers, in three lanes, so that no read waits for slower ones of another kind.
+//! The readers, in three concurrency classes, so that no read waits for a slower kind.
 //!
-//! - A **point read** finds what its caller names: a few rows by their keys, in microseconds. It runs on the thread of its caller
-//!   ([`point_reads`]).
+//! - A **point read** finds named records: a few rows by their keys, in microseconds. It runs on its caller's thread ([`point_reads`]).
 //! - A **list** finds a page of a project's rows for a client. Lists have threads and a deadline ([`lists`]).
-//! - A **bulk read** reads all rows of a kind: what the actors start from, a check of the file, a backup ([`Threads`]).
+//! - A **bulk read** reads all rows of a kind: initial states of actors, a file check, a backup ([`ReaderThreads`]).
 //!
-//! A read sees everything that this process had committed when it was requested, and what other processes had committed
+//! A read sees everything that this process had committed when it was requested, and whatever other processes had committed
 //! [`SNAPSHOT_AGE`] before.
 
 mod lists;
@@ -24,24 +23,24 @@ use super::CommitCount;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
-use lists::{Lists, Threads};
+use lists::{Lists, ReaderThreads};
 use point_reads::PointReads;
 pub use point_reads::SNAPSHOT_AGE;
 
-/// The number of threads for bulk reads: a long one, such as a backup, leaves one to the others.
+/// Threads for bulk reads: a long one, such as a backup, leaves one free.
 const BULK_THREADS: usize = 2;
 
-/// A handle to the readers.
+/// Handle to the readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
     point_reads: PointReads,
     lists: Lists,
-    bulk: Threads,
+    bulk: ReaderThreads,
 }
 
 impl Readers {
-    /// Opens the connections and starts the threads. Needs a running actix system. `point_readers` is the number of threads that
-    /// make point reads.
+    /// Opens the connections and starts the threads. Requires a running actix system. `point_readers` is the number of threads that make
+    /// point reads.
     pub(crate) fn start(
         path: &Path,
         point_readers: usize,
@@ -49,7 +48,7 @@ impl Readers {
         waiting: &IntGauge,
     ) -> Result<Self, StoreError> {
         let connections = open_pool(path, lists::THREADS + BULK_THREADS)?;
-        let threads = |count| Threads::start(&connections, count, waiting.clone());
+        let threads = |count| ReaderThreads::start(&connections, count, waiting.clone());
         let point_reads = PointReads::new(manager(path), point_readers, commits);
         Ok(Self {
             point_reads,
@@ -58,7 +57,7 @@ impl Readers {
         })
     }
 
-    /// Runs a point read on the thread of the caller.
+    /// Runs a point read on the caller's thread.
     pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -67,7 +66,7 @@ impl Readers {
         self.snapshot(move |snapshot| run(snapshot.sql)).await
     }
 
-    /// The same, for a read that uses what the snapshot remembers.
+    /// Runs a point read that uses remembered rows.
     pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -76,12 +75,12 @@ impl Readers {
         self.point_reads.read(run).await
     }
 
-    /// Ends the transactions that point reads share, so that none keeps the write-ahead log from being emptied.
+    /// Ends the transactions shared by point reads, which would keep the write-ahead log from being emptied.
     pub(crate) fn end_snapshots(&self) {
         self.point_reads.end_snapshots();
     }
 
-    /// Runs the query of a project's list.
+    /// Runs a list's query.
     pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
     where
         F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
@@ -102,16 +101,17 @@ impl Readers {
     }
 }
 
-/// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
-/// waits on an asynchronous thread.
+/// How long a read waits for a lock. Readers of a write-ahead log wait only for a recovery, which takes moments, and a point read waits on
+/// an asynchronous thread.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub(super) type Connections = Pool<SqliteConnectionManager>;
 pub(super) type Pooled = PooledConnection<SqliteConnectionManager>;
 
-/// Returns what opens connections to a file.
+/// Returns the manager that opens read-only connections to a file.
 pub(super) fn manager(path: &Path) -> SqliteConnectionManager {
     SqliteConnectionManager::file(path)
+        // NO_MUTEX: each connection is used by one thread at a time, so SQLite's own mutex would be a cost for nothing.
         .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .with_init(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -120,11 +120,11 @@ pub(super) fn manager(path: &Path) -> SqliteConnectionManager {
         })
 }
 
-/// Opens the connections of a pool.
+/// Opens a connection pool.
 pub(super) fn open_pool(path: &Path, size: usize) -> Result<Connections, StoreError> {
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
-        // A read connection to a local file does not go stale, and its prepared statements are worth keeping.
+        // A connection to a local file does not go stale, and its prepared statements are worth keeping.
         .test_on_check_out(false)
         .max_lifetime(None)
         .idle_timeout(None)
@@ -132,7 +132,7 @@ pub(super) fn open_pool(path: &Path, size: usize) -> Result<Connections, StoreEr
         .map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
-/// Begins a transaction. Its first query fixes the snapshot that it reads.
+/// Begins a transaction. Its first query determines the snapshot.
 pub(super) fn begin(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.prepare_cached("BEGIN")?.execute([]).map(drop)?)
 }
@@ -146,16 +146,16 @@ pub(super) fn end(connection: &Connection) {
         .prepare_cached("COMMIT")
         .and_then(|mut commit| commit.execute([]));
     if let Err(error) = ended.map_err(StoreError::from) {
-        // One that has met damage cannot be committed, and its read has failed already.
+        // After damage it cannot be committed, and its read has already failed.
         if !matches!(error, StoreError::Damaged(_)) {
             log::error!("a read transaction did not end: {error}");
         }
-        // It must end, or the connection reads an old state for ever.
+        // It must end, or the connection would read an old state forever.
         let _ = connection.execute_batch("ROLLBACK");
     }
 }
 
-/// Runs a read in a transaction of its own. A panic fails this read only.
+/// Runs a read in a separate transaction. A panic fails only this read.
 pub(super) fn run_in_transaction<T>(
     connection: &Connection,
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,

@@ -1,5 +1,5 @@
-//! The lane of point reads. A read runs on the thread of its caller, since another thread would have to be woken, over a
-//! connection that only reads of this thread use. It holds its snapshot for those that follow ([`SnapshotConnection`]).
+//! Point reads. A read runs on its caller's thread, since waking another one would cost more than the read, over a connection that belongs
+//! to this thread. The connection keeps its snapshot for the reads that follow ([`SnapshotConnection`]).
 
 use std::mem;
 use std::sync::Arc;
@@ -13,32 +13,33 @@ use thread_local::ThreadLocal;
 use tokio::runtime::Handle;
 
 use super::{begin, end};
-use crate::engine::snapshot::{Memory, Snapshot};
+use crate::engine::snapshot::{Snapshot, SnapshotMemory};
 use crate::engine::sqlite::CommitCount;
 use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
-/// A handle to the lane.
+/// Handle to the point reads.
 #[derive(Clone)]
 pub(super) struct PointReads {
     manager: Arc<SqliteConnectionManager>,
     commits: CommitCount,
-    /// The readers of the threads. A new thread gets the reader of one that has ended.
+    /// Reader of each thread. A new thread reuses the reader of an exited thread.
     readers: Arc<ThreadLocal<Arc<Mutex<Reader>>>>,
-    /// Where snapshots are ended: the runtime that the store was opened on, whose threads never block. That of a reader may block, or
+    /// Runtime on which snapshots are ended: the runtime that opened the store, whose threads never block. A reader's own runtime may
+    /// block, or
     /// be gone.
     timers: Handle,
 }
 
-/// What a thread reads with. Its lock is free but for the timer.
+/// A thread's reader. Its lock is contended only by the timer.
 struct Reader {
     connection: SnapshotConnection,
-    /// Whether a task waits to end the snapshot.
+    /// Whether a task is waiting to end the snapshot.
     has_timer: bool,
 }
 
 impl PointReads {
-    /// Must be called on a runtime. Room is made for the readers of so many threads.
+    /// Must be called on a runtime. Allocates readers for `threads` threads.
     pub(super) fn new(
         manager: SqliteConnectionManager,
         threads: usize,
@@ -58,14 +59,15 @@ impl PointReads {
         &self,
         run: impl FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // A task that does nothing but read lets others run now and then.
+        // There is no other await here, so a task that only reads would never yield to others.
         tokio::task::consume_budget().await;
         let reader = self.readers.get_or_try(|| self.connect())?;
         let mut locked = reader.lock();
         let snapshot = locked.connection.snapshot(&self.commits);
         let result = snapshot.and_then(|mut snapshot| catch_panic("a read", || run(&mut snapshot)));
+        // One timer per reader at a time. It notices later reads by the snapshot.
         let has_timer = mem::replace(&mut locked.has_timer, true);
-        // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
+        // Without the lock from here on: a runtime that shuts down drops the timer at once, which takes the lock.
         drop(locked);
         if !has_timer {
             self.timers.spawn(end_when_old(Timer(Arc::clone(reader))));
@@ -81,7 +83,7 @@ impl PointReads {
         })))
     }
 
-    /// Ends the transactions that are held.
+    /// Ends all open snapshots.
     pub(super) fn end_snapshots(&self) {
         self.readers
             .iter()
@@ -89,7 +91,7 @@ impl PointReads {
     }
 }
 
-/// What ends the snapshot of a reader. Dropping it does so too, such as with its runtime.
+/// Ends a reader's snapshot when it is dropped, even with its runtime.
 struct Timer(Arc<Mutex<Reader>>);
 
 impl Drop for Timer {
@@ -100,13 +102,13 @@ impl Drop for Timer {
     }
 }
 
-/// Ends each snapshot that is old, since the write-ahead log cannot be reused meanwhile, until a while without reads. Starting this task, and
-/// each of its turns, wakes threads of another runtime, which costs as much as several reads: one for each snapshot took a fifth of the
-/// processor time of a token. Reads renew an old snapshot themselves, so only idle threads depend on this task.
+/// Ends each old snapshot, since the write-ahead log cannot be reused meanwhile, until there are no reads for a while. Starting this task
+/// and waking it both wake threads of another runtime, which costs as much as several reads: one task per snapshot took a fifth of a token
+/// request's CPU time. Reads renew an old snapshot themselves, so only idle threads depend on this task.
 async fn end_when_old(timer: Timer) {
     loop {
         tokio::time::sleep(IDLE_AGE).await;
-        // A reader that is locked reads. Without a snapshot, it has not read since this task ended the last snapshot.
+        // A locked reader is reading. Without a snapshot, it has not read since this task ended the last one.
         let is_idle = timer.0.try_lock().is_some_and(|mut reader| {
             let has_snapshot = reader.connection.has_snapshot();
             if reader.connection.is_old() {
@@ -114,26 +116,25 @@ async fn end_when_old(timer: Timer) {
             }
             !has_snapshot
         });
-        // The timer locks the reader when it is dropped.
+        // Dropping the timer locks the reader, so the lock is free here.
         if is_idle {
             return;
         }
     }
 }
 
-/// How old the snapshot of a point read can be. Commits of this process end it at once; those of another process are read after
-/// this time.
+/// Maximum age of a point read's snapshot. Commits by this process end it at once; commits by other processes are visible after this time.
 pub const SNAPSHOT_AGE: Duration = Duration::from_millis(1);
 
-/// How old the snapshot of a thread that reads no more gets, or twice that.
+/// Interval at which an idle thread's snapshot is ended: it gets this old, or twice as old.
 const IDLE_AGE: Duration = Duration::from_millis(10);
 
-/// A connection that reads, and the transaction that it holds.
+/// Connection that reads, and its open transaction.
 pub(super) struct SnapshotConnection {
     sqlite: Connection,
-    /// When the transaction was begun, and the number of commits that it has seen, or fewer; `None` if none is open.
+    /// Start of the transaction, and a lower bound of the commits that it has seen; `None` if none is open.
     held: Option<(Instant, u64)>,
-    memory: Memory,
+    memory: SnapshotMemory,
 }
 
 impl SnapshotConnection {
@@ -141,15 +142,15 @@ impl SnapshotConnection {
         Self {
             sqlite,
             held: None,
-            memory: Memory::default(),
+            memory: SnapshotMemory::default(),
         }
     }
 
-    /// Returns the snapshot that is held, or a new one if that lacks a commit of this process or is too old for those of others.
+    /// Returns the open snapshot, or a new one if it lacks a commit of this process or is too old to show other processes' commits.
     pub(super) fn snapshot(&mut self, commits: &CommitCount) -> Result<Snapshot<'_>, StoreError> {
         if self.is_old() || self.held.is_some_and(|(_, seen)| seen != commits.get()) {
             self.end();
-            // Taken before the first query, which fixes the snapshot.
+            // Before the first query, which determines the snapshot: the count may be too low, never too high.
             let held = (Instant::now(), commits.get());
             self.begin()?;
             self.held = Some(held);
@@ -158,9 +159,10 @@ impl SnapshotConnection {
         Ok(Snapshot::new(Sql::Sqlite(&self.sqlite), memory))
     }
 
-    /// Begins a transaction. What was found in an older snapshot is forgotten.
+    /// Begins a transaction, and forgets the rows of an older snapshot.
     fn begin(&mut self) -> Result<(), StoreError> {
         begin(&self.sqlite)?;
+        // `data_version` changes with each commit by another connection, and is itself the query that determines the snapshot.
         let version = self
             .sqlite
             .prepare_cached("PRAGMA data_version")?
@@ -169,15 +171,15 @@ impl SnapshotConnection {
         Ok(())
     }
 
-    /// Whether a transaction is held, however old.
+    /// Whether a transaction is open, however old.
     fn has_snapshot(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Whether no transaction is held that is younger than [`SNAPSHOT_AGE`].
+    /// Whether no transaction younger than [`SNAPSHOT_AGE`] is open.
     pub(super) fn is_old(&self) -> bool {
         self.held
-            .is_none_or(|(begun, _)| begun.elapsed() >= SNAPSHOT_AGE)
+            .is_none_or(|(started, _)| started.elapsed() >= SNAPSHOT_AGE)
     }
 
     /// Ends the transaction, if one is open.
@@ -197,7 +199,7 @@ mod tests {
     use crate::engine::sqlite::CommitCount;
     use crate::engine::sqlite::reader::Readers;
 
-    /// A database with a table of numbers, the connection of another process, and readers.
+    /// Database with a table of numbers, another process's connection, and readers.
     fn setup(dir: &tempfile::TempDir) -> (Connection, CommitCount, Readers) {
         let path = dir.path().join("test.db");
         let other = Connection::open(&path).unwrap();
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(count(&readers).await, 100);
         add(&other);
         let (since, mut reads) = (Instant::now(), 0);
-        // Reads that never pause renew the snapshot, too.
+        // Reads without a pause renew the snapshot, too.
         while count(&readers).await == 100 {
             reads += 1;
             assert!(
@@ -272,9 +274,9 @@ mod tests {
         wait_until_unread(&other).await;
     }
 
-    /// Waits until the log can be emptied: no connection reads from it any more.
+    /// Waits until the log can be emptied, with no connection reading from it.
     async fn wait_until_unread(other: &Connection) {
-        // Waiting in SQLite would block the thread that ends the snapshot.
+        // Waiting inside SQLite would block the thread that ends the snapshot.
         other.busy_timeout(Duration::ZERO).unwrap();
         let since = Instant::now();
         let is_busy = || {

@@ -1,4 +1,4 @@
-//! The thread of the lease: it makes the requests of the machine, with a session of its own.
+//! The lease thread: makes the state machine's requests, with a session of its own.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::keys::KeyIds;
-use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
+use super::machine::{Candidate, LeaseMachine, LeaseReply, LeaseStep, Request, Standing};
 use super::nodes::{ClusterState, NodeInfo, Reporter};
 use super::requests::{self, Claimant};
 use super::timing::{LeaseTiming, steady_now};
@@ -19,48 +19,48 @@ use crate::engine::postgres::migrate;
 use crate::error::StoreError;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// Returns the keys that a server has at the moment.
+/// Reads the keys that the server has at the moment.
 pub type ReadKeys = Box<dyn Fn() -> Result<KeyIds, StoreError> + Send>;
 
-/// How a lease is kept.
+/// Lease options.
 pub struct LeaseOptions {
-    /// The database whose lease it is.
+    /// Database with the lease.
     pub server: PostgresServer,
-    /// The identity of this process.
+    /// This process's identity.
     pub holder: Holder,
-    /// A process that has ended for certain: if it holds the lease, this one takes over at once.
+    /// Process that has certainly exited: if it holds the lease, this one takes over at once.
     pub predecessor: Option<Holder>,
-    /// How often the lease is renewed, and when it is over.
+    /// Lease intervals, equal on all servers.
     pub timing: LeaseTiming,
-    /// What the others are told of this server.
+    /// Description of this server for the others.
     pub node: NodeInfo,
-    /// The keys of this server.
+    /// Reads this server's keys.
     pub keys: ReadKeys,
-    /// Whether the others come first, since this server has just given up the lease.
+    /// Whether other servers come first, since this one has just given up the lease.
     pub yields: bool,
 }
 
-/// The lease of this process. Cheap to clone. The lease is released when the last clone is dropped.
+/// Lease of this process. Cheap to clone. It is released when the last clone is dropped.
 #[derive(Clone)]
 pub struct Lease {
     state: watch::Receiver<LeaseState>,
     active: watch::Receiver<Option<ActiveServer>>,
     cluster: watch::Receiver<Option<ClusterState>>,
     orders: Sender<Order>,
-    /// Interval at which the servers of the database are read while one of them is waited for.
+    /// Interval at which the server list is read while a caller waits for one of them.
     read: Duration,
-    /// The longest time until the next renewal is answered.
+    /// Maximum time until the next renewal has a reply.
     renewal_limit: Duration,
 }
 
-/// An instruction for the thread.
+/// Instruction for the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Read which servers run, before that is due.
+    /// Read the server list now, even if it is not due.
     ReadNodes,
-    /// Release the lease, and end.
+    /// Release the lease, and exit.
     Release,
-    /// Release the lease, and follow which server takes over.
+    /// Release the lease, and report which server takes over.
     HandOver,
 }
 
@@ -68,7 +68,7 @@ impl Lease {
     /// Starts the thread. The process is a standby at first.
     ///
     /// # Errors
-    /// The thread cannot be started, or the keys cannot be read.
+    /// If the thread cannot be started, or the keys cannot be read.
     pub fn start(options: LeaseOptions) -> Result<Self, StoreError> {
         let LeaseOptions {
             server,
@@ -79,6 +79,7 @@ impl Lease {
             keys,
             yields,
         } = options;
+        // Read once before the start, so that a missing key file is an error of the start.
         let own = keys()?;
         let candidate = Candidate {
             holder,
@@ -134,26 +135,27 @@ impl Lease {
         })
     }
 
-    /// Returns what is known now.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         self.state.borrow().clone()
     }
 
-    /// Returns the server that has the lease, this one included, as it changes; `None` while none is known.
+    /// Returns the server that has the lease, possibly this one, as it changes; `None` while none is known.
     #[must_use]
     pub fn active_server(&self) -> watch::Receiver<Option<ActiveServer>> {
         self.active.clone()
     }
 
-    /// Returns what is known, as it changes. It keeps no lease.
+    /// Returns the state as it changes. The receiver does not keep the lease.
     #[must_use]
     pub fn states(&self) -> watch::Receiver<LeaseState> {
         self.state.clone()
     }
 
-    /// Waits for the next renewal of this server, as the active one. Returns whether it is confirmed.
+    /// Waits for the next renewal by this server, as the active one. Returns whether it is confirmed.
     pub async fn is_renewed(&self) -> bool {
+        // A renewal sent before this moment proves nothing: another server may have taken over since.
         let (asked, mut state) = (steady_now(), self.state.clone());
         let is_active = |state: &LeaseState| matches!(state.standing, Standing::Active { .. });
         let is_decided = |state: &LeaseState| {
@@ -167,7 +169,7 @@ impl Lease {
         }
     }
 
-    /// Waits until this server is the active one and returns its epoch; `None` if it will not be.
+    /// Waits until this server is the active one, and returns its epoch; `None` if it will not become active.
     pub async fn active(&self) -> Option<i64> {
         let mut state = self.state.clone();
         let decided = state
@@ -181,12 +183,12 @@ impl Lease {
         }
     }
 
-    /// Waits until the state is another one. Returns whether there will be more.
+    /// Waits for the next change of state. Returns false if there will be none.
     pub async fn changed(&mut self) -> bool {
         self.state.changed().await.is_ok()
     }
 
-    /// Returns once another server has taken over, or the thread of the lease has ended by itself.
+    /// Returns once another server has taken over, or the lease thread has stopped by itself.
     pub async fn lost(&self) {
         let mut state = self.state.clone();
         let _ = state
@@ -194,18 +196,19 @@ impl Lease {
             .await;
     }
 
-    /// Releases the lease, as the last write of this server, and waits until that is done or has failed.
+    /// Releases the lease, as this server's last write, and waits until that is done or has failed.
     pub async fn release(&self) {
         self.stop(Order::Release).await;
     }
 
-    /// Releases the lease, as [`Lease::release`] does. [`Lease::active_server`] goes on to name the server that takes over, until
+    /// Releases the lease like [`Lease::release`]. [`Lease::active_server`] then continues to name the server that takes over, until
     /// `release` or until the last clone is dropped.
     pub async fn hand_over(&self) {
         self.stop(Order::HandOver).await;
     }
 
     async fn stop(&self, how: Order) {
+        // If the thread has stopped, the state is final, and the wait below returns.
         let _ = self.orders.send(how);
         let mut state = self.state.clone();
         let ended = |state: &LeaseState| {
@@ -214,20 +217,20 @@ impl Lease {
         let _ = state.wait_for(ended).await;
     }
 
-    /// Returns how long ago the active server has last renewed the lease: from the sending of the last confirmed renewal, if that is
-    /// this server, else from when the last one was seen. `None` before that.
+    /// Returns the time since the active server's last renewal. On the active server it counts from the sending of the last confirmed
+    /// renewal, on others from the read that first showed it. `None` before that.
     #[must_use]
     pub fn renewal_age(&self) -> Option<Duration> {
         self.state.borrow().renewal_age()
     }
 
-    /// Returns the servers of the database, as of a few seconds ago; `None` before they were read.
+    /// Returns the server list, a few seconds old; `None` before it was read.
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.cluster.borrow().clone()
     }
 
-    /// Reads the servers of the database until they are as `holds` says, for `limit` at the most. Returns them as they were read last.
+    /// Reads the server list until `holds` returns true, for at most `limit`. Returns the last one read.
     pub async fn read_cluster(
         &self,
         holds: impl Fn(&ClusterState) -> bool,
@@ -236,6 +239,7 @@ impl Lease {
         let mut cluster = self.cluster.clone();
         let reading = async {
             loop {
+                // Before the order is sent: the reply to it counts as a change.
                 cluster.mark_unchanged();
                 let is_told = self.orders.send(Order::ReadNodes).is_ok();
                 if !is_told
@@ -247,16 +251,17 @@ impl Lease {
                 sleep(self.read).await;
             }
         };
-        // What was read last is all that is known then.
+        // After the limit, the last one read is all that is known.
         let _ = timeout(limit, reading).await;
         self.cluster()
     }
 
-    /// Returns the check whether this server may act outside its database.
+    /// Returns a check whether this server may act outside its database.
     #[must_use]
     pub fn check(&self) -> LeaseCheck {
         let state = self.state.clone();
         LeaseCheck::new(move || {
+            // Evaluated at each check, and not only when the state changes: the trust ends by time.
             let Standing::Active { trusted_until, .. } = state.borrow().standing else {
                 return false;
             };
@@ -272,7 +277,7 @@ struct Driver {
     timing: LeaseTiming,
     url: String,
     keys: ReadKeys,
-    /// The keys that were read last.
+    /// Keys, as last read.
     own: KeyIds,
     session: Option<Session>,
     failure: Option<String>,
@@ -280,7 +285,7 @@ struct Driver {
     publish_active: watch::Sender<Option<ActiveServer>>,
     reporter: Reporter,
     ordered: Receiver<Order>,
-    /// Whether the thread goes on to follow the lease once it is released.
+    /// Whether the thread continues to follow the lease after its release.
     follows: bool,
     is_set_back: bool,
     /// Whether the records are known to have a schema.
@@ -292,18 +297,19 @@ impl Driver {
         loop {
             self.wait(Duration::ZERO);
             match self.machine.step(steady_now()) {
-                Step::Make(number, request, limit) => {
-                    // Before a release: its server acts no more.
+                LeaseStep::Make(number, request, limit) => {
+                    // Before a release, so that this server has stopped acting when another one starts.
                     self.publish();
                     let answer = self.make(request, limit);
-                    if let (Request::Renew { epoch }, Answer::Refused) = (request, &answer) {
+                    // A refused renewal has two causes: a takeover, or a database that went back. Another read shows which.
+                    if let (Request::Renew { epoch }, LeaseReply::Refused) = (request, &answer) {
                         self.look_back(epoch);
                     }
                     self.machine.answered(number, answer, steady_now());
                 }
-                Step::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
-                // Each request is answered before the next step.
-                Step::AwaitAnswer | Step::End => break,
+                LeaseStep::WaitUntil(at) => self.wait(at.saturating_sub(steady_now())),
+                // Each request has its reply before the next step.
+                LeaseStep::AwaitReply | LeaseStep::End => break,
             }
             self.publish();
             self.report();
@@ -317,7 +323,7 @@ impl Driver {
             .as_ref()
             .is_some_and(|session| self.reporter.withdraw(session).is_ok())
         {
-            // What was sent has arrived with the answer to this.
+            // The withdrawal was only sent. The reply to this query shows that it has arrived.
             let _ = self
                 .session
                 .as_ref()
@@ -326,9 +332,9 @@ impl Driver {
         self.publish();
     }
 
-    /// Finds out why an epoch is over: another server has the next one, or the database does not know this one any more.
+    /// Determines why an epoch is over: another server has the next one, or the database no longer knows this one.
     fn look_back(&mut self, epoch: i64) {
-        if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
+        if let LeaseReply::Row(row) = self.make(Request::Read, self.timing.answer) {
             self.is_set_back = row.beat.epoch < epoch
                 || (row.beat.epoch == epoch && row.holder != Some(self.holder));
         }
@@ -344,12 +350,12 @@ impl Driver {
         }
     }
 
-    /// Reads which server has taken over the released lease, until that is not to be known any more.
+    /// Reads which server has taken over the released lease, until no clone needs to know.
     fn follow(&mut self) {
         loop {
-            // A failure is logged, and leaves what was known.
-            if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
-                // The row still names this process if the release had no answer.
+            // A failure is logged, and the last known server remains.
+            if let LeaseReply::Row(row) = self.make(Request::Read, self.timing.answer) {
+                // The row still names this process if the reply to the release was lost.
                 let is_released = row.holder != Some(self.holder);
                 replace(
                     &self.publish_active,
@@ -365,7 +371,7 @@ impl Driver {
         }
     }
 
-    /// Tells the others of this server, as long as it runs.
+    /// Reports this server to the others, while it runs.
     fn report(&mut self) {
         let is_active = match self.machine.standing() {
             Standing::Active { .. } => true,
@@ -373,6 +379,7 @@ impl Driver {
             Standing::Released | Standing::Lost { .. } => return,
         };
         if let Some(session) = &self.session {
+            // The session is the lease's own: a report must not take longer than a renewal may.
             session.limit_answers(self.timing.answer);
             if self
                 .reporter
@@ -383,16 +390,17 @@ impl Driver {
         }
     }
 
-    /// Waits for so long, or until an instruction arrives.
+    /// Waits for `time`, or until an instruction arrives.
     fn wait(&mut self, time: Duration) {
         match self.ordered.recv_timeout(time) {
             Ok(order) => self.obey(order),
             Err(RecvTimeoutError::Timeout) => {}
+            // The last clone of the lease was dropped.
             Err(RecvTimeoutError::Disconnected) => self.obey(Order::Release),
         }
     }
 
-    fn make(&mut self, request: Request, limit: Duration) -> Answer {
+    fn make(&mut self, request: Request, limit: Duration) -> LeaseReply {
         match self.attempt(request, limit) {
             Ok(answer) => {
                 self.failure = None;
@@ -400,16 +408,19 @@ impl Driver {
             }
             Err(error) => {
                 let failure = error.to_string();
+                // Logged once per failure, and not four times a second.
                 if self.failure.as_ref() != Some(&failure) {
-                    log::warn!("the lease has no answer: {failure}");
+                    log::warn!("lease request failed: {failure}");
                 }
+                // The reply may still arrive on this session, so the next request has a new one.
                 (self.session, self.failure) = (None, Some(failure));
-                Answer::Failed
+                LeaseReply::Failed
             }
         }
     }
 
-    fn attempt(&mut self, request: Request, limit: Duration) -> Result<Answer, StoreError> {
+    fn attempt(&mut self, request: Request, limit: Duration) -> Result<LeaseReply, StoreError> {
+        // Read for each request: a key file may change during a rotation.
         self.own = (self.keys)()?;
         self.machine.set_keys(self.own.clone());
         let session = match self.session.take().filter(|session| !session.is_broken()) {
@@ -417,6 +428,7 @@ impl Driver {
             None => self.connect()?,
         };
         session.limit_answers(limit);
+        // Withdrawn in the same round trip as the release, so that the others do not count on this server.
         if let Request::Release { .. } = request {
             self.reporter.withdraw(&session)?;
         }
@@ -432,7 +444,7 @@ impl Driver {
 
     fn connect(&self) -> Result<Session, StoreError> {
         let session = Session::connect(&self.server, self.timing.claim)?;
-        // A claim waits for the transactions of the server before.
+        // A claim waits for the transactions of the previous server, longer than the session's usual lock timeout.
         session.batch(&format!(
             "SET lock_timeout = {}",
             self.timing.claim.as_millis()

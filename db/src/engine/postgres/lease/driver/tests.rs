@@ -12,7 +12,7 @@ use super::super::machine::Obstacle;
 use super::super::nodes::{Node, Role, cluster_state};
 use super::*;
 
-/// How long a state is waited for: far longer than it takes on a busy machine.
+/// How long to wait for a state: far longer than it takes on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 fn keys(media: &'static str) -> ReadKeys {
@@ -73,7 +73,7 @@ async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState
     state.wait_for(|state| holds(state)).await.unwrap().clone()
 }
 
-/// Waits until so many more reads of a standby have been answered.
+/// Waits until `times` more reads of a standby have replies.
 async fn until_renewed(database: &Database<'_>, times: i64) {
     let beat = || {
         database
@@ -155,7 +155,7 @@ fn a_server_that_hands_over_learns_who_has_taken_over() {
             .unwrap();
         let mut known = first.active_server();
         first.release().await;
-        // The thread ends.
+        // The thread exits.
         while known.changed().await.is_ok() {}
     });
 }
@@ -169,7 +169,7 @@ fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
         let (second, cut) = (start(&database.url(), "m"), Instant::now());
         proxy.refuse();
         assert_eq!(second.active().await, Some(2));
-        // The last renewal may have been made a moment before the cut, and was seen by the second a moment after it.
+        // The last renewal may have been made just before the cut, and the second server may have seen it just after.
         assert!(cut.elapsed() > LeaseTiming::default().trust);
         assert!(!first.check().is_valid());
         assert!(first.state().failure.is_some());
@@ -191,7 +191,7 @@ fn a_server_whose_takeover_the_database_has_forgotten_ends_and_says_so() {
         first.lost().await;
         assert!(first.state().is_set_back);
 
-        // Another has the same epoch, since the database had forgotten it.
+        // The second server gets the same epoch, since the database has forgotten the first takeover.
         let second = start(&database.url(), "m");
         assert_eq!(second.active().await, Some(1));
         database.run("UPDATE leadership SET holder = gen_random_uuid()::text");
@@ -261,7 +261,7 @@ fn a_database_that_hangs_leaves_the_active_server_active() {
         let second = start(&url, "m");
         until_renewed(database, 1).await;
         proxy.stall();
-        // Both have given up requests and made new ones by then.
+        // Both have timed out by then, and sent new requests.
         until(&first, |state| state.failure.is_some()).await;
         until(&second, |state| state.failure.is_some()).await;
         assert!(matches!(
@@ -304,7 +304,7 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
     });
 }
 
-/// Waits until the servers of a database are as described.
+/// Waits until the server list is as described.
 async fn until_seen(lease: &Lease, holds: impl Fn(&ClusterState) -> bool) -> ClusterState {
     let mut cluster = lease.cluster.clone();
     cluster
@@ -364,7 +364,7 @@ fn servers_know_each_other_their_keys_and_their_roles_until_they_end() {
         second.release().await;
         until_seen(&first, |state| roles(state).len() == 2).await;
 
-        // One that has died says nothing more: the row is as if it were too old by the clock of the database.
+        // A dead server sends nothing more: its row looks too old by the database's clock.
         let dead = "INSERT INTO nodes SELECT 'dead', url, NULL, version, schema, 'e', 'm', seen_at - $AGE FROM nodes LIMIT 1";
         database.run(&dead.replace("$AGE", "20000"));
         assert_eq!(cluster(database).await.nodes.len(), 2);
@@ -382,7 +382,7 @@ fn ids(nodes: &[Node]) -> Vec<&str> {
     nodes.iter().map(|node| node.id.as_str()).collect()
 }
 
-/// What a command reads.
+/// Reads the server list, as a command does.
 async fn cluster(database: &Database<'_>) -> ClusterState {
     let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
     tokio::task::spawn_blocking(move || cluster_state(&server))
@@ -395,7 +395,7 @@ async fn cluster(database: &Database<'_>) -> ClusterState {
 #[test]
 fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_waited_for() {
     with_database(async |database| {
-        // It reads by itself at its start, and when it becomes active.
+        // A server reads the list by itself at its start, and when it becomes active.
         let timing = LeaseTiming {
             report: Duration::from_secs(3_600),
             ..LeaseTiming::default()
@@ -467,9 +467,9 @@ fn a_server_that_has_given_up_the_lease_lets_others_go_first_and_takes_it_back_i
             })
             .unwrap()
         };
-        let (again, begun) = (yielding(), Instant::now());
+        let (again, started) = (yielding(), Instant::now());
         assert_eq!(again.active().await, Some(2));
-        assert!(begun.elapsed() > LeaseTiming::default().silence);
+        assert!(started.elapsed() > LeaseTiming::default().silence);
         again.release().await;
         let third = yielding();
         let other = start(&database.url(), "m");

@@ -1,4 +1,4 @@
-//! The lease as a state machine without I/O: it says which request comes next, and is told the answers and the time.
+//! The lease as a state machine without I/O. It returns the next request, and receives replies and the time.
 //!
 //! ```text
 //!     released, ended, or silent for long enough          confirmed
@@ -8,8 +8,8 @@
 //!     └──────────── another was faster ◀─────────────┘
 //! ```
 //!
-//! One request is made at a time. An answer counts only if it belongs to that request: one that came too late, or twice, changes
-//! nothing. A claim whose answer was lost may have taken the lease; the next read shows it, since the row names the process.
+//! One request is outstanding at a time, and only its own reply counts: a late or repeated reply changes nothing. A claim whose reply was
+//! lost may have taken the lease; the next read shows it, since the row names the process.
 
 #[cfg(test)]
 mod simulation;
@@ -22,84 +22,84 @@ use super::keys::{KeyIds, WrongKey};
 use super::timing::{LeaseTiming, Observation};
 use super::{ActiveServer, Beat, Holder, LeaseRow};
 
-/// What a server knows of itself.
+/// A server's properties, as far as the lease depends on them.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// The identity of this process.
+    /// This process's identity.
     pub holder: Holder,
-    /// A process that has ended for certain.
+    /// Process that has certainly exited.
     pub predecessor: Option<Holder>,
-    /// The keys that it has.
+    /// Its keys.
     pub keys: KeyIds,
-    /// The newest schema that it knows.
+    /// Newest schema that it knows.
     pub schema: i64,
 }
 
-/// A request to the database, about one of its tables or both.
+/// Request to the database, about one of the lease's tables or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Read the lease.
+    /// Reads the lease.
     Read,
-    /// Take the lease if `seen` is still its last renewal. The next epoch is one more.
+    /// Claims the lease if `seen` is still the last renewal. The epoch grows by one.
     Claim {
-        /// The last renewal that was seen.
+        /// Last renewal that was seen.
         seen: Beat,
     },
-    /// Renew the lease if it is still of this epoch.
+    /// Renews the lease if it still has this epoch.
     Renew {
-        /// The epoch of this process.
+        /// This process's epoch.
         epoch: i64,
     },
-    /// Release the lease if it is still of this epoch.
+    /// Releases the lease if it still has this epoch.
     Release {
-        /// The epoch of this process.
+        /// This process's epoch.
         epoch: i64,
     },
 }
 
-/// The number of a request.
+/// Request number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestNumber(u64);
 
-/// The answer to a request.
+/// Reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum LeaseReply {
     /// The lease, as a read found it.
     Row(LeaseRow),
-    /// A claim, a renewal or a release found the row that it names, and changed it.
+    /// A claim, a renewal or a release found its row, and changed it.
     Done,
-    /// It found no such row.
+    /// It did not find its row.
     Refused,
-    /// There was no answer in time. The request may take effect yet.
+    /// There was no reply in time. The request may still take effect.
     Failed,
 }
 
-/// What is to be done next.
+/// Next action of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Make this request, and give it up after this time.
+pub enum LeaseStep {
+    /// Send this request, and give up after this time.
     Make(RequestNumber, Request, Duration),
-    /// Wait for the answer of the request that was made last.
-    AwaitAnswer,
+    /// Wait for the reply to the last request.
+    AwaitReply,
     /// Wait until this time.
     WaitUntil(Duration),
-    /// Nothing: the lease has been released or lost.
+    /// Stop: the lease is released or lost.
     End,
 }
 
-/// Why a standby does not take over.
+/// Reason why a standby does not take over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     /// It has another key than the last active server.
     WrongKey(WrongKey),
-    /// The records have a schema that only a newer version knows.
+    /// Only a newer version knows the schema of the records.
     NewerSchema,
 }
 
 impl Obstacle {
-    /// Returns what keeps a server with these keys, which knows the schemas up to `known`, from taking over records with the schema
-    /// `found`, which need the keys with these ids: that of secrets and that of the media plane.
-    pub(super) fn of(
+    /// Returns the obstacle for a server with these keys, which knows schemas up to `known`, for records with the schema `found` that need
+    /// the keys with these ids (encryption, media plane).
+    pub(super) fn new(
         keys: &KeyIds,
         known: i64,
         found: i64,
@@ -112,31 +112,31 @@ impl Obstacle {
     }
 }
 
-/// What a server may do.
+/// Server's standing, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It waits, also while it claims.
+    /// It waits, also during a claim.
     Standby {
-        /// Why it does not take over, as of the last read.
+        /// Why it does not take over, at the last read.
         obstacle: Option<Obstacle>,
     },
     /// It writes, under this epoch.
     Active {
-        /// The epoch that each of its transactions is fenced with.
+        /// Epoch that fences each of its transactions.
         epoch: i64,
-        /// Until when it may act outside the database; `None` before the first renewal was confirmed.
+        /// Until when it may act outside the database; `None` before the first confirmed renewal.
         trusted_until: Option<Duration>,
     },
     /// It has released the lease, or was stopped before it had it.
     Released,
     /// Another server has taken the lease.
     Lost {
-        /// The epoch that it had.
+        /// Epoch that it had.
         epoch: i64,
     },
 }
 
-/// A request without an answer yet.
+/// Request without a reply yet.
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
     number: RequestNumber,
@@ -144,23 +144,23 @@ struct Outstanding {
     made: Duration,
 }
 
-/// The lease of one process.
+/// Lease of one process.
 #[derive(Debug)]
 pub struct LeaseMachine {
     timing: LeaseTiming,
     candidate: Candidate,
     standing: Standing,
     seen: Option<Observation>,
-    /// The other server that has the lease, as of the last read.
+    /// Another server that has the lease, at the last read.
     active: Option<ActiveServer>,
-    /// The renewal that the next step claims to have been the last.
+    /// Renewal that the next claim names as the last.
     claim: Option<Beat>,
     outstanding: Option<Outstanding>,
     requests: u64,
     /// When the next request is due.
     due: Duration,
     is_stopping: bool,
-    /// Whether others come first: a released lease is taken only after the silence that a death takes.
+    /// Whether others come first: a released lease is then taken only after the same silence as a dead server's.
     yields: bool,
 }
 
@@ -183,13 +183,13 @@ impl LeaseMachine {
         }
     }
 
-    /// Lets others take the released lease first, as a server does that has given it up to wait for its next turn.
+    /// Defers to other servers for the released lease, after this one has given it up.
     pub fn yield_once(&mut self) {
         self.yields = true;
     }
 
-    /// When the last renewal was made: by this server, from the sending of the last one that was confirmed, or by another, as far as
-    /// the reads have shown. `None` before that.
+    /// Returns the time of the last renewal: for this server, the sending of its last confirmed one; for another, the first read that
+    /// showed it. `None` before that.
     #[must_use]
     pub fn last_renewal(&self) -> Option<Duration> {
         match self.standing {
@@ -197,55 +197,56 @@ impl LeaseMachine {
                 trusted_until: Some(until),
                 ..
             } => Some(until.saturating_sub(self.timing.trust)),
-            Standing::Standby { .. } => self.seen.as_ref().map(Observation::begun),
+            Standing::Standby { .. } => self.seen.as_ref().map(Observation::since),
             _ => None,
         }
     }
 
-    /// What the server may do.
+    /// Returns what the server may do.
     #[must_use]
     pub const fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// The other server that has the lease, as of the last read; `None` if none has it, or this one.
+    /// Returns another server that has the lease, at the last read; `None` if none has it, or this one.
     #[must_use]
     pub const fn active(&self) -> Option<&ActiveServer> {
         self.active.as_ref()
     }
 
-    /// Notes the keys that the server has now.
+    /// Records the server's current keys.
     pub fn set_keys(&mut self, keys: KeyIds) {
         self.candidate.keys = keys;
     }
 
-    /// Notes that the database has refused a write of this server. It may have refused the renewals of the active one as well, so a
-    /// standby counts the silence from now on: the active server has the time to renew the lease first.
+    /// Records that the database has refused a write of this server. It may have refused the active server's renewals as well, so a standby
+    /// restarts its count: the active server gets the time to renew the lease first.
     pub fn write_refused(&mut self) {
         self.seen = self.seen.map(Observation::restarted);
         self.claim = None;
     }
 
-    /// Releases the lease next. A server that waits ends at once.
+    /// Requests a release. A standby stops at once.
     pub fn stop(&mut self) {
         self.is_stopping = true;
         self.due = Duration::ZERO;
     }
 
-    /// Returns what is to be done.
-    pub fn step(&mut self, now: Duration) -> Step {
+    /// Returns the next action.
+    pub fn step(&mut self, now: Duration) -> LeaseStep {
         let request = match (self.standing, self.outstanding) {
-            (Standing::Released | Standing::Lost { .. }, _) => return Step::End,
-            (_, Some(_)) => return Step::AwaitAnswer,
-            _ if now < self.due => return Step::WaitUntil(self.due),
+            (Standing::Released | Standing::Lost { .. }, _) => return LeaseStep::End,
+            (_, Some(_)) => return LeaseStep::AwaitReply,
+            _ if now < self.due => return LeaseStep::WaitUntil(self.due),
             (Standing::Standby { .. }, None) if self.is_stopping => {
                 self.standing = Standing::Released;
-                return Step::End;
+                return LeaseStep::End;
             }
             (Standing::Standby { .. }, None) => self
                 .claim
                 .take()
                 .map_or(Request::Read, |seen| Request::Claim { seen }),
+            // Trust ends before the release is sent, since a standby may take over as soon as it arrives.
             (Standing::Active { epoch, .. }, None) if self.is_stopping => {
                 self.standing = Standing::Active {
                     epoch,
@@ -258,7 +259,8 @@ impl LeaseMachine {
         self.make(request, now)
     }
 
-    fn make(&mut self, request: Request, now: Duration) -> Step {
+    fn make(&mut self, request: Request, now: Duration) -> LeaseStep {
+        // Numbers are never reused, so a late reply never matches another request.
         self.requests += 1;
         let number = RequestNumber(self.requests);
         self.outstanding = Some(Outstanding {
@@ -266,40 +268,45 @@ impl LeaseMachine {
             request,
             made: now,
         });
+        // A claim waits for the transactions of the previous server.
         let limit = if matches!(request, Request::Claim { .. }) {
             self.timing.claim
         } else {
             self.timing.answer
         };
-        Step::Make(number, request, limit)
+        LeaseStep::Make(number, request, limit)
     }
 
-    /// Notes the answer to a request.
-    pub fn answered(&mut self, number: RequestNumber, answer: Answer, now: Duration) {
+    /// Records the reply to a request.
+    pub fn answered(&mut self, number: RequestNumber, answer: LeaseReply, now: Duration) {
         let Some(outstanding) = self
             .outstanding
             .take_if(|outstanding| outstanding.number == number)
         else {
+            // A late or repeated reply: its request is no longer outstanding.
             return;
         };
         match (outstanding.request, answer) {
             // A release that fails is not repeated: a standby takes over after the silence.
             (Request::Release { .. }, _) => self.standing = Standing::Released,
-            (request, Answer::Failed) => {
+            (request, LeaseReply::Failed) => {
+                // The claim may have failed because of a read-only database, which also keeps the active server from renewing.
                 if matches!(request, Request::Claim { .. }) {
                     self.write_refused();
                 }
                 self.due = now + self.timing.retry;
             }
-            (Request::Read, Answer::Row(row)) => self.read(&row, now),
-            (Request::Claim { seen }, Answer::Done) => {
+            (Request::Read, LeaseReply::Row(row)) => self.read(&row, now),
+            (Request::Claim { seen }, LeaseReply::Done) => {
                 self.activate(seen.epoch + 1, outstanding.made);
             }
+            // Another server was faster. Its renewals are counted anew.
             (Request::Claim { .. } | Request::Read, _) => {
                 self.seen = None;
                 self.due = now;
             }
-            (Request::Renew { .. }, Answer::Done) => self.renewed(outstanding.made),
+            (Request::Renew { .. }, LeaseReply::Done) => self.renewed(outstanding.made),
+            // Only a confirmed refusal ends it. A failed renewal is repeated, since the lease may still be this server's.
             (Request::Renew { epoch }, _) => self.standing = Standing::Lost { epoch },
         }
     }
@@ -309,7 +316,8 @@ impl LeaseMachine {
             return;
         };
         if row.holder == Some(self.candidate.holder) {
-            // The answer to its claim was lost. What it may trust in is the first renewal.
+            // The reply to its claim was lost. When that claim was sent is no longer known here, so the trust starts with the first
+            // renewal.
             self.standing = Standing::Active {
                 epoch: row.beat.epoch,
                 trusted_until: None,
@@ -320,19 +328,22 @@ impl LeaseMachine {
         }
         self.active = row.active_server();
         let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
-        let obstacle = Obstacle::of(
+        let obstacle = Obstacle::new(
             &self.candidate.keys,
             self.candidate.schema,
             row.schema,
             needed,
         );
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
+        // A read-only database keeps the active server from renewing, so its silence proves nothing.
         let seen = if row.is_read_only {
             seen.restarted()
         } else {
             seen
         };
+        // Over as soon as any server has held the lease.
         self.yields &= row.holder.is_none();
+        // A restarted server finds its own predecessor: no need to wait for a process that is certainly gone.
         let has_ended = row.holder.is_some() && row.holder == self.candidate.predecessor;
         let is_free =
             (row.holder.is_none() && !self.yields) || has_ended || seen.is_over(&self.timing);
@@ -346,7 +357,7 @@ impl LeaseMachine {
         };
     }
 
-    /// Takes note of the lease. Others see the claim after it was made, so the trust counts from there, as for a renewal.
+    /// Becomes active. Other servers see the claim after it was sent, so the trust counts from there, as for a renewal.
     fn activate(&mut self, epoch: i64, made: Duration) {
         self.standing = Standing::Active {
             epoch,
@@ -358,6 +369,7 @@ impl LeaseMachine {
 
     fn renewed(&mut self, made: Duration) {
         if let Standing::Active { trusted_until, .. } = &mut self.standing {
+            // From the sending, and not from the reply: a standby's count starts after the renewal took effect, so it ends after the trust.
             *trusted_until = Some(made + self.timing.trust);
             if !self.is_stopping {
                 self.due = made + self.timing.renewal;

@@ -37,17 +37,17 @@ fn row(epoch: i64, number: i64, holder: Option<u128>) -> LeaseRow {
     }
 }
 
-/// Makes the next request, which has to be this one.
+/// Makes the next request, which has to be `expected`.
 fn make(lease: &mut LeaseMachine, now: Duration, expected: Request) -> RequestNumber {
     match lease.step(now) {
-        Step::Make(number, request, _) if request == expected => number,
+        LeaseStep::Make(number, request, _) if request == expected => number,
         other => panic!("{other:?} instead of {expected:?}"),
     }
 }
 
 fn answer_read(lease: &mut LeaseMachine, now: Duration, row: LeaseRow) {
     let number = make(lease, now, Request::Read);
-    lease.answered(number, Answer::Row(row), now);
+    lease.answered(number, LeaseReply::Row(row), now);
 }
 
 fn active(now: Duration) -> LeaseMachine {
@@ -63,7 +63,7 @@ fn active(now: Duration) -> LeaseMachine {
             },
         },
     );
-    lease.answered(claim, Answer::Done, now);
+    lease.answered(claim, LeaseReply::Done, now);
     lease
 }
 
@@ -79,7 +79,7 @@ fn the_lease_of_a_process_that_has_ended_is_taken_at_once_and_no_other() {
         answer_read(&mut lease, seconds(1.), row(4, 9, Some(holder)));
         let claims = matches!(
             lease.step(seconds(1.)),
-            Step::Make(_, Request::Claim { .. }, _)
+            LeaseStep::Make(_, Request::Claim { .. }, _)
         );
         assert_eq!(claims, is_taken, "holder {holder}");
     }
@@ -95,10 +95,10 @@ fn a_released_lease_is_taken_at_once_and_renewed_each_second() {
             trusted_until: Some(seconds(4.))
         }
     );
-    assert_eq!(lease.step(seconds(1.5)), Step::WaitUntil(seconds(2.)));
+    assert_eq!(lease.step(seconds(1.5)), LeaseStep::WaitUntil(seconds(2.)));
     let renewal = make(&mut lease, seconds(2.), Request::Renew { epoch: 5 });
-    assert_eq!(lease.step(seconds(2.)), Step::AwaitAnswer);
-    lease.answered(renewal, Answer::Done, seconds(3.5));
+    assert_eq!(lease.step(seconds(2.)), LeaseStep::AwaitReply);
+    lease.answered(renewal, LeaseReply::Done, seconds(3.5));
     assert_eq!(
         lease.standing(),
         Standing::Active {
@@ -144,12 +144,15 @@ fn a_silent_server_is_replaced_after_four_seconds_and_one_that_renews_is_not() {
 fn an_answer_that_is_late_or_comes_twice_changes_nothing() {
     let mut lease = active(seconds(0.));
     let first = make(&mut lease, seconds(1.), Request::Renew { epoch: 5 });
-    lease.answered(first, Answer::Failed, seconds(3.));
+    lease.answered(first, LeaseReply::Failed, seconds(3.));
     let standing = lease.standing();
-    lease.answered(first, Answer::Done, seconds(3.1));
-    lease.answered(first, Answer::Refused, seconds(3.1));
+    lease.answered(first, LeaseReply::Done, seconds(3.1));
+    lease.answered(first, LeaseReply::Refused, seconds(3.1));
     assert_eq!(lease.standing(), standing);
-    assert_eq!(lease.step(seconds(3.1)), Step::WaitUntil(seconds(3.25)));
+    assert_eq!(
+        lease.step(seconds(3.1)),
+        LeaseStep::WaitUntil(seconds(3.25))
+    );
     make(&mut lease, seconds(3.25), Request::Renew { epoch: 5 });
 }
 
@@ -167,7 +170,7 @@ fn a_claim_whose_answer_was_lost_is_found_by_the_next_read_and_trusted_after_a_r
             },
         },
     );
-    lease.answered(claim, Answer::Failed, seconds(10.));
+    lease.answered(claim, LeaseReply::Failed, seconds(10.));
     answer_read(&mut lease, seconds(10.25), row(5, 0, Some(1)));
     assert_eq!(
         lease.standing(),
@@ -177,7 +180,7 @@ fn a_claim_whose_answer_was_lost_is_found_by_the_next_read_and_trusted_after_a_r
         }
     );
     let renewal = make(&mut lease, seconds(10.25), Request::Renew { epoch: 5 });
-    lease.answered(renewal, Answer::Done, seconds(10.3));
+    lease.answered(renewal, LeaseReply::Done, seconds(10.3));
     assert_eq!(
         lease.standing(),
         Standing::Active {
@@ -201,19 +204,19 @@ fn a_standby_that_comes_second_waits_again() {
             },
         },
     );
-    lease.answered(claim, Answer::Refused, seconds(0.1));
+    lease.answered(claim, LeaseReply::Refused, seconds(0.1));
     answer_read(&mut lease, seconds(0.1), row(5, 0, Some(2)));
     assert_eq!(lease.standing(), Standing::Standby { obstacle: None });
-    assert_eq!(lease.step(seconds(0.1)), Step::WaitUntil(seconds(0.6)));
+    assert_eq!(lease.step(seconds(0.1)), LeaseStep::WaitUntil(seconds(0.6)));
 }
 
 #[test]
 fn a_renewal_that_finds_another_epoch_ends_it() {
     let mut lease = active(seconds(0.));
     let renewal = make(&mut lease, seconds(1.), Request::Renew { epoch: 5 });
-    lease.answered(renewal, Answer::Refused, seconds(1.));
+    lease.answered(renewal, LeaseReply::Refused, seconds(1.));
     assert_eq!(lease.standing(), Standing::Lost { epoch: 5 });
-    assert_eq!(lease.step(seconds(9.)), Step::End);
+    assert_eq!(lease.step(seconds(9.)), LeaseStep::End);
 }
 
 #[test]
@@ -225,7 +228,11 @@ fn a_database_that_does_not_answer_leaves_the_server_active_and_untrusted() {
             seconds(f64::from(second)),
             Request::Renew { epoch: 5 },
         );
-        lease.answered(renewal, Answer::Failed, seconds(f64::from(second) + 0.5));
+        lease.answered(
+            renewal,
+            LeaseReply::Failed,
+            seconds(f64::from(second) + 0.5),
+        );
     }
     assert_eq!(
         lease.standing(),
@@ -251,11 +258,14 @@ fn a_standby_whose_claim_was_refused_counts_anew() {
         },
     };
     let refused = make(&mut lease, seconds(4.), claim);
-    lease.answered(refused, Answer::Failed, seconds(4.));
+    lease.answered(refused, LeaseReply::Failed, seconds(4.));
     for half in 9..16 {
         let (now, row) = silent(half);
         answer_read(&mut lease, now, row);
-        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+        assert!(
+            !matches!(lease.step(now), LeaseStep::Make(..)),
+            "after {now:?}"
+        );
     }
     let (now, row) = silent(16);
     answer_read(&mut lease, now, row);
@@ -272,7 +282,10 @@ fn a_standby_counts_no_silence_while_the_database_refuses_writes() {
             ..row(4, 9, Some(2).filter(|_| half < 20))
         };
         answer_read(&mut lease, now, refusing);
-        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+        assert!(
+            !matches!(lease.step(now), LeaseStep::Make(..)),
+            "after {now:?}"
+        );
         if half % 6 == 0 {
             lease.write_refused();
         }
@@ -280,7 +293,10 @@ fn a_standby_counts_no_silence_while_the_database_refuses_writes() {
     for half in 40..47 {
         let now = seconds(f64::from(half) / 2.);
         answer_read(&mut lease, now, row(4, 9, Some(2)));
-        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+        assert!(
+            !matches!(lease.step(now), LeaseStep::Make(..)),
+            "after {now:?}"
+        );
     }
 }
 
@@ -296,17 +312,17 @@ fn a_stop_releases_the_lease_and_trusts_no_more_and_a_standby_ends_at_once() {
             trusted_until: None
         }
     );
-    lease.answered(release, Answer::Failed, seconds(0.2));
+    lease.answered(release, LeaseReply::Failed, seconds(0.2));
     assert_eq!(
         (lease.standing(), lease.step(seconds(0.2))),
-        (Standing::Released, Step::End)
+        (Standing::Released, LeaseStep::End)
     );
 
     let mut standby = self::lease();
     standby.stop();
     assert_eq!(
         (standby.step(seconds(0.)), standby.standing()),
-        (Step::End, Standing::Released)
+        (LeaseStep::End, Standing::Released)
     );
 }
 
@@ -325,7 +341,7 @@ fn a_server_that_is_stopped_while_it_claims_releases_what_it_got() {
         },
     );
     lease.stop();
-    lease.answered(claim, Answer::Done, seconds(0.1));
+    lease.answered(claim, LeaseReply::Done, seconds(0.1));
     make(&mut lease, seconds(0.1), Request::Release { epoch: 5 });
 }
 

@@ -1,19 +1,19 @@
-//! Random schedules of several servers on a simulated database: which requests are lost, late or answered twice, which servers are
-//! paused, killed or stopped, and when the database hangs. The clocks of the servers run up to a third apart.
+//! Random schedules of several servers on a simulated database: lost, late and repeated requests; paused, killed and stopped servers; a
+//! database that hangs. Server clocks differ by up to a third.
 
-mod world;
+mod cluster;
 
 use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::world::{Fault, World};
-use super::{Answer, Beat, Holder, LeaseRow, Request};
+use self::cluster::{Fault, SimulatedCluster};
+use super::{Beat, Holder, LeaseReply, LeaseRow, Request};
 
-/// Milliseconds in which faults happen.
+/// Milliseconds during which faults happen.
 const FAULTS: u64 = 12_000;
-/// Milliseconds after the last fault in which some server has to become active.
+/// Milliseconds after the last fault within which some server has to become active.
 const RECOVERY: u64 = 25_000;
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -29,7 +29,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Rates of the clocks: milliseconds that pass on each while three seconds pass.
+/// Clock rates: milliseconds that pass on each clock in three seconds.
 fn clocks() -> impl Strategy<Value = Vec<u64>> {
     vec(
         prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64],
@@ -37,12 +37,12 @@ fn clocks() -> impl Strategy<Value = Vec<u64>> {
     )
 }
 
-/// The longest time of a request, and of an answer, on the way.
+/// Maximum delay of a request or a reply.
 fn delay() -> impl Strategy<Value = u64> {
     prop_oneof![1..=20_u64, 1..=400_u64]
 }
 
-/// So many schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
+/// Number of schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
@@ -66,13 +66,13 @@ proptest! {
         delay in delay(),
         faults in vec((0..FAULTS, fault()), 0..8),
     ) {
-        let mut world = World::new(seed, &clocks, delay);
-        faults.into_iter().for_each(|(at, fault)| world.schedule(at, fault));
-        world.run_until(FAULTS);
-        world.end_faults();
-        world.run_until(FAULTS + RECOVERY);
-        prop_assert_eq!(world.problems(), &BTreeSet::new());
-        prop_assert!(world.has_trusted_server(), "nobody is active");
+        let mut cluster = SimulatedCluster::new(seed, &clocks, delay);
+        faults.into_iter().for_each(|(at, fault)| cluster.schedule(at, fault));
+        cluster.run_until(FAULTS);
+        cluster.end_faults();
+        cluster.run_until(FAULTS + RECOVERY);
+        prop_assert_eq!(cluster.problems(), &BTreeSet::new());
+        prop_assert!(cluster.has_trusted_server(), "nobody is active");
     }
 }
 
@@ -88,19 +88,19 @@ proptest! {
         millis in 100..60_000_u64,
         hangs: bool,
     ) {
-        let mut world = World::new(seed, &clocks, 100);
-        world.run_until(6_000);
-        let epoch = world.epoch();
-        prop_assert!(epoch >= 1 && world.has_trusted_server());
-        world.schedule(from, if hangs { Fault::Hang { millis } } else { Fault::ReadOnly { millis } });
-        world.run_until(from + millis + RECOVERY);
-        prop_assert_eq!(world.problems(), &BTreeSet::new());
-        prop_assert!(world.has_trusted_server());
-        prop_assert_eq!(world.epoch(), epoch, "another server took over");
+        let mut cluster = SimulatedCluster::new(seed, &clocks, 100);
+        cluster.run_until(6_000);
+        let epoch = cluster.epoch();
+        prop_assert!(epoch >= 1 && cluster.has_trusted_server());
+        cluster.schedule(from, if hangs { Fault::Hang { millis } } else { Fault::ReadOnly { millis } });
+        cluster.run_until(from + millis + RECOVERY);
+        prop_assert_eq!(cluster.problems(), &BTreeSet::new());
+        prop_assert!(cluster.has_trusted_server());
+        prop_assert_eq!(cluster.epoch(), epoch, "another server took over");
     }
 }
 
-/// A request of the lease in the database, with what its answer is addressed to.
+/// Lease request in the database, with the address of its reply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending<T> {
     pub holder: Holder,
@@ -108,24 +108,24 @@ pub(super) struct Pending<T> {
     pub from: T,
 }
 
-/// A transaction that has found its epoch in the row, and shares it until it ends.
+/// Transaction that has found its epoch in the row, and shares the row until it ends.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     id: u64,
     epoch: i64,
 }
 
-/// The database. `T` says whom an answer goes to.
+/// Simulated database. `T` is the address of a reply.
 pub(super) struct Database<T> {
     beat: Beat,
-    /// The epoch of the row that writers share.
+    /// Epoch of the row that writers share.
     epoch: i64,
     holder: Option<Holder>,
     open: Vec<Open>,
-    /// A claim that has changed the first row and waits for the writers of the second, with what waits for it.
+    /// Claim that has changed the first row and waits for writers that share the second, and the requests queued behind it.
     claim: Option<Pending<T>>,
     waiting: Vec<Pending<T>>,
-    /// Whether it refuses to be written, and its reads show that.
+    /// Whether it refuses writes, which reads then show.
     pub is_read_only: bool,
 }
 
@@ -150,9 +150,10 @@ impl<T: Copy> Database<T> {
         self.epoch
     }
 
-    /// Begins a transaction under an epoch. Returns whether that is the epoch of the row.
+    /// Begins a transaction under an epoch. Returns whether the row has that epoch.
     pub fn begin(&mut self, id: u64, epoch: i64) -> bool {
         let is_current = epoch == self.epoch;
+        // A transaction with another epoch fails at once, and holds no lock.
         self.open.extend(is_current.then_some(Open { id, epoch }));
         is_current
     }
@@ -164,14 +165,17 @@ impl<T: Copy> Database<T> {
     }
 
     /// Runs a request, unless it has to wait for a lock.
-    pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, Answer)> {
+    pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, LeaseReply)> {
         match pending.request {
-            Request::Read => vec![(pending.from, Answer::Row(self.row()))],
-            _ if self.is_read_only => vec![(pending.from, Answer::Failed)],
+            // Reads take no locks, so they never wait.
+            Request::Read => vec![(pending.from, LeaseReply::Row(self.row()))],
+            _ if self.is_read_only => vec![(pending.from, LeaseReply::Failed)],
+            // The claim has locked the row of the renewals.
             _ if self.claim.is_some() => {
                 self.waiting.push(pending);
                 Vec::new()
             }
+            // The second statement of a claim waits for the transactions that share the row.
             Request::Claim { seen } if seen == self.beat && !self.open.is_empty() => {
                 self.claim = Some(pending);
                 Vec::new()
@@ -180,8 +184,8 @@ impl<T: Copy> Database<T> {
         }
     }
 
-    /// Runs what waited for transactions that have ended.
-    pub fn run_waiting(&mut self) -> Vec<(T, Answer)> {
+    /// Runs the requests that waited for transactions which have ended.
+    pub fn run_waiting(&mut self) -> Vec<(T, LeaseReply)> {
         if !self.open.is_empty() {
             return Vec::new();
         }
@@ -190,6 +194,7 @@ impl<T: Copy> Database<T> {
         };
         let mut answers = vec![(claim.from, self.change(&claim))];
         for pending in std::mem::take(&mut self.waiting) {
+            // After the claim, so a renewal by the previous server is refused.
             answers.extend(self.run(pending));
         }
         answers
@@ -207,16 +212,17 @@ impl<T: Copy> Database<T> {
         }
     }
 
-    fn change(&mut self, pending: &Pending<T>) -> Answer {
+    fn change(&mut self, pending: &Pending<T>) -> LeaseReply {
         let found = match pending.request {
             Request::Claim { seen } => seen == self.beat,
             Request::Renew { epoch } | Request::Release { epoch } => epoch == self.beat.epoch,
             Request::Read => false,
         };
         if !found {
-            return Answer::Refused;
+            return LeaseReply::Refused;
         }
         match pending.request {
+            // Both rows get the new epoch in one transaction.
             Request::Claim { seen } => {
                 self.epoch = seen.epoch + 1;
                 self.beat = Beat {
@@ -228,6 +234,6 @@ impl<T: Copy> Database<T> {
             Request::Release { .. } => self.holder = None,
             _ => self.beat.number += 1,
         }
-        Answer::Done
+        LeaseReply::Done
     }
 }

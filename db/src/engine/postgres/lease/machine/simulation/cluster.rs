@@ -1,4 +1,5 @@
-//! Servers, their clocks, the network, and the order of what happens. Times are milliseconds of true time.
+//! Servers, their clocks, the network, and the order of events. Times are milliseconds of true
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,30 +8,30 @@ use fastrand::Rng;
 use uuid::Uuid;
 
 use super::super::{
-    Answer, Candidate, Holder, KeyIds, LeaseMachine, LeaseTiming, Request, RequestNumber, Standing,
-    Step,
+    Candidate, Holder, KeyIds, LeaseMachine, LeaseReply, LeaseStep, LeaseTiming, Request,
+    RequestNumber, Standing,
 };
 use super::{Database, Pending};
 
-/// Milliseconds between the end of a process and its next start.
+/// Milliseconds between the exit of a process and its next start.
 const RESTART: u64 = 700;
-/// Milliseconds after which the database ends a transaction that sends nothing.
+/// Milliseconds after which the database ends an idle transaction.
 const IDLE_IN_TRANSACTION: u64 = 2_000;
 
-/// What goes wrong.
+/// Injected fault.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     /// A process does nothing for a while.
     Pause { server: usize, millis: u64 },
-    /// A process ends and is started again.
+    /// A process exits and is started again.
     Kill { server: usize },
-    /// A process releases the lease, ends and is started again.
+    /// A process releases the lease, exits and is started again.
     Stop { server: usize },
     /// The database does nothing for a while.
     Hang { millis: u64 },
-    /// The database is read, and refuses writes, for a while.
+    /// The database accepts only reads for a while.
     ReadOnly { millis: u64 },
-    /// Of the requests and answers of a server, so many are lost for a while.
+    /// A share of a server's requests and replies is lost for a while.
     Lose {
         server: usize,
         percent: u32,
@@ -38,7 +39,7 @@ pub(super) enum Fault {
     },
 }
 
-/// A process: the number of its server, and of its start.
+/// Process: the number of its server, and of its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     server: usize,
@@ -49,31 +50,31 @@ pub(super) struct Process {
 enum Event {
     Fault(Fault),
     Start(usize),
-    /// A process looks what is to be done.
+    /// A process checks for its next action.
     Wake(Process),
-    /// A request of the lease reaches the database.
+    /// A lease request reaches the database.
     Arrive(Process, RequestNumber, Request, Holder),
-    /// An answer reaches a process.
-    Answer(Process, RequestNumber, Answer),
-    /// A process begins a transaction.
+    /// A reply reaches a process.
+    Reply(Process, RequestNumber, LeaseReply),
+    /// A process starts a transaction.
     Write(Process),
     /// A transaction reaches the database.
     Begin(Process, u64, i64),
-    /// A process is told whether its transaction has begun.
+    /// A process learns whether its transaction has started.
     Begun(Process, u64, bool),
-    /// The end of a transaction reaches the database.
+    /// A commit reaches the database.
     Commit(u64),
-    /// The database ends a transaction that sends nothing.
+    /// The database ends an idle transaction.
     EndIdle(u64),
 }
 
 struct Server {
-    /// Milliseconds that pass on its clock while three seconds pass.
+    /// Milliseconds that pass on its clock in three seconds.
     rate: u64,
     start: u64,
     machine: LeaseMachine,
     holder: Holder,
-    /// The process that was ended last.
+    /// Process that exited last.
     predecessor: Option<Holder>,
     paused_until: u64,
     loss: (u32, u64),
@@ -85,7 +86,7 @@ impl Server {
         Duration::from_micros(now * self.rate / 3)
     }
 
-    /// When a time of its clock has come.
+    /// True time at which its clock shows `local`.
     fn true_time(&self, local: Duration) -> u64 {
         u64::try_from(local.as_micros())
             .unwrap()
@@ -94,28 +95,28 @@ impl Server {
     }
 }
 
-pub(super) struct World {
+pub(super) struct SimulatedCluster {
     now: u64,
     rng: Rng,
-    /// The longest delay of a request or an answer without a fault.
+    /// Maximum delay of a request or a reply without a fault.
     delay: u64,
     servers: Vec<Server>,
     database: Database<(Process, RequestNumber)>,
     hangs_until: u64,
     read_only_until: u64,
-    /// What happens, by its time and the order in which it was scheduled.
+    /// Scheduled events, by time and scheduling order.
     events: BTreeMap<(u64, u64), Event>,
     numbers: u64,
-    /// The process of each epoch.
+    /// Process of each epoch.
     epochs: BTreeMap<i64, Process>,
     last_committed: i64,
     problems: BTreeSet<String>,
     has_faults: bool,
 }
 
-impl World {
+impl SimulatedCluster {
     pub fn new(seed: u64, clocks: &[u64], delay: u64) -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             now: 0,
             rng: Rng::with_seed(seed),
             delay,
@@ -131,11 +132,11 @@ impl World {
             has_faults: true,
         };
         for &rate in clocks {
-            let server = world.servers.len();
+            let server = cluster.servers.len();
             let (machine, holder) = machine(server, 0, None);
             let (start, predecessor, paused_until, loss) = (0, None, 0, (0, 0));
             let is_stopping = false;
-            world.servers.push(Server {
+            cluster.servers.push(Server {
                 rate,
                 start,
                 machine,
@@ -145,10 +146,11 @@ impl World {
                 loss,
                 is_stopping,
             });
-            let at = world.rng.u64(0..2_000);
-            world.schedule_event(at, Event::Start(server));
+            // Servers start at different times, so that the order of the first claims varies.
+            let at = cluster.rng.u64(0..2_000);
+            cluster.schedule_event(at, Event::Start(server));
         }
-        world
+        cluster
     }
 
     pub fn schedule(&mut self, at: u64, fault: Fault) {
@@ -157,6 +159,7 @@ impl World {
 
     pub fn end_faults(&mut self) {
         self.has_faults = false;
+        // Faults that would last longer end now, too: the recovery time starts here.
         self.hangs_until = self.hangs_until.min(self.now);
         self.read_only_until = self.read_only_until.min(self.now);
         for server in &mut self.servers {
@@ -200,22 +203,23 @@ impl World {
     fn run(&mut self, event: Event) {
         self.database.is_read_only = self.now < self.read_only_until;
         match event {
-            // The connection breaks when the database goes on.
+            // The connection breaks when the database continues.
             Event::Arrive(process, number, ..)
                 if self.now < self.hangs_until && self.rng.bool() =>
             {
                 self.schedule_event(
                     self.hangs_until,
-                    Event::Answer(process, number, Answer::Failed),
+                    Event::Reply(process, number, LeaseReply::Failed),
                 );
             }
+            // The others reach the database late, but do.
             Event::Arrive(..) | Event::Begin(..) | Event::Commit(_) | Event::EndIdle(_)
                 if self.now < self.hangs_until =>
             {
                 self.schedule_event(self.hangs_until, event);
             }
             Event::Wake(process)
-            | Event::Answer(process, ..)
+            | Event::Reply(process, ..)
             | Event::Write(process)
             | Event::Begun(process, ..)
                 if self.now < self.servers[process.server].paused_until =>
@@ -233,9 +237,11 @@ impl World {
                 });
                 self.answers(answers);
             }
-            Event::Answer(process, number, answer) => self.answer(process, number, answer),
+            Event::Reply(process, number, answer) => self.answer(process, number, answer),
             Event::Write(process) => self.write(process),
             Event::Begin(process, id, epoch) => {
+                // PostgreSQL's idle_in_transaction_session_timeout, without which a paused server
+                // would block a takeover.
                 let is_current = self.database.begin(id, epoch);
                 self.schedule_event(self.now + IDLE_IN_TRANSACTION, Event::EndIdle(id));
                 self.send(process, Event::Begun(process, id, is_current));
@@ -249,6 +255,7 @@ impl World {
     fn fault(&mut self, fault: Fault) {
         let count = self.servers.len();
         match fault {
+            // Scheduled before the faults ended.
             _ if !self.has_faults => {}
             Fault::Hang { millis } => self.hangs_until = self.now + millis,
             Fault::ReadOnly { millis } => self.read_only_until = self.now + millis,
@@ -279,6 +286,7 @@ impl World {
     fn end(&mut self, server: usize) {
         let ended = &mut self.servers[server];
         ended.start += 1;
+        // A restarted server knows its predecessor, as it would from its data directory.
         ended.predecessor = Some(ended.holder);
         (ended.machine, ended.holder) = machine(server, ended.start, None);
         self.schedule_event(self.now + RESTART, Event::Start(server));
@@ -297,11 +305,12 @@ impl World {
         self.schedule_event(self.now, Event::Write(process));
     }
 
-    /// The machine of a process, unless the process has ended.
+    /// State machine of a process, unless the process has exited.
     fn machine(&mut self, process: Process) -> Option<(&mut LeaseMachine, Duration)> {
         let now = self.now;
         let server = &mut self.servers[process.server];
         let local = server.local(now);
+        // Events for a process that has exited are dropped.
         (server.start == process.start).then_some((&mut server.machine, local))
     }
 
@@ -310,29 +319,33 @@ impl World {
             return;
         };
         match machine.step(local) {
-            Step::Make(number, request, limit) => {
+            LeaseStep::Make(number, request, limit) => {
                 let server = &self.servers[process.server];
+                // The time limit runs on the server's own clock, like its timers.
                 let (late, holder) = (server.true_time(local + limit), server.holder);
                 self.send(process, Event::Arrive(process, number, request, holder));
-                self.schedule_event(late, Event::Answer(process, number, Answer::Failed));
+                self.schedule_event(late, Event::Reply(process, number, LeaseReply::Failed));
             }
-            Step::AwaitAnswer => {}
-            Step::WaitUntil(until) => {
+            LeaseStep::AwaitReply => {}
+            LeaseStep::WaitUntil(until) => {
+                // Rounding may give the current millisecond, which would repeat the step without
+                // end.
                 let at = self.servers[process.server]
                     .true_time(until)
                     .max(self.now + 1);
                 self.schedule_event(at, Event::Wake(process));
             }
-            Step::End => self.end(process.server),
+            LeaseStep::End => self.end(process.server),
         }
     }
 
-    fn answers(&mut self, answers: Vec<((Process, RequestNumber), Answer)>) {
+    fn answers(&mut self, answers: Vec<((Process, RequestNumber), LeaseReply)>) {
         for ((process, number), answer) in answers {
+            // Some replies arrive twice, which the request numbers have to detect.
             if self.rng.u8(..10) == 0 {
-                self.send(process, Event::Answer(process, number, answer.clone()));
+                self.send(process, Event::Reply(process, number, answer.clone()));
             }
-            self.send(process, Event::Answer(process, number, answer));
+            self.send(process, Event::Reply(process, number, answer));
         }
         self.check_trust();
     }
@@ -340,6 +353,7 @@ impl World {
     /// Ends a transaction in the database, if it is still open.
     fn ended(&mut self, id: u64, is_committed: bool) {
         if let Some(epoch) = self.database.end(id).filter(|_| is_committed) {
+            // The invariant of the fence.
             if epoch < self.last_committed {
                 self.problems.insert(format!(
                     "epoch {epoch} was committed after epoch {}",
@@ -352,11 +366,12 @@ impl World {
         self.answers(answers);
     }
 
-    fn answer(&mut self, process: Process, number: RequestNumber, answer: Answer) {
+    fn answer(&mut self, process: Process, number: RequestNumber, answer: LeaseReply) {
         let Some((machine, local)) = self.machine(process) else {
             return;
         };
         machine.answered(number, answer, local);
+        // The invariant of the claim.
         if let Standing::Active { epoch, .. } = machine.standing()
             && *self.epochs.entry(epoch).or_insert(process) != process
         {
@@ -378,6 +393,7 @@ impl World {
             self.numbers += 1;
             self.send(process, Event::Begin(process, self.numbers, epoch));
         }
+        // Also while it is a standby, so that writes go on as soon as it is active.
         let next = self.now + self.rng.u64(100..1_500);
         self.schedule_event(next, Event::Write(process));
     }
@@ -386,7 +402,7 @@ impl World {
         if self.machine(process).is_none() {
             return;
         }
-        // A server whose transaction finds another epoch ends.
+        // A server whose transaction finds another epoch exits.
         if is_current {
             self.send(process, Event::Commit(id));
         } else {
@@ -394,7 +410,7 @@ impl World {
         }
     }
 
-    /// Sends over the network, which may lose or delay it.
+    /// Sends over the network, which may lose or delay the event.
     fn send(&mut self, process: Process, event: Event) {
         let (percent, until) = self.servers[process.server].loss;
         if self.now < until && self.rng.u32(..100) < percent {
@@ -416,6 +432,7 @@ impl World {
 
     fn check_trust(&mut self) {
         let current = self.database.epoch();
+        // The invariant of the trust: it ends before another server has the lease.
         let outdated = self
             .servers
             .iter()

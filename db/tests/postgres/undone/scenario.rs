@@ -1,4 +1,4 @@
-//! A story in which each job of the store is run where it changes something.
+//! Scenario that runs each job of the store where it changes something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ use crate::support::{create_project, create_room, new_ingress, new_room, partici
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A store with a project whose jobs are made to fail.
-pub(super) struct Story {
+/// Store with a project whose jobs are made to fail.
+pub(super) struct Scenario {
     store: Store,
     pub(super) failures: Failures,
     project: ProjectId,
@@ -47,7 +47,7 @@ fn role(name: &str) -> Role {
         .unwrap()
 }
 
-impl Story {
+impl Scenario {
     pub(super) async fn new(store: Store, failures: Failures) -> Self {
         let project = create_project(&store).await;
         Self {
@@ -91,7 +91,7 @@ impl Story {
         IdempotencyRecord::new(slot, [7; 32], true)
     }
 
-    /// A server, a key and a webhook endpoint.
+    /// Sets up a server, a key and a webhook endpoint.
     async fn begin(&self) -> EndpointId {
         let (store, failures) = (&self.store, &self.failures);
         failures
@@ -245,7 +245,7 @@ impl Story {
         }
     }
 
-    /// A room, with the stored response of the request for it.
+    /// Creates a room, with the stored response of its request.
     async fn create_room(&self) -> Room {
         let render = |room: &Room| Response {
             code: 201,
@@ -362,7 +362,7 @@ impl Story {
             .await;
     }
 
-    /// Tracks of the participant that is left.
+    /// Publishes tracks of the remaining participant.
     async fn publish(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let ada = ParticipantRef::from(&participant("ada", "PA_ada"));
@@ -494,7 +494,7 @@ impl Story {
         }
     }
 
-    /// A recording, whose file is uploaded.
+    /// Makes a recording whose file is uploaded.
     async fn record(&self, room: &Room, destination: DestinationId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let plan = Arc::new(EgressPlan {
@@ -664,7 +664,7 @@ impl Story {
             .await;
     }
 
-    /// What is done later with old records, and with a deleted webhook endpoint.
+    /// Cleans up old records and a deleted webhook endpoint.
     async fn clean_up(&self, endpoint: EndpointId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         store.clock().advance(DAY * 62);
@@ -696,7 +696,7 @@ impl Story {
         }
     }
 
-    /// A template that is not the default one.
+    /// Deletes a template that is not the default.
     async fn delete_template(&self) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let spare = store
