@@ -1,7 +1,7 @@
-//! The body of a request, which is kept while it is sent, so that it can be sent again.
+//! Request body that is buffered while it is sent, so that it can be sent again.
 //!
-//! A body goes to the active node as it arrives. What has arrived is kept up to the limit of the API's bodies, and as long as there is
-//! memory for the bodies of all requests. One that is longer is sent once only: the active node refuses it.
+//! A body goes to the active node as it arrives. Received chunks are buffered up to the API's body limit, while there is memory for the
+//! bodies of all requests. A longer body is sent only once: the active node rejects it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -20,32 +20,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::frame::payload::LIMIT;
 use crate::http::listener::connections::note_body_read;
 
-/// The error of a body that cannot be sent on.
+/// Error of a body that cannot be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
     /// The client broke off.
     #[error("the client broke off")]
     Incomplete,
-    /// Another attempt sends it.
+    /// A later attempt sends the body.
     #[error("the body is sent again")]
     Superseded,
 }
 
-/// The body of a request.
+/// Body of a forwarded request.
 pub(super) struct RequestBody {
     source: Rc<RefCell<Source>>,
     size: BodySize,
 }
 
 struct Source {
-    /// The client's request; `None` for one of this node.
+    /// The client's request; `None` for this node's own.
     request: Option<HttpRequest>,
     payload: Payload,
     memory: Arc<Semaphore>,
-    /// What has arrived; `None` once it is not kept any more.
+    /// Chunks received so far; `None` once they are not buffered.
     kept: Option<Kept>,
     state: State,
-    /// The attempt that sends the body.
+    /// Number of the attempt that sends the body.
     attempt: usize,
     /// Whether that attempt has sent the whole body.
     is_sent: bool,
@@ -66,13 +66,14 @@ enum State {
 }
 
 impl RequestBody {
-    /// The body of a request, if it is none that opens a websocket. `memory` has the bytes that are free for what is kept.
+    /// Creates the body of a request that does not open a WebSocket. `memory` counts the free bytes for buffered bodies.
     pub(super) fn new(request: &HttpRequest, payload: Payload, memory: &Arc<Semaphore>) -> Self {
         let announced = request
             .headers()
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse().ok());
         let size = match announced {
+            // `Transfer-Encoding` overrides a length (RFC 9112, section 6.3). A request with both was refused before.
             _ if request.headers().contains_key(TRANSFER_ENCODING) => BodySize::Stream,
             Some(length) => BodySize::Sized(length),
             None => BodySize::None,
@@ -92,7 +93,7 @@ impl RequestBody {
         }
     }
 
-    /// Returns the body for another attempt. Those before get no more of it.
+    /// Returns the body for another attempt. Earlier attempts get no more of it.
     pub(super) fn attempt(&self) -> AttemptBody {
         let mut source = self.source.borrow_mut();
         source.attempt += 1;
@@ -111,26 +112,27 @@ impl RequestBody {
         }
     }
 
-    /// Whether all that has arrived is kept.
+    /// Returns whether everything received is still buffered.
     pub(super) fn is_kept(&self) -> bool {
         self.source.borrow().kept.is_some()
     }
 
-    /// Whether the last attempt has sent all of it.
+    /// Returns whether the last attempt has sent the whole body.
     pub(super) fn is_sent(&self) -> bool {
         self.source.borrow().is_sent
     }
 
-    /// Whether the client broke off.
+    /// Returns whether the client broke off.
     pub(super) fn is_incomplete(&self) -> bool {
         self.source.borrow().state == State::Incomplete
     }
 }
 
 impl Source {
-    /// Keeps a chunk. If that is not possible, what was kept is dropped.
+    /// Buffers a chunk. Without memory for it, drops the whole buffer: a part of a body cannot be repeated.
     fn keep(&mut self, chunk: &Bytes) {
         let Some(kept) = &mut self.kept else { return };
+        // Never waits for memory: the body goes on to the node either way.
         let permit = (kept.length + chunk.len() <= LIMIT).then(|| {
             let bytes = u32::try_from(chunk.len()).ok()?;
             Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
@@ -144,7 +146,7 @@ impl Source {
             None => kept.memory = Some(permit),
         }
         kept.length += chunk.len();
-        // A copy: the chunk is a part of a larger buffer.
+        // Copied, since the chunk would keep its larger read buffer alive.
         kept.chunks.push(Bytes::copy_from_slice(chunk));
     }
 
@@ -172,23 +174,24 @@ impl Source {
 
     fn end(&mut self) {
         self.state = State::Ended;
+        // The connection no longer counts as a client that keeps the server waiting.
         self.request.iter().for_each(note_body_read);
     }
 }
 
-/// The body of one attempt to send a request.
+/// Body of one attempt.
 pub(super) struct AttemptBody {
     source: Rc<RefCell<Source>>,
     attempt: usize,
-    /// The next chunk of those that are kept.
+    /// Index of the next buffered chunk.
     next: usize,
     size: BodySize,
-    /// The bytes that are left, unless the body comes in chunks.
+    /// Bytes left, unless the body is chunked.
     left: Option<u64>,
 }
 
 impl AttemptBody {
-    /// The body of a request of this node, which has none.
+    /// Creates the empty body of this node's own request.
     pub(super) fn empty() -> Self {
         let source = Source {
             request: None,
@@ -208,7 +211,7 @@ impl AttemptBody {
         }
     }
 
-    /// Returns how the body is announced.
+    /// Returns how the body is framed.
     pub(super) const fn size(&self) -> BodySize {
         self.size
     }
@@ -218,6 +221,7 @@ impl AttemptBody {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        // Never held across an await: all attempts of a request run on its worker's thread.
         let mut source = self.source.borrow_mut();
         if source.attempt != self.attempt {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
@@ -229,6 +233,7 @@ impl AttemptBody {
             .cloned();
         let chunk = match kept {
             Some(chunk) => chunk,
+            // The announced length is read. The payload's own end may come later, and nobody would poll for it.
             None if self.left == Some(0) => {
                 source.end();
                 return Poll::Ready(None);
@@ -260,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of these chunks, with so many bytes of memory for what is kept.
+    /// A body with these chunks, and with `memory` bytes for buffers.
     fn body(chunks: &[&'static str], memory: &Arc<Semaphore>) -> RequestBody {
         let length = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let request = TestRequest::default()
@@ -279,7 +284,7 @@ mod tests {
         )
     }
 
-    /// All that an attempt sends.
+    /// Returns everything that an attempt sends.
     fn sent(body: &RequestBody) -> String {
         let (mut attempt, mut sent) = (body.attempt(), Vec::new());
         while let Some(chunk) = poll_fn(|context| attempt.poll_chunk(context))

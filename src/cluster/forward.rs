@@ -1,4 +1,4 @@
-//! Passes one request on: does what [`Passage`] says.
+//! Forwards one request: carries out the steps that [`Passage`] decides.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,21 +26,21 @@ use crate::http::api::error::ApiError;
 use crate::http::listener::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
 use crate::http::listener::trace::PassedOn;
 
-/// `Retry-After` of what no node has taken.
+/// `Retry-After` of a request that no node has accepted.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Passes on the requests of one worker.
+/// Forwards one worker's requests.
 pub(super) struct Forwarder {
     shared: Arc<PassThrough>,
     pool: Rc<Pool>,
 }
 
-/// A request that is passed on.
+/// Request that is being forwarded.
 struct Passing {
     request: HttpRequest,
     head: Head,
     body: RequestBody,
-    /// What follows a request that opens a websocket.
+    /// Payload after a request that opens a WebSocket.
     websocket: Cell<Option<Payload>>,
 }
 
@@ -50,13 +50,13 @@ impl Forwarder {
         Self { shared, pool }
     }
 
-    /// Responds to a request of a client, or of another node.
+    /// Responds to a request from a client or from another node.
     pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
         let known = self.shared.nodes.subscribe();
         let is_misdirected =
             sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
         let passed = if is_misdirected {
-            // To pass it on might send it in a circle.
+            // Another node takes this one for the active one. Forwarding the request could send it in a circle.
             Ok(NotActive::Standby.to_http())
         } else {
             self.pass(request.clone(), payload, known.clone()).await
@@ -66,7 +66,7 @@ impl Forwarder {
                 response.extensions_mut().insert(PassedOn);
                 response
             }
-            // The active node has not counted it.
+            // Only the active node applies rate limits, and it has not seen this request.
             Err(problem) => self
                 .shared
                 .fixed
@@ -74,7 +74,7 @@ impl Forwarder {
         };
         if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade
         {
-            // The next request shall come to the listener of the active node.
+            // The client's next request then reaches the active node's own listener.
             response
                 .head_mut()
                 .set_connection_type(ConnectionType::Close);
@@ -89,6 +89,7 @@ impl Forwarder {
         mut known: watch::Receiver<ActiveNode>,
     ) -> Result<HttpResponse, Problem> {
         let head = Head::new(&request, &self.shared.proxies)?;
+        // A WebSocket has no body to repeat: its payload is taken by the attempt that opens it.
         let (payload, websocket) = if head.opens_websocket {
             (Payload::None, Some(payload))
         } else {
@@ -108,19 +109,23 @@ impl Forwarder {
             match passage.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
                 Step::GiveUp(failure) => return Ok(self.given_up(failure)),
                 Step::WaitUntil(until) => {
+                    // The slot is kept over all attempts, so a request that waits again does not lose it.
                     if hold.is_none() {
                         hold = Some(self.hold(&passing.request)?);
                     }
                     wait(&mut known, started + until).await;
                 }
                 Step::Send => {
+                    // The node was lost between the read and the step.
                     let Some(node) = node else { continue };
                     let sent = self.attempt(&node, &passing, known.clone()).await;
                     match sent {
+                        // A response from a node that was replaced meanwhile may tell of a change that its successor does not have.
                         Ok(response) if passage.counts(known.borrow().epoch()) => {
                             self.shared.metrics.count(Passed::Answered);
                             return Ok(response);
                         }
+                        // Neither an attempt nor the node failed: the client broke off its body.
                         _ if passing.body.is_incomplete() => return Err(incomplete()),
                         Ok(_) => passage.failed(
                             started.elapsed(),
@@ -148,7 +153,7 @@ impl Forwarder {
             connection = self.connection(node) => connection?,
             () = superseded(&mut known, node.epoch) => return Err(Outcome::NotReached),
         };
-        // From here on, the node may have read a part of it.
+        // From here on, the node may have read a part of the request.
         tokio::select! {
             response = async {
                 let sent = connection.send(passing.head.to_node(node.epoch), passing.body.attempt()).await;
@@ -159,7 +164,7 @@ impl Forwarder {
         }
     }
 
-    /// Returns a connection that is idle, or a new one.
+    /// Returns an idle connection, or a new one.
     async fn connection(&self, node: &Node) -> Result<Connection, Outcome> {
         if let Some(connection) = self.pool.take(node) {
             return Ok(connection);
@@ -181,7 +186,7 @@ impl Forwarder {
             .headers
             .get(NOT_ACTIVE)
             .map(|refused| NotActive::parse(refused.as_bytes()));
-        // If the database does not answer this node either, nobody takes over.
+        // If this node cannot reach the database either, no successor would be seen, so the 503 goes to the client at once.
         let may_be_replaced = !self.shared.nodes.is_cut_off();
         match refused {
             Some(NotActive::Standby) => return Err(Outcome::Refused),
@@ -190,6 +195,8 @@ impl Forwarder {
             _ => {}
         }
         let is_unconfirmed = head.headers.contains_key(UNCONFIRMED);
+        // The node cannot confirm its lease, so its 503 may be another node's success. Only repeatable requests may be sent
+        // again.
         if is_unconfirmed && may_be_replaced && passing.head.repeat == Repeat::Always {
             return Err(Outcome::Broken);
         }
@@ -197,6 +204,7 @@ impl Forwarder {
             return self.open_websocket(node, passing, &head, incoming);
         }
         let received = response::receive(&head, &mut incoming).await?;
+        // The node still reads the rest of an unfinished request, so its connection cannot serve another one.
         let keeper = passing.body.is_sent().then(|| Rc::clone(&self.pool));
         if !received.is_whole {
             return Ok(response::streamed(
@@ -225,7 +233,7 @@ impl Forwarder {
         head: &ResponseHead,
         incoming: Incoming,
     ) -> Result<HttpResponse, Outcome> {
-        // Only a request that opens a websocket is sent with `Upgrade`.
+        // Only a request that opens a WebSocket is sent with `Upgrade`.
         let payload = passing.websocket.take().ok_or(Outcome::Broken)?;
         let upgraded = incoming.into_upgraded().ok_or(Outcome::Broken)?;
         let ends = [self.end_of(node), self.end_of(node)];
@@ -238,7 +246,7 @@ impl Forwarder {
         ))
     }
 
-    /// Resolves once a websocket to a node has to end.
+    /// Resolves when a node's WebSocket has to close: at a takeover or at this node's stop.
     fn end_of(&self, node: &Node) -> websocket::End {
         let (mut known, mut stopping) = (
             self.shared.nodes.subscribe(),
@@ -282,8 +290,8 @@ impl Forwarder {
     }
 }
 
-/// 503 `node_lost`, which is no code of an operation: only the node between the client and the operation has it. Without `Retry-After`,
-/// since to wait does not tell whether a change has happened.
+/// 503 `node_lost`. It is not an operation's error code, since only the proxy sends it. Without `Retry-After`, since waiting does not show
+/// whether the change was made.
 fn node_lost() -> HttpResponse {
     let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
                    send changes with an Idempotency-Key";
@@ -298,16 +306,16 @@ fn incomplete() -> Problem {
     )
 }
 
-/// Returns once another node is active.
+/// Resolves when another node is active.
 async fn superseded(known: &mut watch::Receiver<ActiveNode>, epoch: i64) {
     let another = known.wait_for(|known| known.epoch().is_some_and(|active| active != epoch));
     if another.await.is_err() {
-        // Nothing follows the lease any more.
+        // The lease is no longer followed: the process stops.
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits until another node may be active, or the time has come.
+/// Waits until `until`, or until another node may be active.
 async fn wait(known: &mut watch::Receiver<ActiveNode>, until: Instant) {
     let changed = async {
         if known.changed().await.is_err() {

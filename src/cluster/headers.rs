@@ -1,4 +1,4 @@
-//! The headers of what is passed on: those that belong to one connection are left out, and the client is named.
+//! Headers of forwarded messages: hop-by-hop headers are removed, and the client's address is added.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
@@ -7,8 +7,7 @@ use crate::http::frame::credential::ROOM_TOKEN;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::passed_on::{NOT_ACTIVE, PASSED_ON, UNCONFIRMED};
 
-/// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
-/// `Expect` itself.
+/// Hop-by-hop headers (RFC 9110, section 7.6.1) and a body's framing, which is written anew. This node has handled `Expect` itself.
 const OF_CONNECTION: [&str; 9] = [
     "connection",
     "content-length",
@@ -20,14 +19,14 @@ const OF_CONNECTION: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// Headers in which proxies say whom they forward for. They are believed of trusted proxies only.
+/// Headers in which proxies name the client they forward for. They are trusted only if they come from a trusted proxy.
 const OF_PROXIES: [&str; 2] = ["forwarded", "x-real-ip"];
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const OF_PROXIES_PREFIX: &str = "x-forwarded-";
-/// What a client must not remove by naming it in `Connection`: without it, the request would mean something else.
+/// Headers that a client must not remove by naming them in `Connection`, since the request would then mean something else.
 const NEVER_OF_CONNECTION: [&str; 3] = ["authorization", "host", ROOM_TOKEN];
 
-/// Returns the headers of a request that are sent to the active node.
+/// Returns the request headers that are sent to the active node.
 pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> HeaderMap {
     let peer = request.peer_addr().map(|peer| peer.ip().to_canonical());
     let is_of_proxy = peer.is_some_and(|peer| proxies.contains(peer));
@@ -45,6 +44,7 @@ pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> Hea
         }
         headers.append(name.clone(), value.clone());
     }
+    // This node determines the address itself and replaces the list. The active node trusts this node, so it would trust the list, too.
     let client = proxies
         .client_ip(request)
         .and_then(|client| HeaderValue::try_from(client.to_string()).ok());
@@ -54,12 +54,12 @@ pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> Hea
     headers
 }
 
-/// Marks a request as sent to the node of an epoch.
+/// Marks a request as sent to the node with this epoch.
 pub(super) fn mark(headers: &mut HeaderMap, epoch: i64) {
     headers.insert(HeaderName::from_static(PASSED_ON), epoch.into());
 }
 
-/// Returns the headers of a response that go to the client.
+/// Returns the response headers that are sent to the client.
 pub(super) fn of_response(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let named = named_in_connection(headers);
     let passed = headers
@@ -81,6 +81,7 @@ fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 fn belongs_to_connection(name: &str, named: &[String]) -> bool {
+    // A client must not see or forge the headers that nodes send to each other.
     let is_own = [PASSED_ON, NOT_ACTIVE, UNCONFIRMED].contains(&name);
     is_own
         || OF_CONNECTION.contains(&name)

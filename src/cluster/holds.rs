@@ -1,4 +1,4 @@
-//! How many requests are held at once: in total, and of each client, which must leave room for others.
+//! Slots for buffered requests: in total and per client, so that one client leaves some to others.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use parking_lot::Mutex;
 use super::metrics::{ClusterMetrics, HeldGauge};
 use crate::http::listener::client_address::TrustedProxies;
 
-/// One of so many parts of the places is what one client may have.
+/// Fraction of the slots that one client may use: one in four.
 const PARTS: usize = 4;
 
-/// The places of requests that are held. All workers of a listener share them.
+/// Slots for buffered requests, shared by a listener's workers.
 pub(super) struct Holds {
     most: usize,
     most_of_client: usize,
-    /// Those that are taken, by client; `None` for trusted proxies that name no client.
+    /// Slots in use, by client; `None` for trusted proxies that name no client.
     taken: Mutex<Counts<Option<ClientAddress>>>,
     metrics: ClusterMetrics,
 }
 
-/// A place, until this is dropped.
+/// Slot in use, until this is dropped.
 pub(super) struct Hold {
     holds: Arc<Holds>,
     client: Option<ClientAddress>,
@@ -29,7 +29,7 @@ pub(super) struct Hold {
 }
 
 impl Holds {
-    /// No place is taken.
+    /// Creates `most` free slots.
     pub(super) fn new(most: usize, metrics: ClusterMetrics) -> Arc<Self> {
         let most_of_client = most.div_ceil(PARTS);
         Arc::new(Self {
@@ -40,12 +40,13 @@ impl Holds {
         })
     }
 
-    /// Takes a place for a request; `None` if all are taken, or as many as its client may have.
+    /// Takes a slot; `None` if all are taken, or if the client has its share.
     pub(super) fn take(
         self: &Arc<Self>,
         request: &HttpRequest,
         proxies: &TrustedProxies,
     ) -> Option<Hold> {
+        // A proxy that does not name its client stands for many of them, so only the total limits it.
         let client = proxies
             .client_ip(request)
             .filter(|client| !proxies.contains(*client))

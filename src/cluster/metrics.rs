@@ -1,28 +1,28 @@
-//! The metrics of what is passed on.
+//! Metrics of forwarded requests.
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Counts of requests that are passed on. Clones share them.
+/// Counters of forwarded requests. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ClusterMetrics {
     requests: IntCounterVec,
     held: IntGauge,
 }
 
-/// What became of a request.
+/// Result of a forwarded request, or of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// The active node has answered.
+    /// The active node responded.
     Answered,
-    /// It is sent again.
+    /// The request is sent again.
     Repeated,
-    /// It was given up, since the active node was lost.
+    /// Given up: the active node was lost.
     NodeLost,
-    /// It was given up, since the active node broke off each time.
+    /// Given up: each active node broke off.
     BrokeOff,
-    /// It was given up, since no node has taken it in time.
+    /// Given up: no node accepted the request in time.
     NotTaken,
-    /// It was refused, since too many are held.
+    /// Rejected: all slots for buffered requests are taken.
     NotHeld,
 }
 
@@ -43,11 +43,11 @@ impl ClusterMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let requests = Opts::new(
             "conclave_cluster_requests_total",
-            "Requests passed on to the active node, by result",
+            "Requests forwarded to the active node, by result",
         );
         let requests = IntCounterVec::new(requests, &["result"])?;
         let held = IntGauge::new(
@@ -63,14 +63,14 @@ impl ClusterMetrics {
         self.requests.with_label_values(&[passed.as_str()]).inc();
     }
 
-    /// Counts a request as held until the result is dropped.
+    /// Counts a request as buffered until the returned value is dropped.
     pub(super) fn hold(&self) -> HeldGauge {
         self.held.inc();
         HeldGauge(self.held.clone())
     }
 }
 
-/// A request that is held.
+/// Counts one buffered request.
 pub(super) struct HeldGauge(IntGauge);
 
 impl Drop for HeldGauge {

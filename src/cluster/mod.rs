@@ -72,49 +72,49 @@ pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
 use probe::Readiness;
 
-/// Time for which a request is held while no node takes it.
+/// Time for which a request is buffered while no node accepts it.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
-/// Bytes of bodies that are kept: a thousand of the largest.
+/// Memory for buffered bodies, in bytes: 1,024 of the largest.
 const BODY_MEMORY: usize = 1_024 * LIMIT;
 
-/// How requests are passed on.
+/// Options of [`PassThrough`].
 pub struct PassThroughOptions {
-    /// The active node.
+    /// Follower of the active node.
     pub nodes: Arc<ActiveNodes>,
-    /// The other nodes, and the reverse proxies in front of them.
+    /// Addresses of the other nodes, and of the reverse proxies in front of them.
     pub proxies: TrustedProxies,
-    /// The most requests that are held at once, of which a client may have a part.
+    /// Maximum buffered requests. A client may use a part of them.
     pub max_requests: usize,
-    /// How long each is held.
+    /// Maximum time for which each is buffered.
     pub longest_hold: Duration,
-    /// How long a connection to a node may be idle, as each node has it.
+    /// Idle time after which a node closes a connection: the same setting on each node.
     pub keep_alive: Duration,
-    /// The limits of responses that this node makes itself.
+    /// Limits for responses that this node makes itself.
     pub fixed: Arc<FixedLimits>,
-    /// Counts what is passed on.
+    /// Counters of forwarded requests.
     pub metrics: ClusterMetrics,
 }
 
-/// Passes requests on to the active node. All workers of a listener share it.
+/// Reverse proxy to the active node, shared by a listener's workers.
 pub struct PassThrough {
     nodes: Arc<ActiveNodes>,
     proxies: TrustedProxies,
-    /// The requests that are held.
+    /// Slots for buffered requests.
     holds: Arc<Holds>,
     longest_hold: Duration,
-    /// The bytes that are free for bodies.
+    /// Free memory for bodies, in bytes.
     memory: Arc<Semaphore>,
     longest_idle: Duration,
     connector: Connector,
     fixed: Arc<FixedLimits>,
     metrics: ClusterMetrics,
     is_stopping: watch::Sender<bool>,
-    /// Whether the active node answers through this one.
+    /// Result of the probes to the active node.
     readiness: Readiness,
 }
 
 impl PassThrough {
-    /// Nothing is passed on yet.
+    /// Creates a proxy that has not connected yet.
     #[must_use]
     pub fn new(options: PassThroughOptions) -> Arc<Self> {
         let PassThroughOptions {
@@ -132,7 +132,7 @@ impl PassThrough {
             holds: Holds::new(max_requests, metrics.clone()),
             longest_hold,
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
-            // The node closes it after the whole time. What is sent at that moment would be lost.
+            // A node closes a connection after the whole time. A request sent at that moment would be lost, so half of it is a safe margin.
             longest_idle: keep_alive / 2,
             connector: Connector::default(),
             fixed,
@@ -142,12 +142,12 @@ impl PassThrough {
         })
     }
 
-    /// Ends the websockets that are passed on.
+    /// Closes the forwarded WebSockets.
     pub fn stop(&self) {
         self.is_stopping.send_replace(true);
     }
 
-    /// Routes the API listener of a standby: it tells that it is alive, and all else is passed on. Called by each worker.
+    /// Routes a standby's API listener: `/healthz` is its own, everything else is forwarded. Called by each worker.
     pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
         public_health(config, &self.fixed);
         let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));

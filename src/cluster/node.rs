@@ -1,4 +1,4 @@
-//! The active node, as this one knows it.
+//! The active node, as known to this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,30 +7,30 @@ use conclave_db::lease::{ActiveServer, Lease};
 use tokio::sync::watch;
 use url::{Host, Url};
 
-/// The node that has the lease.
+/// Node that has the lease.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The epoch of its lease: each takeover has a higher one.
+    /// Epoch of its lease. Each takeover starts a higher one.
     pub epoch: i64,
-    /// Where it is reached; `None` if its url is none.
+    /// Address; `None` if its URL is invalid.
     pub address: Option<NodeAddress>,
-    /// Whether it is this one.
+    /// Whether it is this node.
     pub is_this: bool,
 }
 
-/// Where a node is reached.
+/// Network address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub is_tls: bool,
-    /// A name, or an address without brackets.
+    /// Host name, or IP address without brackets.
     pub host: String,
-    /// The TCP port of its API listener.
+    /// TCP port of its API listener.
     pub port: u16,
 }
 
 impl NodeAddress {
-    /// Parses the url of a node.
+    /// Parses a node's URL; `None` unless it is `http` or `https`.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let url = Url::parse(url).ok()?;
@@ -52,28 +52,28 @@ impl NodeAddress {
     }
 }
 
-/// What is known of the active node. Another state follows at each takeover.
+/// Snapshot of the active node. A takeover publishes a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActiveNode {
     node: Option<Arc<Node>>,
-    /// Whether this one serves as the active node, once it is that.
+    /// Whether this node's listeners handle requests once it has the lease.
     serves_this: bool,
 }
 
 impl ActiveNode {
-    /// The node that has the lease, whether it serves or not.
+    /// Returns the epoch of the node that has the lease, whether it serves or not.
     #[must_use]
     pub fn epoch(&self) -> Option<i64> {
         self.node.as_ref().map(|node| node.epoch)
     }
 
-    /// Whether this node has the lease.
+    /// Returns whether this node has the lease.
     #[must_use]
     pub fn is_this(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.is_this)
     }
 
-    /// The node that requests are sent to; `None` while none is known, or it is this one and does not serve yet.
+    /// Returns the node to send requests to; `None` while none is known, or while it is this node and it does not serve yet.
     #[must_use]
     pub fn serving(&self) -> Option<&Arc<Node>> {
         self.node
@@ -82,16 +82,16 @@ impl ActiveNode {
     }
 }
 
-/// Follows the lease.
+/// Follows the lease and publishes the active node.
 #[derive(Debug)]
 pub struct ActiveNodes {
     known: watch::Sender<ActiveNode>,
-    /// Whether the database does not answer this node.
+    /// Whether this node cannot reach the database.
     is_cut_off: AtomicBool,
 }
 
 impl ActiveNodes {
-    /// Nothing is known yet.
+    /// Creates a follower that knows no node yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -100,11 +100,12 @@ impl ActiveNodes {
         })
     }
 
-    /// Follows a lease, for as long as this is used.
+    /// Follows a lease until the last reference to this value is dropped.
     pub fn follow(self: &Arc<Self>, lease: &Lease) {
         let (mut server, mut state, followed) =
             (lease.active_server(), lease.states(), Arc::downgrade(self));
         tokio::spawn(async move {
+            // The task holds no reference between changes, so it does not keep its own subject alive.
             loop {
                 let Some(followed) = followed.upgrade() else {
                     return;
@@ -123,18 +124,18 @@ impl ActiveNodes {
         });
     }
 
-    /// Notes whether the database does not answer this node.
+    /// Records whether this node cannot reach the database.
     pub fn note_cut_off(&self, is_cut_off: bool) {
         self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
     }
 
-    /// Whether the database does not answer this node, which then neither takes over nor learns who has.
+    /// Returns whether this node cannot reach the database. It then neither takes over nor learns of a takeover.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Relaxed)
     }
 
-    /// Notes which server has the lease.
+    /// Records the server that has the lease.
     pub fn note(&self, server: Option<&ActiveServer>) {
         let node = server.map(|server| {
             let address = NodeAddress::parse(&server.url);
@@ -150,6 +151,7 @@ impl ActiveNodes {
                 is_this: server.is_this,
             })
         });
+        // The lease is read twice a second; only a change may wake the requests that wait.
         self.known.send_if_modified(|known| {
             let has_changed = known.node != node;
             known.node = node;
@@ -157,17 +159,17 @@ impl ActiveNodes {
         });
     }
 
-    /// Notes that this node serves as the active node, as it will once it has the lease.
+    /// Starts to serve as the active node, once this node has the lease.
     pub fn serve_this(&self) {
         self.known.send_modify(|known| known.serves_this = true);
     }
 
-    /// Notes that this node serves no longer, although it has the lease yet. Requests wait for another.
+    /// Stops serving while this node still has the lease. Requests wait for another node.
     pub fn stop_serving_this(&self) {
         self.known.send_modify(|known| known.serves_this = false);
     }
 
-    /// Returns what is known, as it changes.
+    /// Subscribes to the active node.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<ActiveNode> {
         self.known.subscribe()

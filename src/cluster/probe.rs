@@ -1,4 +1,4 @@
-//! Asks the active node from time to time whether it answers through this one, for this one's readiness.
+//! Probes the active node through the proxy's own path, for this node's readiness.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,17 +19,17 @@ use super::reachability::{LeaseView, Reachability};
 
 /// Pause between two probes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time that the active node has to answer one.
+/// Time limit for a probe.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// What the probes have found: [`Reachability`] by the time since the start.
+/// Probe results: [`Reachability`] by the time since the start.
 pub(super) struct Readiness {
     started: Instant,
     known: Mutex<Reachability>,
 }
 
 impl Readiness {
-    /// Nothing is known yet.
+    /// Creates the state before the first probe.
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -51,18 +51,18 @@ impl Readiness {
 }
 
 impl PassThrough {
-    /// Probes the active node for as long as this is used. Its connections stay on this thread.
+    /// Probes the active node until this proxy is dropped. The probes' connections stay on this thread.
     pub fn watch_active_node(self: &Arc<Self>, states: watch::Receiver<LeaseState>) {
         actix_web::rt::spawn(watch_active_node(Arc::downgrade(self), states));
     }
 
-    /// Whether what is passed on gets an answer, or waits for a node that is about to become active.
+    /// Returns whether forwarded requests get a response, or wait for a node that is about to become active.
     #[must_use]
     pub fn reaches_active_node(&self) -> bool {
         self.readiness.is_ready()
     }
 
-    /// Sends a request for `/healthz`, and waits for any response: one that refuses it is one, too.
+    /// Sends a request for `/healthz`, and waits for any response: a refusal also shows that the node is reached.
     async fn probe(&self, node: &Node, pool: &Pool) -> std::io::Result<()> {
         let connection = match pool.take(node) {
             Some(connection) => connection,
@@ -72,6 +72,7 @@ impl PassThrough {
         (head.method, head.uri) = (Method::GET, Uri::from_static("/healthz"));
         headers::mark(&mut head.headers, node.epoch);
         let (_, mut incoming) = connection.send(head, AttemptBody::empty()).await?;
+        // Read to the end, so that the connection can be used again.
         while incoming.chunk().await?.is_some() {}
         incoming
             .into_connection()
@@ -82,7 +83,9 @@ impl PassThrough {
 }
 
 async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<LeaseState>) {
+    // Longer than a probe's pause and limit, so that its connection is reused.
     let pool = Pool::new(LIMIT * 4);
+    // A weak reference, so that the probes do not keep the proxy alive.
     while let Some(through) = through.upgrade() {
         let known = through.nodes.subscribe().borrow().clone();
         let lease = {

@@ -1,4 +1,4 @@
-//! What is sent of a request, but for its body.
+//! A forwarded request without its body.
 
 use actix_http::{ConnectionType, RequestHead};
 use actix_web::HttpRequest;
@@ -15,7 +15,7 @@ use crate::http::listener::request_boundary::opens_websocket;
 use crate::http::listener::trace::sent_method;
 use crate::http::resource::no_such_route;
 
-/// The head of a request.
+/// Head of a forwarded request.
 pub(super) struct Head {
     method: Method,
     uri: Uri,
@@ -26,11 +26,12 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head that is sent in the place of a request's own.
+    /// Returns the head to send in place of a request's own.
     ///
     /// # Errors
-    /// What the active node would refuse, too: `CONNECT`, and a body with two lengths.
+    /// For requests that the active node would refuse, too: `CONNECT`, and a body with two lengths.
     pub(super) fn new(request: &HttpRequest, proxies: &TrustedProxies) -> Result<Self, Problem> {
+        // Two lengths allow request smuggling: the nodes could disagree on where the body ends (RFC 9112, section 6.1).
         if request.headers().contains_key(CONTENT_LENGTH)
             && request.headers().contains_key(TRANSFER_ENCODING)
         {
@@ -54,18 +55,19 @@ impl Head {
         })
     }
 
-    /// Whether the response has no body, whatever its headers say.
+    /// Returns whether the response has no body, whatever its headers say.
     pub(super) fn asks_for_head(&self) -> bool {
         self.method == Method::HEAD
     }
 
-    /// Returns the head that is sent to the node of an epoch.
+    /// Returns the head for the node with this epoch.
     pub(super) fn to_node(&self, epoch: i64) -> RequestHead {
         let mut head = RequestHead::default();
         head.method = self.method.clone();
         head.uri = self.uri.clone();
         head.headers = self.headers.clone();
         headers::mark(&mut head.headers, epoch);
+        // `Upgrade` belongs to one connection, so it was removed with the client's other hop-by-hop headers.
         if self.opens_websocket {
             head.headers
                 .insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -79,7 +81,8 @@ fn refused(message: &'static str) -> Problem {
     Problem::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Whether a request may be sent again after it has reached a node: it reads, or its operation takes the idempotency key that it has.
+/// Returns whether a request may be sent again after it has reached a node: it changes nothing, or its operation accepts the request's
+/// idempotency key.
 fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     let has_key = || headers.contains_key(KEY) && takes_key(method, path);

@@ -1,4 +1,4 @@
-//! A websocket that is passed on: bytes in both directions, until one side ends or another node is active.
+//! Forwarded WebSocket: bytes in both directions, until one side closes it or another node is active.
 
 use std::io;
 
@@ -18,13 +18,13 @@ use super::connection::Io;
 use super::response;
 use crate::http::listener::connections::Handling;
 
-/// The bytes that are read at once.
+/// Read buffer, in bytes.
 const CHUNK: usize = 16 * 1024;
 
-/// Resolves once the websocket has to end.
+/// Resolves when the WebSocket has to close.
 pub(super) type End = LocalBoxFuture<'static, ()>;
 
-/// Returns the response that opens the websocket for the client. The node has sent the bytes `begun` already.
+/// Returns the response that opens the WebSocket for the client. `begun` has the bytes that the node has already sent.
 pub(super) fn open(
     head: &ResponseHead,
     (node, begun): (Box<dyn Io>, BytesMut),
@@ -39,14 +39,14 @@ pub(super) fn open(
     http.headers_mut()
         .insert(UPGRADE, HeaderValue::from_static("websocket"));
     http.head_mut().set_connection_type(ConnectionType::Upgrade);
-    // As long as the websocket is open, the client does not keep the server waiting.
+    // While the WebSocket is open, the client does not count as idle.
     let handling = Handling::begin(request);
     let begun = stream::iter((!begun.is_empty()).then(|| Ok(begun.freeze())));
     let received = begun.chain(Box::pin(received(from_node, handling, end_of_receiving)));
     http.set_body(BoxBody::new(BodyStream::new(received)))
 }
 
-/// Sends what the client sends to its end, which may be its `leave`.
+/// Forwards the client's bytes to their end, which may be its `leave`.
 async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: End) {
     let sending = async {
         while let Some(Ok(chunk)) = payload.next().await {
@@ -55,10 +55,12 @@ async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: En
             }
         }
     };
+    // Dropping the write on a takeover may cut off a frame: the node that would read it is no longer the active one.
     tokio::select! {
         () = sending => {}
         () = end => {}
     }
+    // If that fails, the node has closed the connection already.
     let _ = to_node.shutdown().await;
 }
 

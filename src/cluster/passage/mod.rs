@@ -1,4 +1,4 @@
-//! What becomes of a request that a standby has received, as a state machine without I/O: send it, wait, or give up.
+//! Decides the course of a forwarded request, as a state machine without I/O: send it, wait, or give up.
 //!
 //! ```text
 //!             a node is active                         answered
@@ -10,85 +10,85 @@
 //!   └── 10 s without a node that takes it ──▶ given up: not taken
 //! ```
 //!
-//! A request is *reached* once the active node may have read a part of it. What was not reached is always sent again. What was reached
-//! and broke off is sent again only if that cannot make a change twice, and not for ever: a request that makes each node fail must not
-//! go through all of them. A node that has died breaks off each attempt until another is active, which counts once.
+//! A request is *reached* once the active node may have read a part of it. A request that was not reached is always sent again. If the
+//! connection breaks off later, the request is repeated only if it cannot make a change twice, and only three times: a request that makes
+//! each node fail must not go through all of them. A dead node breaks off each attempt until another is active, which counts once.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-/// At how many nodes in a row a request may break off before it is given up.
+/// Number of nodes at which a request may break off before it is given up.
 const MOST_BREAKS: u32 = 3;
-/// Delay before a request is sent to the same node again. It is doubled each time.
+/// Delay before a request is sent to the same node again. Doubled each time.
 const FIRST_DELAY: Duration = Duration::from_millis(25);
-/// The longest such delay.
+/// Maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
-/// Whether a request may be sent again after the active node has broken off.
+/// Whether a request may be sent again after the active node broke off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// Always: it changes nothing, or the second time returns the result of the first.
+    /// Always: it changes nothing, or a repetition returns the first result.
     Always,
-    /// Only if the node has not read a part of it: it may have made a change.
+    /// Only if the node has read nothing: a change may have been made.
     UnlessReached,
 }
 
-/// What is to be done with a request.
+/// Next step for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send it to the node that is active.
+    /// Send it to the active node.
     Send,
     /// Wait until this time, or until another node is active.
     WaitUntil(Duration),
-    /// Answer that it failed.
+    /// Respond with this failure.
     GiveUp(Failure),
 }
 
-/// Why a request is given up.
+/// Reason for giving a request up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No node has taken it in time. It has changed nothing.
+    /// No node accepted it in time. It has changed nothing.
     NotTaken,
-    /// The active node was lost while it had the request, which may have made its change.
+    /// The active node was lost while it had the request, whose change may have been made.
     NodeLost,
-    /// Each node that was active broke off when it had the request. Another try does no harm.
+    /// Each active node broke off while it had the request. A repetition does no harm.
     BrokeOff,
 }
 
-/// How an attempt to send a request has ended, other than with an answer.
+/// Outcome of an attempt that got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The node has read nothing of it.
+    /// The node has read nothing.
     NotReached,
-    /// The node is not active, and may be soon. It has made no change.
+    /// The node is not active, but may become so. It has changed nothing.
     Refused,
-    /// The node is not active any more. It has made no change.
+    /// The node is no longer active. It has changed nothing.
     Stopping,
-    /// The node may have read it, and gave no answer that counts.
+    /// The node may have read the request, and sent no valid response.
     Broken,
 }
 
-/// A request on its way to the active node.
+/// Forwarding state of a request.
 #[derive(Debug)]
 pub struct Passage {
     repeat: Repeat,
     longest_hold: Duration,
-    /// Since when no node has it.
+    /// Time since which no node has it.
     held_since: Option<Duration>,
-    /// The epoch that it was sent to last, and when it may be sent there again; never if there is no time.
+    /// Epoch of the last attempt, and the time of the next one at that node; `None` if it must not get another.
     last: Option<(i64, Option<Duration>)>,
     delay: Duration,
-    /// The nodes at which it broke off.
+    /// Number of nodes at which it broke off.
     breaks: u32,
-    /// The epoch in which it broke off last.
+    /// Epoch in which it broke off last.
     broken_in: Option<i64>,
     failure: Option<Failure>,
 }
 
 impl Passage {
-    /// A request that was just received. It is held for at most `longest_hold` while no node takes it.
+    /// Creates the state of a request that was just received. It is buffered for at most `longest_hold` while no node accepts it.
     #[must_use]
     pub const fn new(repeat: Repeat, longest_hold: Duration) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl Passage {
         }
     }
 
-    /// Returns what is to be done while the node of this epoch is active and serves.
+    /// Returns the next step, with the epoch of the node that is active and serves.
     pub fn step(&mut self, now: Duration, active: Option<i64>) -> Step {
         if let Some(failure) = self.failure {
             return Step::GiveUp(failure);
@@ -118,11 +118,13 @@ impl Passage {
         }
         match active {
             Some(epoch) if self.may_send_to(epoch, now) => {
+                // Without a time: until the attempt fails, the same node does not get the request again.
                 self.last = Some((epoch, None));
                 Step::Send
             }
             _ => {
                 self.held_since.get_or_insert(now);
+                // A time for a node that is no longer active does not count.
                 let again = self
                     .last
                     .filter(|(epoch, _)| Some(*epoch) == active)
@@ -137,19 +139,21 @@ impl Passage {
             .is_none_or(|(last, again)| last != epoch || again.is_some_and(|again| again <= now))
     }
 
-    /// Whether an answer counts while the node of this epoch is active: not if another has taken over from the one that gave it.
+    /// Returns whether a response counts, given the active node's epoch. It does not if another node has taken over from the sender.
     #[must_use]
     pub fn counts(&self, active: Option<i64>) -> bool {
         active.is_none_or(|active| self.last.is_some_and(|(sent_to, _)| sent_to == active))
     }
 
-    /// Notes that the attempt has failed. `is_kept` tells whether all of the request is still there.
+    /// Records a failed attempt. `is_kept` is whether the whole request is still buffered.
     pub fn failed(&mut self, now: Duration, outcome: Outcome, is_kept: bool) {
         if outcome == Outcome::Broken {
             let epoch = self.last.map(|(epoch, _)| epoch);
+            // A node that has died breaks off each attempt until the next takeover; that counts once.
             if self.broken_in != epoch {
                 self.broken_in = epoch;
                 self.breaks += 1;
+                // The node had the request, so the time limit starts again for the next one.
                 self.held_since = None;
             }
             self.failure = match self.repeat {
