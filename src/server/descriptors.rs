@@ -1,25 +1,24 @@
-//! How many files and sockets the process may open, and how many of them connections of clients may be.
+//! Limit of open files and sockets, and the share of them for clients' connections.
 
 use conclave_media::embedded::turn_server::MAX_ALLOCATIONS;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-/// The most connections of the admin listener.
+/// Maximum connections of the admin listener.
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
-/// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
+/// Descriptors for the admin listener, the database, and calls to LiveKit and webhook receivers.
 const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
-/// The share of all descriptors that the sockets of the TURN server's allocations have at the most.
+/// Maximum share of all descriptors for the TURN server's sockets: one in four.
 const SHARE_OF_RELAYS: usize = 4;
-/// The share of all descriptors that the media workers' connections of clients by TCP have at the most.
+/// Maximum share of all descriptors for TCP connections to the media workers: one in eight.
 const SHARE_OF_MEDIA: usize = 8;
-/// Descriptors of a server without clients: its threads, listeners and files. Where files are few, connections leave at least as many.
+/// Descriptors of a server without clients: threads, listeners and files. With a low limit, connections leave at least this many.
 const OWN: usize = 96;
-/// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
+/// Descriptors of a PostgreSQL session: its socket, and its runtime's.
 const OF_SESSION: usize = 5;
 
-/// Raises the limit to the highest that the process may set for itself. Shells set a low one by default, for the sake of old
-/// programs.
+/// Raises the soft limit to the hard limit. Shells set a low soft limit by default, for old programs that use `select`.
 pub(super) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -28,12 +27,12 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Returns how many allocations the TURN server may have: fewer if the process could not open as many sockets.
+/// Returns the maximum number of TURN allocations: fewer than usual if the process could not open as many sockets.
 pub(super) fn max_allocations() -> usize {
     relays(open_files(getrlimit(Resource::Nofile).current))
 }
 
-/// Returns how many connections of clients by TCP all media workers may have together.
+/// Returns the maximum number of TCP connections from clients to all media workers.
 pub(super) fn max_media_connections() -> usize {
     open_files(getrlimit(Resource::Nofile).current) / SHARE_OF_MEDIA
 }
@@ -48,8 +47,8 @@ fn open_files(limit: Option<u64>) -> usize {
     })
 }
 
-/// Returns how many connections the API listener may have beside the sessions with PostgreSQL: as configured, or fewer if the process
-/// could not open as many.
+/// Returns the maximum number of connections to the API listener, besides PostgreSQL sessions: as configured, or fewer if the process could
+/// not open as many.
 pub(super) fn max_connections(config: &Config) -> usize {
     let (allowed, problem) =
         allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).current);
@@ -57,18 +56,19 @@ pub(super) fn max_connections(config: &Config) -> usize {
     allowed
 }
 
-/// Returns why the API listener will have fewer connections than configured; `None` if it will not.
+/// Returns a warning if the API listener will have fewer connections than configured; `None` otherwise. A start raises the soft limit
+/// first, so the hard one counts.
 pub(crate) fn connections_problem(config: &Config) -> Option<String> {
     allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).maximum).1
 }
 
-/// What the settings ask for.
+/// Number of descriptors that the settings require.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     connections: u32,
-    /// The sockets of each connection.
+    /// Sockets per connection.
     sockets: usize,
-    /// The sessions with PostgreSQL.
+    /// PostgreSQL sessions.
     sessions: usize,
     /// Whether there is a TURN server.
     has_turn: bool,
@@ -76,7 +76,7 @@ struct Wanted {
 
 impl Wanted {
     fn by(config: &Config) -> Self {
-        // What a standby passes on has a connection to the active node.
+        // A standby's client connection needs another one to the active node.
         let sockets = if config.cluster.url.is_some() { 2 } else { 1 };
         Self {
             connections: config.http.max_connections,
@@ -87,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
+/// Returns the number of connections that a limit of open files allows, and a warning if they are fewer than configured.
 fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
     let Wanted {
         connections,
@@ -113,6 +113,8 @@ fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<Str
 }
 
 fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
+    // With a low limit, the reserve would leave nothing: then half of the files, or all but the server's own, but never less than a
+    // quarter.
     let of_few = (open_files / 2)
         .min(open_files.saturating_sub(OWN))
         .max(open_files / 4);

@@ -17,14 +17,14 @@ use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate};
 use crate::http::metrics::Metrics;
 
-/// How long a node that stops is not ready before it closes its sockets. Load balancers send it nothing more by then: a connection that is
-/// closed while a request arrives would leave it open what has become of that.
+/// Time between the end of readiness and the close of the sockets. Load balancers have stopped sending requests by then: closing a
+/// connection while a request arrives would leave the request's outcome open.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Time in which a node is looked for that could take over and has only just started.
+/// Time limit for finding a node that could take over and has only just started: one read of the lease.
 const SEARCH: Duration = Duration::from_millis(500);
 
-/// What requests are passed on with.
+/// Proxy, and the follower of the active node that it forwards to.
 pub(super) struct Passing {
     pub through: Arc<PassThrough>,
     pub nodes: Arc<ActiveNodes>,
@@ -34,7 +34,7 @@ impl Passing {
     /// Follows the lease, if this server is a node of a cluster.
     ///
     /// # Errors
-    /// The metrics are registered already.
+    /// If the metrics are registered already.
     pub(super) fn new(
         config: &Config,
         metrics: &Metrics,
@@ -59,12 +59,12 @@ impl Passing {
     }
 }
 
-/// Waits until load balancers have noticed that a node is not ready, which it has not been since `since`.
+/// Waits until load balancers have seen that the node is not ready, as it has been since `since`.
 pub(super) async fn drain(since: Instant) {
     sleep_until(since + DRAIN).await;
 }
 
-/// What the active node of a cluster stops with.
+/// Hand-over of an active node's requests to its successor when it stops.
 pub(super) struct Successor {
     gate: Arc<PassedOnGate>,
     passing: Passing,
@@ -80,7 +80,7 @@ impl Successor {
         }
     }
 
-    /// What the API listener of this node needs of it.
+    /// Returns what this node's API listener needs.
     pub(super) fn listener(&self) -> ActiveListener {
         ActiveListener {
             gate: Arc::clone(&self.gate),
@@ -89,17 +89,18 @@ impl Successor {
         }
     }
 
-    /// This node serves.
+    /// Starts to serve requests on this node.
     pub(super) fn serve(&self) {
         self.passing.nodes.serve_this();
     }
 
-    /// Lets requests wait from now on, and returns once those that are being handled have ended, or after the limit. Requests of clients
-    /// are refused if no other node can take over.
+    /// Buffers requests from now on, and returns when the running ones have ended, or after `limit`. Clients' requests are refused if no
+    /// other node can take over.
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
-        // Before anything that takes time: a client that is sent away must not come back to this node.
+        // Before anything that takes time: a client that is disconnected must not come back to this node.
         self.passing.nodes.stop_serving_this();
         self.gate.begin_to_close();
+        // Not seen yet does not mean that there is none: a node may have started less than a lease read ago.
         if !has_other(lease) {
             lease
                 .read_cluster(ClusterState::has_successor, SEARCH)
@@ -113,26 +114,28 @@ impl Successor {
         self.gate.close(of_clients, limit).await;
     }
 
-    /// Releases the lease, and returns once the other nodes know it and one of them has it, or has had the time to take it.
+    /// Releases the lease. Returns once the other nodes know, and one of them has the lease or has had the time to take it.
     pub(super) async fn hand_over(&self, lease: &Lease) {
         let (has_other, reads) = (has_other(lease), 2 * LeaseTiming::default().read);
         lease.hand_over().await;
+        // Two reads: one may have just happened.
         sleep(reads).await;
         if has_other {
             let mut active = lease.active_server();
             let taken =
                 active.wait_for(|active| active.as_ref().is_some_and(|server| !server.is_this));
+            // A timeout is no error: the successor may take the lease later, and clients' requests wait until then.
             let _ = timeout(reads, taken).await;
         }
     }
 
-    /// Ends the websockets that were passed on.
+    /// Closes the forwarded WebSockets.
     pub(super) fn stop(&self) {
         self.passing.through.stop();
     }
 }
 
-/// Whether another node could take over, as far as is known.
+/// Returns whether another node could take over, as far as this one knows.
 fn has_other(lease: &Lease) -> bool {
     lease
         .cluster()

@@ -1,4 +1,4 @@
-//! The certificate of the API listener, and the urls of the API.
+//! Certificate of the API listener, and the API's URLs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::tls::challenge::Challenges;
 use crate::tls::files::CertificateFiles;
 use crate::tls::{Certificates, TlsAcceptor, TlsStatus};
 
-/// The port of `https` urls that name none.
+/// Default port for `https`.
 const HTTPS_PORT: u16 = 443;
 
 /// TLS of the API listener.
 pub(super) struct Tls {
-    /// Does the handshake of connections.
+    /// Acceptor for connections.
     pub acceptor: TlsAcceptor,
-    /// What requests are answered with.
+    /// Responses to challenges, and the certificate's state for `/readyz` and the console.
     pub status: TlsStatus,
-    /// The name under which clients reach the server: the configured one, or the first of the certificate. `None` if that is for
-    /// addresses or for all names of a domain.
+    /// Host name by which clients reach the server: the configured one, or the certificate's first. `None` if the certificate has only IP
+    /// addresses and wildcards.
     name: Option<String>,
-    /// Obtains certificates, once the listeners can answer the CA.
+    /// Renewal, until it is started: the listeners have to serve the CA first.
     renewal: Option<Renewal>,
 }
 
-/// The urls of the API for clients.
+/// API URLs for clients.
 pub(super) struct PublicUrls {
     /// `http` or `https`.
     pub http: String,
@@ -37,7 +37,7 @@ pub(super) struct PublicUrls {
 }
 
 impl PublicUrls {
-    /// Returns the urls of an API listener at this address.
+    /// Returns the URLs for an API listener at this address.
     pub fn new(api: SocketAddr, tls: Option<&Tls>) -> Self {
         let s = if tls.is_some() { "s" } else { "" };
         let authority = match tls.and_then(|tls| tls.name.as_deref()) {
@@ -53,7 +53,7 @@ impl PublicUrls {
 }
 
 impl Tls {
-    /// Begins to obtain certificates, if they are not in files.
+    /// Starts to obtain certificates, unless they are in files.
     pub fn start_renewal(&mut self) {
         if let Some(renewal) = self.renewal.take() {
             renewal.spawn();
@@ -64,7 +64,7 @@ impl Tls {
 /// Loads the certificate, and follows its changes if it is in files; `None` without TLS.
 ///
 /// # Errors
-/// The certificate in files or the file of `tls.acme_root` cannot be used.
+/// If the certificate's files or the file of `tls.acme_root` cannot be used.
 pub(super) fn prepare(
     config: &TlsConfig,
     data: &Path,
@@ -86,7 +86,7 @@ pub(super) fn prepare(
     .transpose()
 }
 
-/// Where certificates come from.
+/// Source of certificates.
 struct Parts {
     certificates: Certificates,
     challenges: Challenges,
@@ -96,6 +96,7 @@ struct Parts {
 
 fn in_files(files: CertificateFiles) -> Result<Parts, ConfigError> {
     let certificate = files.load()?;
+    // A wildcard is no host name, and clients should not connect by IP address if the certificate has a name.
     let is_host =
         |name: &&String| !name.starts_with('*') && name.parse::<std::net::IpAddr>().is_err();
     let name = certificate.names.iter().find(is_host).cloned();

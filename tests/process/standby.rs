@@ -27,7 +27,7 @@ impl Waiting {
             let line = log
                 .lines()
                 .rev()
-                .find(|line| line.contains("waiting for the lease"))?
+                .find(|line| line.contains("waiting for the database lease"))?
                 .to_owned();
             let value = |name: &str| {
                 let rest = line.split(&format!("{name}=")).nth(1)?;
