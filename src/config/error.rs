@@ -1,4 +1,4 @@
-//! The error of the configuration: the setting, where it was set, and what is allowed, in one line.
+//! Configuration error in one line: the setting, its source, and the allowed values.
 
 use std::fmt::{self, Write};
 
@@ -7,14 +7,14 @@ use figment::error::{Actual, Kind};
 
 use super::Config;
 
-/// An unknown or invalid setting.
+/// Unknown or invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The setting's dotted path, or else the name of the variable, option or file.
+    /// Setting's dotted path, or else the name of the variable, option or file.
     pub setting: String,
-    /// The variable or file that set it, if known.
+    /// Variable or file that set it, if known.
     pub origin: Option<String>,
-    /// What is wrong and what is allowed.
+    /// Problem, with the allowed values.
     pub problem: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// A text whose control characters are escaped: names in a file may contain line ends.
+/// Text with escaped control characters: names in a file may contain line breaks, which could forge log lines.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -45,7 +45,7 @@ impl fmt::Display for OneLine<'_> {
 }
 
 impl ConfigError {
-    /// Creates an error of unknown origin.
+    /// Creates an error without a source.
     pub fn new(setting: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             setting: setting.into(),
@@ -63,7 +63,7 @@ impl ConfigError {
 }
 
 impl From<figment::Error> for ConfigError {
-    /// Rewrites figment's error for the operator. Values of secret settings are left out.
+    /// Rewrites figment's error for the operator. Values of secret settings are omitted.
     fn from(error: figment::Error) -> Self {
         let (path, secret) = (dotted(&error.path), is_secret(&error.path));
         match &error.kind {

@@ -615,7 +615,7 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
         refused(
             &[own, ("CONCLAVE_TLS__ACME_DIRECTORY", url)],
             "tls.acme_directory",
-            "must be a URL that begins with https://",
+            "must be an https:// URL",
         );
     }
     let redirect = ("CONCLAVE_TLS__REDIRECT_LISTEN", "0.0.0.0:80");
