@@ -237,7 +237,7 @@ impl Pool {
         }
     }
 
-    /// Takes an idle connection to a node, if one is still open as far as this end knows.
+    /// Removes and returns an idle connection to a node, if one is still open as far as this end knows.
     pub(super) fn take(&self, node: &Node) -> Option<Connection> {
         let (mut idle, now) = (self.idle.borrow_mut(), Instant::now());
         idle.retain(|(connection, since)| {

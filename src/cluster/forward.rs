@@ -120,7 +120,7 @@ impl Forwarder {
                     let Some(node) = node else { continue };
                     let sent = self.attempt(&node, &passing, known.clone()).await;
                     match sent {
-                        // A response from a node that was replaced meanwhile may tell of a change that its successor does not have.
+                        // A response from a node that was replaced meanwhile may confirm a change that its successor does not have.
                         Ok(response) if passage.counts(known.borrow().epoch()) => {
                             self.shared.metrics.count(Passed::Answered);
                             return Ok(response);

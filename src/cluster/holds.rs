@@ -40,7 +40,7 @@ impl Holds {
         })
     }
 
-    /// Takes a slot; `None` if all are taken, or if the client has its share.
+    /// Acquires a slot; `None` if all are taken, or if the client has its share.
     pub(super) fn take(
         self: &Arc<Self>,
         request: &HttpRequest,

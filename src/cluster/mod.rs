@@ -1,4 +1,4 @@
-//! A cluster: servers on one database, of which one is active, and each of which may be called. A standby is a reverse proxy to the
+//! A cluster: servers on one database. One of them is active; clients may call any. A standby is a reverse proxy to the
 //! active server; it answers nothing from memory or from the database, so that limits, locks and counts are one server's.
 //!
 //! # Parts

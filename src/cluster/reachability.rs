@@ -23,7 +23,7 @@ pub struct LeaseView {
     pub silence: Option<Duration>,
 }
 
-/// What the probes and the lease show about the active node.
+/// State of the active node, as the probes and the lease show it.
 #[derive(Debug, Default)]
 pub struct Reachability {
     answered: Option<Duration>,

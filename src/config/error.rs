@@ -131,7 +131,7 @@ fn is_secret(path: &[String]) -> bool {
     settings.any(|(name, setting)| name == path && setting.is_secret())
 }
 
-/// Replaces serde's name of a type with one that operators understand.
+/// Replaces serde's name of a type with an operator's term.
 fn describe_expected(expected: &str) -> &str {
     match expected {
         "u32" => "a whole number from 0 to 4294967295",

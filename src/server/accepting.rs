@@ -64,7 +64,7 @@ impl Acceptor {
             && self.speaks_turn(&mut socket).await?
         {
             self.serve_turn(turn, socket, peer, permit).await;
-            // actix has no outcome for a connection that left HTTP; it drops an aborted one without a response.
+            // actix has no outcome for a connection that left HTTP; it drops aborted connections silently.
             return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
         }
         let stream = ClientStream::new(socket, self.timeouts, permit);

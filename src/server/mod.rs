@@ -74,15 +74,15 @@ const DIRECTORY_CHECK: Duration = Duration::from_secs(1);
 /// Options for a server's start.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// The validated configuration.
+    /// Validated configuration.
     pub config: Config,
-    /// Where the settings came from, for the console.
+    /// Sources of the settings, for the console.
     pub origins: SettingOrigins,
     /// Whether to create the project and the API key of `dev`.
     pub mode: Mode,
-    /// The data directory.
+    /// Data directory.
     pub data: PathBuf,
-    /// Source of time; tests pass one that they move.
+    /// Source of time. Tests pass a clock that they move.
     pub clock: Clock,
 }
 

@@ -2,7 +2,7 @@
 //! lease without waiting.
 //!
 //! The lock file names the process, the file itself and the machine's boot. In a copy of the data directory one of them differs, so a copy
-//! says nothing about a process that may run beside it.
+//! never identifies a process that may still run.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};

@@ -36,7 +36,7 @@ pub(super) fn start(
         return Ok(());
     };
     let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;
-    // Without a configured URL, the media workers' address is the only one that clients are known to reach.
+    // Without a configured URL, clients are known to reach only the media workers' address.
     let advertised = builder.advertised_addresses().into_iter().next();
     let on_media_address = advertised.filter(|_| names_all_addresses(reachable.media_url));
     let on_media_address =

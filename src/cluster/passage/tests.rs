@@ -110,7 +110,7 @@ fn a_request_that_was_not_kept_is_not_sent_again() {
     }
 }
 
-/// What happens to a request: which node is active, how an attempt ends, how much time passes.
+/// Change in a request's environment: the active node, an attempt's outcome, or elapsed time.
 #[derive(Debug, Clone)]
 enum Event {
     Active(Option<i64>),
@@ -132,7 +132,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A request with what a caller knows of it.
+/// A request with its caller's state.
 struct Run {
     passage: Passage,
     now: Duration,
