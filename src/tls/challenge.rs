@@ -1,42 +1,42 @@
-//! The answer to the challenge by which a CA verifies that this server has the domain.
+//! Answer to the challenge by which a CA verifies that this server controls the domain.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::sign::CertifiedKey;
 
-/// The protocol of tls-alpn-01 (RFC 8737).
+/// Protocol name of tls-alpn-01 (RFC 8737).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// What the CA asks for.
+/// Answer to a challenge.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// For tls-alpn-01: a certificate in the handshake.
     TlsAlpn {
-        /// The name that the CA asks for.
+        /// Host name in the CA's handshake.
         domain: String,
-        /// The certificate, which is signed by itself.
+        /// Self-signed certificate.
         certificate: Arc<CertifiedKey>,
     },
     /// For http-01: a text at a path.
     Http {
-        /// The last part of the path.
+        /// Last segment of the path.
         token: String,
-        /// The text; it is not secret.
+        /// Text; it is not secret.
         text: String,
     },
 }
 
-/// The answer to the challenge under way, if there is one. Clones share it.
+/// Answer to the current challenge, if there is one. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Challenges(Arc<RwLock<Option<Answer>>>);
 
-/// An answer that is given until this is dropped.
+/// Keeps an answer available until this is dropped.
 #[must_use]
 pub struct Answering(Challenges);
 
 impl Challenges {
-    /// Gives this answer for as long as the returned value lives.
+    /// Makes an answer available until the returned value is dropped.
     pub fn answer(&self, answer: Answer) -> Answering {
         self.set(Some(answer));
         Answering(self.clone())

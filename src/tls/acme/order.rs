@@ -20,15 +20,15 @@ use super::storage::{Issued, Storage, StoredAccount, StoredFailures};
 use crate::config::AcmeConfig;
 use crate::tls::challenge::{Answer, Answering, Challenges};
 
-/// How the CA is asked whether it has verified a challenge, or issued the certificate.
+/// Intervals at which the CA is polled for a verified challenge or an issued certificate.
 const POLLING: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
     .timeout(Duration::from_secs(90));
-/// The CA knows no such account, or not any more.
+/// The CA does not know the account, or has removed it.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// What an attempt needs.
+/// Dependencies of an attempt.
 pub(super) struct Client {
     pub config: AcmeConfig,
     pub http: AcmeHttp,
@@ -36,17 +36,17 @@ pub(super) struct Client {
     pub challenges: Challenges,
 }
 
-/// Why an attempt has failed. Some messages quote the CA.
+/// Failure of an attempt. Some messages quote the CA.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OrderError {
-    /// The CA refused something, or cannot be reached.
+    /// The CA rejected a request, or cannot be reached.
     #[error("{}", describe(.0))]
     Acme(#[from] Error),
     /// A file cannot be used.
     #[error("{0}")]
     Storage(#[from] io::Error),
-    /// The certificate for a challenge cannot be made.
-    #[error("the answer to the challenge cannot be made: {0}")]
+    /// The certificate for a challenge cannot be created.
+    #[error("the challenge's certificate cannot be created: {0}")]
     Answer(String),
     /// The CA offers no challenge that the server can answer.
     #[error("the CA offers only challenges that the server cannot answer: {0}")]
@@ -61,26 +61,26 @@ pub(super) enum OrderError {
     /// The attempt took too long.
     #[error("the CA did not issue a certificate within {0:?}")]
     TimedOut(Duration),
-    /// The CA has issued a certificate that is old.
+    /// The CA has issued a certificate that is due for renewal already.
     #[error(
-        "the certificate of the CA expires at {0}, so it is to be renewed already: a clock is wrong"
+        "the issued certificate expires at {0}, so it is due for renewal already: a clock is wrong"
     )]
     NotFresh(Timestamp),
     /// The CA has issued something else.
-    #[error("the certificate of the CA cannot be used: {0}")]
+    #[error("the issued certificate cannot be used: {0}")]
     Unusable(String),
 }
 
-/// The challenge of an attempt.
+/// Challenge of an attempt.
 struct Chosen {
     kind: ChallengeType,
     name: &'static str,
-    /// Whether the CA can verify the domain by another one.
+    /// Whether the CA can verify the domain by another challenge.
     has_other: bool,
 }
 
 impl OrderError {
-    /// Returns what the schedule needs to know.
+    /// Returns the failure's kind for the schedule.
     pub const fn failure(&self) -> Failure {
         match self {
             Self::NotVerified {
@@ -97,6 +97,7 @@ impl Client {
         let account = self.account().await?;
         let identifiers = [Identifier::Dns(self.config.domain.clone())];
         let mut order = match account.new_order(&NewOrder::new(&identifiers)).await {
+            // For example after a test CA was reset. The next attempt registers a new account.
             Err(error) if is_unknown_account(&error) => {
                 self.on_disk(Storage::remove_account).await?;
                 return Err(error.into());
@@ -139,6 +140,7 @@ impl Client {
             let (account, credentials) = builder
                 .create(&new, self.config.directory.clone(), None)
                 .await?;
+            // If this fails, the account is lost at the CA. The next attempt registers another one; CAs limit registrations per address.
             self.on_disk(move |storage| {
                 storage.store_account(&StoredAccount {
                     contact,
@@ -149,6 +151,7 @@ impl Client {
             return Ok(account);
         };
         let account = builder.from_credentials(stored.credentials).await?;
+        // The contact may have changed in the settings since the registration.
         if stored.contact != contact {
             account.update_contacts(&urls).await?;
             self.on_disk(move |storage| storage.store_contact(contact))
@@ -157,12 +160,13 @@ impl Client {
         Ok(account)
     }
 
-    /// Lets the CA verify that this server has the domain.
+    /// Has the CA verify that this server controls the domain.
     async fn verify(&self, order: &mut Order, schedule: &Schedule) -> Result<(), OrderError> {
         let Some((chosen, answering)) = self.answer(order, schedule).await? else {
             return Ok(());
         };
         let status = order.poll_ready(&POLLING).await;
+        // The CA may request the challenge several times, from several networks, until it has decided.
         drop(answering);
         let reason = match status {
             Ok(OrderStatus::Ready) => return Ok(()),
@@ -176,18 +180,19 @@ impl Client {
         })
     }
 
-    /// Begins to answer a challenge of the order, and lets the CA know. `None` if the CA has verified the domain already.
+    /// Prepares the answer to one of the order's challenges, and starts its validation. `None` if the CA has verified the domain already.
     async fn answer(
         &self,
         order: &mut Order,
         schedule: &Schedule,
     ) -> Result<Option<(Chosen, Answering)>, OrderError> {
         let mut authorizations = order.authorizations();
-        // There is one, for the one name of the order.
+        // There is one authorization, since the order has one name.
         let Some(authorization) = authorizations.next().await else {
             return Ok(None);
         };
         let mut authorization = authorization?;
+        // CAs reuse a recent validation for the account's next orders.
         if authorization.status == AuthorizationStatus::Valid {
             return Ok(None);
         }
@@ -197,6 +202,7 @@ impl Client {
         };
         let answer = self.make_answer(&challenge)?;
         let answering = self.challenges.answer(answer);
+        // After the answer is in place: the CA may validate at once.
         challenge.set_ready().await?;
         Ok(Some((chosen, answering)))
     }
@@ -268,7 +274,7 @@ fn is_unknown_account(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if problem.r#type.as_deref() == Some(NO_ACCOUNT))
 }
 
-/// Returns what the CA says about a challenge that it did not accept.
+/// Returns the CA's reason for rejecting a challenge.
 async fn refusal(order: &mut Order) -> Result<String, Error> {
     let mut authorizations = order.authorizations();
     let Some(authorization) = authorizations.next().await else {
@@ -280,17 +286,17 @@ async fn refusal(order: &mut Order) -> Result<String, Error> {
         .challenges
         .iter()
         .find_map(|challenge| challenge.error.as_ref());
-    Ok(error.map_or_else(|| "it does not say why".to_owned(), words))
+    Ok(error.map_or_else(|| "it gave no reason".to_owned(), words))
 }
 
 fn describe(error: &Error) -> String {
     match error {
-        Error::Api(problem) => format!("the CA answers: {}", words(problem)),
+        Error::Api(problem) => format!("the CA's error: {}", words(problem)),
         other => other.to_string(),
     }
 }
 
-/// Returns what the CA says, without the words of the library before it.
+/// Returns the CA's error without the library's prefix.
 fn words(problem: &Problem) -> String {
     problem
         .to_string()
@@ -298,7 +304,7 @@ fn words(problem: &Problem) -> String {
         .to_owned()
 }
 
-/// Makes the certificate by which a CA verifies the domain: self-signed, with the digest of the challenge (RFC 8737).
+/// Creates the self-signed certificate with the challenge's digest, by which the CA verifies the domain (RFC 8737).
 fn challenge_certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, String> {
     let make = || -> Result<_, rcgen::Error> {
         let key = KeyPair::generate()?;
