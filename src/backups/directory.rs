@@ -1,4 +1,4 @@
-//! The directory of the copies, and their names.
+//! Directory for the copies, and their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,34 +8,34 @@ use conclave_model::Timestamp;
 
 const PREFIX: &str = "conclave-";
 const SUFFIX: &str = ".db";
-/// Where the time in a name has a dash and an RFC 3339 timestamp a colon, which some file systems do not allow.
+/// Positions of an RFC 3339 timestamp's colons. Names have dashes there, since some file systems do not allow colons.
 const COLONS: [usize; 2] = [13, 16];
 
-/// The directory of the copies. Files with other names are none of its business.
+/// Directory for the copies. Files with other names are ignored.
 #[derive(Debug, Clone)]
 pub struct BackupDirectory(PathBuf);
 
-/// A copy of the database that is whole.
+/// Complete copy of the database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupCopy {
-    /// When it was made.
+    /// Time at which it was started.
     pub at: Timestamp,
-    /// Where it is.
+    /// Path of its file.
     pub path: PathBuf,
 }
 
 impl BackupDirectory {
-    /// The directory at a path, which need not exist.
+    /// Creates the value for a path, which need not exist.
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Returns where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Returns the path of the copy that is made at `at`.
+    /// Returns the path for a copy that is started at `at`.
     pub fn path_of(&self, at: Timestamp) -> PathBuf {
         let mut time = at.to_string();
         for colon in COLONS {
@@ -47,7 +47,7 @@ impl BackupDirectory {
     /// Creates the directory with mode 0700 if it does not exist.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// If it cannot be created.
     pub fn create(&self) -> Result<(), String> {
         private_file::create_directory(&self.0)
             .map_err(|error| format!("{}: {error}", self.0.display()))
@@ -62,11 +62,12 @@ impl BackupDirectory {
             })
         };
         let mut copies: Vec<_> = self.files().filter_map(copy).collect();
+        // By time: names and timestamps sort alike.
         copies.sort();
         copies
     }
 
-    /// Removes the oldest copies until `keep` are left, but not the one at `new`. Returns the number of removed ones.
+    /// Removes the oldest copies until `keep` are left, except the one at `new`. Returns the number of removed copies.
     pub fn remove_oldest(&self, keep: usize, new: &Path) -> usize {
         let copies = self.copies();
         let surplus = copies.len().saturating_sub(keep);
@@ -77,7 +78,7 @@ impl BackupDirectory {
         oldest.filter(|copy| remove(&copy.path)).count()
     }
 
-    /// Removes what a server that was killed while it copied has left.
+    /// Removes the unfinished copies of a server that was killed meanwhile.
     pub fn remove_drafts(&self) {
         let is_draft =
             |name: &str| name.starts_with(&format!(".{PREFIX}")) && name.ends_with(DRAFT_SUFFIX);
@@ -174,7 +175,7 @@ mod tests {
             ),
             (1, vec![2, 3, 4])
         );
-        // The clock was set back before the new one was made.
+        // The clock was set back before the new copy was made.
         assert_eq!(
             (
                 directory.remove_oldest(1, &directory.path_of(at(2))),

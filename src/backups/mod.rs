@@ -1,7 +1,7 @@
-//! Copies of the database at regular times, each checked before the oldest one is removed, and what operators are told about them.
+//! Copies of the database at regular times, each checked before the oldest one is removed, and their state for operators.
 //!
-//! The name of a copy has its time, so a restarted server continues where the one before it was. A failed attempt is repeated sooner.
-//! A file has the name of a copy only once it is whole, so the last one by its name is one that restores.
+//! A copy's name contains its time, so a restarted server continues the schedule. A failed attempt is repeated sooner. A file gets a copy's
+//! name only when it is complete, so the newest copy by name can be restored.
 
 mod directory;
 mod metrics;
@@ -19,10 +19,10 @@ pub use metrics::BackupMetrics;
 
 use crate::config::BackupConfig;
 
-/// The longest time until a failed attempt is repeated.
+/// Maximum delay before a failed attempt is repeated.
 const RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
 
-/// A handle to the copies of a server's database. Clones share them.
+/// Handle to the copies of a server's database. Clones share them.
 #[derive(Clone)]
 pub struct Backups(Arc<Inner>);
 
@@ -33,31 +33,31 @@ struct Inner {
     database: conclave_db::Backups,
     clock: Clock,
     metrics: BackupMetrics,
-    /// When the server started.
+    /// Start of the server.
     started: Timestamp,
     state: Mutex<State>,
 }
 
-/// How the attempts have ended.
+/// Outcomes of the attempts.
 #[derive(Default)]
 struct State {
-    /// The time of the last good copy, also of an earlier server's.
+    /// Time of the last good copy, which may be a previous server's.
     last_good: Option<Timestamp>,
-    /// Why the last attempt failed; `None` if it did not.
+    /// Error of the last attempt; `None` if it succeeded.
     failure: Option<String>,
 }
 
-/// How recent the last good copy is.
+/// Age class of the last good copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// As recent as it should be. A new server that has no copy yet has time for the first one.
+    /// As recent as configured. A new server without a copy has time to make the first one.
     Ok,
-    /// Two copies have failed since, or have not been made in time.
+    /// Two further copies have failed, or were not made in time.
     Old,
 }
 
 impl Backups {
-    /// Spawns the tasks that copy to a directory, and that warn of an old copy. They run until the runtime ends.
+    /// Spawns the tasks that make copies, and that warn of an old copy. They run until the runtime ends.
     pub fn spawn(
         directory: BackupDirectory,
         config: &BackupConfig,
@@ -68,7 +68,7 @@ impl Backups {
         let BackupConfig { every, keep, .. } = config;
         let now = clock.now();
         directory.remove_drafts();
-        // One from the future was made before the clock was corrected.
+        // A copy from the future was made before the clock was corrected.
         let last_good = directory
             .copies()
             .into_iter()
@@ -95,12 +95,12 @@ impl Backups {
         backups
     }
 
-    /// Returns where the copies are.
+    /// Returns the directory.
     pub fn directory(&self) -> &BackupDirectory {
         &self.0.directory
     }
 
-    /// Returns how recent the last good copy is.
+    /// Returns the age class of the last good copy.
     pub fn freshness(&self) -> Freshness {
         if self.old_at() <= self.0.clock.now() {
             Freshness::Old
@@ -109,7 +109,7 @@ impl Backups {
         }
     }
 
-    /// When the last good copy is old, unless there is a newer one by then.
+    /// Returns the time at which the last good copy becomes old.
     fn old_at(&self) -> Timestamp {
         old_at(
             self.0.state.lock().last_good.unwrap_or(self.0.started),
@@ -128,6 +128,7 @@ impl Backups {
             } else {
                 RETRY_DELAY.min(*every)
             };
+            // From the start of the attempt, so that the interval does not include the time that a copy takes.
             due = begun.after(delay);
         }
     }
@@ -155,6 +156,7 @@ impl Backups {
                     failure: None,
                 };
                 metrics.kept(at, begun.elapsed(), &contents);
+                // Only now: a failed attempt must never cost an older copy.
                 let removed = directory.remove_oldest(*keep, &path);
                 let bytes = contents.bytes;
                 log::info!(bytes = bytes, removed = removed; "the database has been copied to {}", path.display());
@@ -170,11 +172,12 @@ impl Backups {
         }
     }
 
-    /// Warns when the last good copy has become old, and again after each interval in which that has not changed.
+    /// Warns when the last good copy has become old, and again after each interval without a new one.
     async fn warn_of_old(self) {
         let Inner { clock, every, .. } = &*self.0;
         loop {
             clock.sleep_until(self.old_at()).await;
+            // A copy may have been made during the sleep; then the next warning is later.
             if self.freshness() == Freshness::Old {
                 log::warn!("backup.directory: {self}");
                 clock.sleep_until(clock.now().after(*every)).await;
@@ -183,12 +186,12 @@ impl Backups {
     }
 }
 
-/// When a copy is old: two more should have been made since.
+/// Returns the time at which a copy becomes old: two more should have been made by then.
 pub fn old_at(copied: Timestamp, every: Duration) -> Timestamp {
     copied.after(2 * every)
 }
 
-/// A copy whose secrets cannot be decrypted is still the best one that there can be.
+/// Warns of secrets that cannot be decrypted. The copy is good all the same: there can be no better one.
 fn warn_of_secrets(contents: &Contents) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {
@@ -202,7 +205,7 @@ fn warn_of_secrets(contents: &Contents) {
 }
 
 impl fmt::Display for Backups {
-    /// Writes when the last good copy was made, whether it is old, and why the last attempt failed.
+    /// Writes the time and age class of the last good copy, and the last attempt's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let freshness = self.freshness();
         let State { last_good, failure } = &*self.0.state.lock();
