@@ -17,36 +17,36 @@ use crate::error::CliError;
 /// Commands for API keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Create a key and print it; it is not shown again.
+    /// Create a key and print it. It is not shown again.
     Create {
-        /// The project's id, `prj_…`.
+        /// Project id, `prj_…`.
         project: String,
-        /// A note of up to 200 characters.
+        /// Note of up to 200 characters.
         #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text::<0, 200>)]
         label: String,
-        /// How the key is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// List a project's keys, oldest first.
     List {
-        /// The project's id, `prj_…`.
+        /// Project id, `prj_…`.
         project: String,
-        /// How the keys are printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// Revoke a key. It stops working with the next request.
     Revoke {
-        /// The key's first twelve characters.
+        /// First twelve characters of the key.
         prefix: String,
-        /// How the key is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
 }
 
-/// A key with `--json`.
+/// Key with `--json`.
 #[derive(Serialize)]
 struct KeyView<'a> {
     project_id: &'a ProjectId,
@@ -55,7 +55,7 @@ struct KeyView<'a> {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<String>,
-    /// The whole key, at creation only.
+    /// Whole key, at creation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
 }
@@ -78,10 +78,10 @@ struct KeyList<'a> {
     keys: Vec<KeyView<'a>>,
 }
 
-/// Runs one of the commands.
+/// Runs a command.
 ///
 /// # Errors
-/// The project or the prefix is unknown, or the store failed.
+/// If the project or the prefix is unknown, or the store failed.
 pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     match command {
         KeyCommand::Create {
@@ -108,7 +108,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
     }
 }
 
-/// Parses a prefix, or takes that of a whole key, which may be what leaked. No message contains a whole key.
+/// Parses a prefix, or the prefix of a whole key, which may be at hand after a leak. No message contains a whole key.
 fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
     let of_whole_key = text.parse().map(|key: ApiKey| key.prefix());
     of_whole_key.or_else(|_| text.parse()).map_err(|_| {

@@ -1,7 +1,7 @@
-//! `conclave listen`: prints the events of a project as they are committed, and posts them to a receiver on this machine.
+//! `conclave listen`: prints a project's events as they are committed, and forwards them to a receiver on this machine.
 //!
-//! Each event is posted once, and the next one when the answer is there. The command goes on after the server was away, from the event
-//! that it had last.
+//! Each event is posted once, and the next one after the response. After an outage of the server, the command continues from the last
+//! event.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -25,43 +25,43 @@ use super::output::{print, print_json};
 use crate::config::Config;
 use crate::error::CliError;
 
-/// The first wait for a server that is away. Each further one is twice as long, up to [`LONGEST_WAIT`].
+/// First delay before an unavailable server is called again. Doubled each time, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// Which events to show and where to post them.
+/// Events to show, and the receiver to forward them to.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// The url to post each event to, as the server posts to webhook endpoints.
+    /// URL to post each event to, as the server posts to webhook endpoints.
     #[arg(long, value_name = "URL")]
     forward: Option<String>,
-    /// The server and the project.
+    /// Server and project.
     #[command(flatten)]
     server: ServerArgs,
-    /// Only events of this type; can be given several times.
+    /// Show only events of this type; can be repeated.
     #[arg(long, value_name = "TYPE", value_parser = event_type())]
     event: Vec<EventType>,
-    /// Only events of this room.
+    /// Show only events of this room.
     #[arg(long, value_name = "NAME")]
     room: Option<RoomName>,
-    /// Begin after the event with this number instead of with the next one.
+    /// Start after the event with this number, instead of with the next event.
     #[arg(long, value_name = "NUMBER")]
     after: Option<u32>,
-    /// How events are printed.
+    /// Output format of events.
     #[arg(long, value_enum, default_value = "lines")]
     print: EventFormat,
 }
 
-/// How events are printed.
+/// Output format of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EventFormat {
-    /// A line for each: number, time, type, room, and what came back.
+    /// One line per event: number, time, type, room, and the receiver's response.
     Lines,
-    /// A line of JSON for each, with the whole event.
+    /// One line of JSON per event, with the whole event.
     Json,
 }
 
-/// An event with `--print json`.
+/// Event with `--print json`.
 #[derive(Serialize)]
 struct EventView<'a> {
     id: i64,
@@ -72,7 +72,7 @@ struct EventView<'a> {
     error: Option<&'a str>,
 }
 
-/// Parses the name of an event, and tells shells the names.
+/// Returns the parser of event names, with the list of names for shell completion.
 pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
     PossibleValuesParser::new(EventType::ALL.iter().map(|event| event.as_str()))
         .try_map(|name| name.parse::<EventType>())
@@ -81,7 +81,7 @@ pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
 /// Runs until it is interrupted.
 ///
 /// # Errors
-/// The server refuses the token or the project, or stdout is closed.
+/// If the server refuses the token or the project, or stdout is closed.
 pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(), CliError> {
     let server = AdminClient::new(&args.server, config, data)?;
     let project = patiently(|| server.project())?;
@@ -116,30 +116,31 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
         let page = patiently(|| follower.read())?;
         match page.gap {
             Some(Gap::Deleted) => {
-                note("events were missed: they are older than webhooks.retention");
+                note("events older than webhooks.retention were missed");
             }
             Some(Gap::Restored) => {
                 note(
-                    "the server's records are older than the last event; following from their newest",
+                    "the server's records are older than the last event; continuing after the newest record",
                 );
             }
             None => {}
         }
         page.events
+            // Filtered here, since the server's page has all of the project's events.
             .iter()
             .filter(|event| listener.wants(event))
             .try_for_each(|event| listener.handle(event))?;
     }
 }
 
-/// Repeats a call until the server answers it. Says once that the server is away, and that it is back.
+/// Repeats a call until the server responds. Prints one line when the server is unavailable, and one when it is back.
 fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, CliError> {
     let mut wait = FIRST_WAIT;
     loop {
         match call() {
             Ok(done) => {
                 if wait > FIRST_WAIT {
-                    note("the server answers again");
+                    note("the server is available again");
                 }
                 return Ok(done);
             }
@@ -155,13 +156,13 @@ fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, Cli
     }
 }
 
-/// Says what is no event, on stderr.
+/// Prints a message that is not an event to stderr.
 fn note(text: &str) {
-    // Without stderr, nobody reads it.
+    // An error means that stderr is closed, so there is nobody to report it to.
     let _ = writeln!(std::io::stderr(), "conclave: {}", Visible(text));
 }
 
-/// What becomes of each event.
+/// Printing and forwarding of events.
 struct Listener<'a> {
     args: &'a ListenArgs,
     project: ProjectId,
@@ -216,7 +217,7 @@ fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration)
     let answer = outcome
         .map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis()))
         .unwrap_or_default();
-    // The server may be one that nobody trusts.
+    // Escaped, since `--server` may name an untrusted server.
     format!(
         "{}\n",
         Visible(format_args!(

@@ -1,4 +1,4 @@
-//! A room in which events happen for real: the API creates it, and the sandbox simulates who is in it.
+//! Room for real events: the API creates it, and the sandbox simulates its participants.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +12,23 @@ use crate::cli::admin_client::{AdminClient, CallError, JsonClient, TIMEOUT};
 use crate::cli::follower::{FollowedEvent, Follower};
 use crate::error::CliError;
 
-/// The template of the rooms, which is created once.
+/// Template of the rooms, created once.
 const TEMPLATE: &str = "conclave-trigger";
-/// The roles of the participants. The bitrate of one of them is limited.
+/// Roles of the participants. The bitrate of `limited` is limited.
 const LIMITED: &str = "limited";
 const OTHER: &str = "other";
-/// The limit, in kilobits a second.
+/// Limit, in kilobits per second.
 const LIMIT_KBPS: u32 = 500;
-/// Where a simulated broadcast goes: an address for documentation, and nothing connects to it.
+/// Destination of a simulated broadcast. Nothing connects to it, but other than public addresses are refused.
 const BROADCAST_URL: &str = "rtmp://8.8.8.8/live/example";
-/// How long an event may take. A bitrate has to stay above its limit for five seconds.
+/// Time limit for an event. A bitrate has to stay above its limit for five seconds.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Characters of a room's name, after the prefix.
+/// Length of a room name's random part.
 const NAME_CHARACTERS: usize = 8;
-/// The most templates that are searched for the command's own.
+/// Maximum number of templates to search for the command's own.
 const TEMPLATES: u32 = 200;
 
-/// The API of a server, with a key of the project.
+/// A server's API, with a key of the project.
 pub(super) struct Api {
     client: JsonClient,
     url: String,
@@ -53,7 +53,7 @@ impl Api {
         )
     }
 
-    /// Returns the id of the command's template, which is created if there is none.
+    /// Returns the id of the command's template, which is created if missing.
     fn template(&self) -> Result<Value, CallError> {
         let listed = self.call(Method::GET, &format!("/templates?limit={TEMPLATES}"), None)?;
         let mut templates = listed["templates"].as_array().into_iter().flatten();
@@ -70,18 +70,18 @@ impl Api {
     }
 }
 
-/// A room of the command.
+/// Room of the command.
 pub(super) struct TriggerRoom<'a> {
     api: Api,
     server: &'a AdminClient,
     follower: Follower<'a>,
     name: String,
-    /// The events of the room so far.
+    /// Events in the room so far.
     happened: Vec<FollowedEvent>,
 }
 
 impl<'a> TriggerRoom<'a> {
-    /// Creates a room. `follower` has not read any of its events yet.
+    /// Creates a room. `follower` must not have read any of its events.
     pub(super) fn create(
         api: Api,
         server: &'a AdminClient,
@@ -103,7 +103,7 @@ impl<'a> TriggerRoom<'a> {
         &self.name
     }
 
-    /// Does what causes an event, waits for it and returns its body.
+    /// Causes an event, waits for it and returns its body.
     pub(super) fn trigger(&mut self, event: EventType) -> Result<String, CliError> {
         self.cause(event)?;
         self.wait_for(event)
@@ -112,7 +112,7 @@ impl<'a> TriggerRoom<'a> {
     /// Ends the room.
     pub(super) fn end(&self) -> Result<(), CallError> {
         match self.of_room(Method::DELETE, "", None) {
-            // It has ended already.
+            // The event may have ended it already.
             Err(CallError::Refused {
                 status: 404 | 409, ..
             }) => Ok(()),
@@ -170,6 +170,7 @@ impl<'a> TriggerRoom<'a> {
                     LONGEST.as_secs()
                 )));
             }
+            // The server holds the request until there are events, so this loop needs no pause.
             let page = self.follower.read()?;
             self.happened.extend(
                 page.events
@@ -201,6 +202,7 @@ impl<'a> TriggerRoom<'a> {
                 CallError::Refused {
                     status: 404,
                     message,
+                    // The route exists only with `media.sandbox`.
                 } if message.starts_with("no such route") => {
                     let message = "the server has no sandbox: media.sandbox is off".to_owned();
                     CallError::Refused {
@@ -212,7 +214,7 @@ impl<'a> TriggerRoom<'a> {
             })
     }
 
-    /// Lets a participant join, and returns its path in the sandbox.
+    /// Makes a participant join, and returns its path in the sandbox.
     fn join(&self) -> Result<String, CallError> {
         let token = json!({"room": self.name, "identity": "alice", "role": LIMITED});
         let token = self.api.call(Method::POST, "/tokens", Some(&token))?;
@@ -244,7 +246,7 @@ impl<'a> TriggerRoom<'a> {
         .map(drop)
     }
 
-    /// Lets a participant publish a track, and returns the path of the track in the sandbox.
+    /// Makes a participant publish a track, and returns the track's path in the sandbox.
     fn publish(&self, participant: &str) -> Result<String, CallError> {
         let track = json!({"kind": "video", "source": "camera"});
         let track = self.sandbox(Method::POST, &format!("{participant}/tracks"), Some(&track))?;
@@ -256,7 +258,7 @@ impl<'a> TriggerRoom<'a> {
         self.sandbox(Method::DELETE, &track, None).map(drop)
     }
 
-    /// Lets a participant publish more than its role may, and returns its path in the sandbox.
+    /// Makes a participant publish more than its role allows, and returns its path in the sandbox.
     fn exceed_limit(&self) -> Result<String, CallError> {
         let participant = self.join()?;
         self.publish(&participant)?;
@@ -266,6 +268,7 @@ impl<'a> TriggerRoom<'a> {
 
     fn clear_limit(&mut self) -> Result<(), CliError> {
         let participant = self.exceed_limit()?;
+        // The limit is cleared only after it was exceeded for a while.
         self.wait_for(EventType::ParticipantPublishLimitExceeded)?;
         Ok(self.set_bitrate(&participant, LIMIT_KBPS / 2)?)
     }
@@ -299,7 +302,7 @@ impl<'a> TriggerRoom<'a> {
         Ok(text(&started, "egress_id"))
     }
 
-    /// Lets a recording or a broadcast have one status after the other.
+    /// Puts a recording or a broadcast into each status in turn.
     fn drive(&self, egress: &str, statuses: &[&str]) -> Result<(), CallError> {
         let to = |status: &&str| {
             self.sandbox(
