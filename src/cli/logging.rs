@@ -196,7 +196,7 @@ struct Lines {
     waiting: VecDeque<Box<[u8]>>,
     /// Size of the waiting lines, in bytes.
     size: usize,
-    /// Number of lines lost since the last one that fitted.
+    /// Number of lines lost since the last line was added.
     lost: u64,
     is_writing: bool,
 }

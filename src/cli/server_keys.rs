@@ -78,7 +78,7 @@ pub(super) fn rotate_encryption_key(
     )
 }
 
-/// Shows the completed step, and what to do before the next one.
+/// Shows the completed step, and the operator's task before the next one.
 fn show_step(done: &SharedRotation, key: &Path, format: OutputFormat) -> Result<(), CliError> {
     let SharedRotation {
         step,

@@ -144,7 +144,7 @@ impl Schedule {
         self.next = now.after((MINUTE * minutes).mul_f64(1.0 + JITTER * random.clamp(0.0, 1.0)));
     }
 
-    /// Returns the next attempt's challenge among those that the CA offers and the server can answer: tls-alpn-01 first, then alternating.
+    /// Returns the next attempt's challenge, if the CA offers one and the server can answer it: tls-alpn-01 first, then alternating.
     pub fn challenge(&self, tls_alpn: bool, http: bool) -> Option<ChallengeKind> {
         match (tls_alpn, http) {
             (true, true) if self.failures % 2 == 1 => Some(ChallengeKind::Http),
