@@ -1,5 +1,5 @@
-//! Room codes: `xxxx-xxxx-xxxx`, short enough to be read out, exchanged for a room token without a credential. Only a
-//! SHA-256 hash and the first four characters are kept.
+//! Room codes: `xxxx-xxxx-xxxx`, short enough to be read out, exchanged for a room token without a credential. Only a SHA-256 hash and the
+//! first four characters are stored.
 
 use std::fmt;
 use std::str::FromStr;

@@ -86,8 +86,7 @@ impl FromStr for FilePath {
     }
 }
 
-/// A character of a pattern that is none of these, no slash, no backslash, and does not control the text or its direction
-/// ([`is_deceptive`]).
+/// Pattern for a character that is none of these, no slash, no backslash, and not deceptive ([`is_deceptive`]).
 macro_rules! other_than {
     ($these:literal) => {
         concat!("[^", $these, r"/\\", deceptive_class!(), "]")

@@ -17,7 +17,7 @@ const RANDOM_CHARACTERS: usize = 43;
 #[derive(Clone)]
 pub struct ApiKey(Secret);
 
-/// A key's first twelve characters, which name it in lists, at the revocation, and in audit trails.
+/// First twelve characters of a key, which identify it in lists, when it is revoked, and in audit trails.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyPrefix([u8; Self::LEN]);
 

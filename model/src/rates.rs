@@ -71,7 +71,7 @@ impl RateLimit {
         ))
     }
 
-    /// Takes `number` units. Returns whether they were available; more than the burst never are.
+    /// Consumes `number` units. Returns whether they were available; more than the burst never are.
     pub fn take(&self, number: u32) -> bool {
         NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
     }
@@ -94,7 +94,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         }
     }
 
-    /// Takes one unit for a key.
+    /// Consumes one unit for a key.
     ///
     /// # Errors
     /// Returns the time to wait.
@@ -105,8 +105,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
             .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Takes `number` units for a key. Returns whether they were available; more than the burst
-    /// never are.
+    /// Consumes `number` units for a key. Returns whether they were available; more than the burst never are.
     pub fn take(&self, key: &K, number: u32) -> bool {
         self.forget_idle();
         NonZeroU32::new(number)

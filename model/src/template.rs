@@ -1,4 +1,4 @@
-//! Templates: reusable roles and settings that rooms refer to.
+//! Templates: reusable roles and settings for rooms.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use crate::role::Role;
 use crate::schema::word_enum;
 use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 
-/// A template with its roles.
+/// Template with its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The id of the template.
+    /// Template id.
     pub id: TemplateId,
     /// Owning project.
     pub project_id: ProjectId,
-    /// The name, unique in the project.
+    /// Name, unique in the project.
     pub name: TemplateName,
     /// Whether rooms that are created without a template use it.
     pub is_default: bool,
-    /// The preferred media region.
+    /// Preferred media region.
     pub region: Region,
-    /// The roles by name.
+    /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
     /// Creation time.
     pub created_at: Timestamp,
@@ -55,15 +55,15 @@ impl Default for Region {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("names the role {missing:?}, which the template does not have")]
 pub struct UnknownRoleReference {
-    /// The role with the reference.
+    /// Role with the reference.
     pub role: RoleName,
-    /// The index in `subscribe.to_roles`.
+    /// Index in `subscribe.to_roles`.
     pub index: usize,
-    /// The role that does not exist.
+    /// Role that does not exist.
     pub missing: RoleName,
 }
 
-/// Checks that every `subscribe.to_roles` in a template names the template's roles.
+/// Checks that every `subscribe.to_roles` in a template names the template's own roles.
 ///
 /// # Errors
 /// The first reference to a role that does not exist.

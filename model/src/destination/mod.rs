@@ -57,11 +57,11 @@ impl Destination {
 }
 
 word_enum! {
-    /// What a destination is for.
+    /// Purpose of a destination.
     DestinationKind {
         /// Files of recordings.
         Recording = "recording",
-        /// RTMP urls of broadcasts.
+        /// RTMP URLs of broadcasts.
         Rtmp = "rtmp",
     }
 }
@@ -97,7 +97,7 @@ pub enum DestinationConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingConfig {
-    /// Amazon S3, or what speaks its protocol.
+    /// Amazon S3, or a service with its protocol.
     S3(S3Config),
     /// Google Cloud Storage.
     Gcp(GcpConfig),
@@ -112,13 +112,13 @@ pub struct S3Config {
     pub bucket: BucketName,
     /// Bucket region; absent for the service's default.
     pub region: Option<StorageLabel>,
-    /// The service's http(s) url, when it is not Amazon's.
+    /// The service's http(s) URL, if it is not Amazon's.
     pub endpoint: Option<String>,
     /// Prefix for file paths.
     pub prefix: Option<StorageText>,
     /// Whether the path contains the bucket, rather than the host name.
     pub force_path_style: Option<bool>,
-    /// The access key's id, which is no secret.
+    /// The access key's id, which is not secret.
     pub access_key: StorageText,
     /// The access key's secret.
     #[serde(deserialize_with = "stored_secret")]
@@ -135,7 +135,7 @@ pub struct GcpConfig {
     pub bucket: BucketName,
     /// Prefix for file paths.
     pub prefix: Option<StorageText>,
-    /// A service account's key, as the JSON text that Google gives.
+    /// A service account's key, as JSON text from Google.
     #[serde(deserialize_with = "stored_secret")]
     pub credentials: Secret,
 }
@@ -157,11 +157,11 @@ pub struct AzureConfig {
 /// Broadcast receivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtmpConfig {
-    /// One to eight urls.
+    /// One to eight URLs.
     pub urls: Vec<RtmpUrl>,
 }
 
-/// A text of 1 to 1024 bytes without control characters.
+/// Text of 1 to 1024 bytes without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StorageText(String);
@@ -211,7 +211,7 @@ fn stored_secret_if_any<'de, D: Deserializer<'de>>(
 
 /// The stored configuration is malformed. The error does not quote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a stored destination does not read")]
+#[error("a stored destination has an invalid configuration")]
 pub struct ParseDestinationConfigError;
 
 impl DestinationConfig {
@@ -225,6 +225,7 @@ impl DestinationConfig {
 
     /// Returns the whole configuration as one secret, for encryption.
     pub fn to_secret(&self) -> Secret {
+        // The secrets of a destination are encrypted as a whole: their number and names differ by type.
         let json = match self {
             Self::Recording(config) => config.json(Secret::reveal),
             Self::Rtmp(config) => config.json(RtmpUrl::reveal),
@@ -251,6 +252,7 @@ impl DestinationConfig {
             DestinationKind::Rtmp => {
                 let Urls { urls } =
                     serde_json::from_str(text.reveal()).map_err(|_| ParseDestinationConfigError)?;
+                // Parsed again, since the host and the redacted form are not stored.
                 let urls: Result<_, _> = urls.iter().map(|url| RtmpUrl::parse(url)).collect();
                 Ok(Self::Rtmp(RtmpConfig {
                     urls: urls.map_err(|_| ParseDestinationConfigError)?,
@@ -295,6 +297,7 @@ impl RecordingConfig {
         };
         match prefix
             .as_ref()
+            // Operators write prefixes with and without a final slash; two slashes in a row would be another object.
             .map(|prefix| prefix.as_ref().trim_end_matches('/'))
         {
             None | Some("") => filepath.to_string(),

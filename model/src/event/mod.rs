@@ -1,11 +1,11 @@
-//! The events that a project reports by webhooks: one declaration (`events!`) of each with its name, meaning, fields and example.
+//! Events that a project reports by webhooks: one declaration (`events!`) of each, with its name, meaning, fields and example.
 //!
 //! An event has four common fields and the fields of its parts, such as a [`ParticipantRef`]. From
 //! the declaration come the names ([`EventType`]), the bodies of deliveries ([`Event`]), and their
 //! description ([`EventDoc`]): the OpenAPI document has it in its section `webhooks`, from which
 //! the types and tables of the SDKs and the tables of the documentation are generated.
 //!
-//! The console's [`TestEvent`] stands beside them. It is about no room, and only one webhook endpoint gets it.
+//! The console's [`TestEvent`] is separate: it concerns no room, and only one webhook endpoint receives it.
 
 mod doc;
 
@@ -136,7 +136,7 @@ events! {
         participant: ParticipantRef,
         track: TrackSummary
     },
-    /// A recording has begun.
+    /// A recording has started.
     RecordingStarted = "recording.started" { recording: RecordingSummary = EgressStatus::Starting },
     /// The status of a recording has changed, and is not final.
     RecordingUpdated = "recording.updated" { recording: RecordingSummary = EgressStatus::Active },
@@ -144,7 +144,7 @@ events! {
     RecordingEnded = "recording.ended" { recording: RecordingSummary = EgressStatus::Complete },
     /// A recording has failed; sent instead of `recording.ended`.
     RecordingFailed = "recording.failed" { recording: RecordingSummary = EgressStatus::Failed },
-    /// A broadcast has begun.
+    /// A broadcast has started.
     BroadcastStarted = "broadcast.started" { broadcast: BroadcastSummary = EgressStatus::Starting },
     /// The status of a broadcast has changed, and is not final.
     BroadcastUpdated = "broadcast.updated" { broadcast: BroadcastSummary = EgressStatus::Active },
@@ -356,7 +356,7 @@ impl BroadcastSummary {
 /// The ingress endpoint that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct IngressSummary {
-    /// The identity of the participant that its encoder is.
+    /// The identity of the encoder's participant.
     pub participant_identity: Identity,
     /// The id of the ingress endpoint.
     pub ingress_id: IngressId,

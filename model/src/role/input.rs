@@ -131,7 +131,7 @@ pub struct RoleSubscribeInput {
     pub max_kbps: Option<Kbps>,
 }
 
-/// The name in the input is not the name of the role in the template.
+/// The input has another name than the role in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a role's name, if sent, must be the name it is filed under")]
 pub struct RoleNameMismatch;
@@ -142,6 +142,7 @@ impl RoleInput {
     /// # Errors
     /// [`RoleNameMismatch`] if the input contains another name than `name`.
     pub fn with_defaults(self, name: RoleName) -> Result<Role, RoleNameMismatch> {
+        // A role's name is the key in the template; a second, different name would be ambiguous.
         if self.name.is_some_and(|sent| sent != name.as_str()) {
             return Err(RoleNameMismatch);
         }
@@ -165,6 +166,7 @@ impl RoleInput {
 impl RolePublishInput {
     fn with_defaults(self) -> RolePublish {
         use PublishKind::{Audio, Data, Screen, Video};
+        // The first mention counts, so the order is the caller's.
         let allowed = distinct(
             self.allowed
                 .unwrap_or_else(|| vec![Audio, Video, Screen, Data]),
@@ -191,7 +193,7 @@ impl RolePublishInput {
     }
 }
 
-/// Returns a list without what it names again.
+/// Returns the list without repetitions.
 fn distinct<T: Copy + PartialEq>(list: Vec<T>) -> Vec<T> {
     let mut seen = Vec::new();
     for entry in list {

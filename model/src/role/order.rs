@@ -52,6 +52,7 @@ impl Role {
 fn by_contents<T>(all: &[T], contains: impl Fn(&T) -> (bool, bool)) -> Ordering {
     let mut order = Ordering::Equal;
     for one in all {
+        // Something that the other role lacks decides at once; the rest cannot change it.
         match contains(one) {
             (true, false) => return Ordering::Greater,
             (false, true) => order = Ordering::Less,
