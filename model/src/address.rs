@@ -30,6 +30,7 @@ impl AddressFilter {
     /// network means the IPv4 network.
     pub fn new(allow: Vec<IpNet>) -> Self {
         Self {
+            // Addresses are compared as IPv4, so mapped networks have to be, too.
             allow: allow.into_iter().map(unmapped_net).collect(),
         }
     }
@@ -42,6 +43,7 @@ impl AddressFilter {
             .into_iter()
             .filter_map(|address| special_network(unmapped(address)));
         Self {
+            // The operator's networks stay allowed.
             allow: self.allow.iter().copied().chain(networks).collect(),
         }
     }

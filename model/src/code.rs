@@ -45,6 +45,7 @@ pub struct ParseRoomCodeError;
 impl RoomCode {
     /// Returns a new random code.
     pub fn generate() -> Self {
+        // Groups of four are easier to read aloud and to type.
         let groups = [(); GROUPS].map(|()| random_text(GROUP_LEN, UNAMBIGUOUS));
         Self(Secret::new(groups.join("-")))
     }
@@ -56,6 +57,7 @@ impl RoomCode {
 
     /// Returns the hash that is stored.
     pub fn hash(&self) -> RoomCodeHash {
+        // Without a salt, since codes are found by it; 60 random bits and a rate limit protect them.
         RoomCodeHash(Sha256::digest(self.0.reveal()).into())
     }
 
@@ -70,6 +72,7 @@ impl FromStr for RoomCode {
 
     fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
         let group = |group: &str| {
+            // Lower case only, so that each code has one hash.
             group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b))
         };
         let shaped = text.split('-').count() == GROUPS && text.split('-').all(group);
@@ -95,6 +98,7 @@ impl RoomCodePrefix {
 
     /// Returns the code as lists show it, with all but the prefix masked.
     pub fn masked(&self) -> String {
+        // The prefix has 20 of 60 bits, which is not enough to guess the rest.
         format!("{}-****-****", self.0)
     }
 }

@@ -165,6 +165,7 @@ impl Problem {
         Self {
             code,
             message: message.into(),
+            // Most problems concern no single field of the request.
             field: None,
             retry_after: None,
             cause: None,

@@ -38,6 +38,7 @@ static ARMED: LazyLock<Mutex<Vec<Armed>>> =
 
 fn from_environment() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
+    // From the right: points may contain colons.
     let (point, number) = text.rsplit_once(':')?;
     let after = number.parse::<u32>().ok()?.checked_sub(1)?;
     Some(Armed {
@@ -73,6 +74,7 @@ pub fn left(scope: &str) -> usize {
 /// If the fault is a panic.
 pub fn at(scope: &str, point: &str) -> Option<Fault> {
     let fault = take(scope, point);
+    // After the lock is released, which a panic would otherwise leave held.
     assert!(fault != Some(Fault::Panic), "a fault at {point}");
     fault
 }

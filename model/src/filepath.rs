@@ -34,6 +34,7 @@ impl FilePath {
     /// Fails if it is not a path, or no file could have it.
     pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
         let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
+        // Operators read paths in terminals and logs.
         let fits = fits && !text.contains(is_deceptive);
         if fits {
             text.parse()
@@ -74,6 +75,7 @@ impl FromStr for FilePath {
     type Err = ParseFilePathError;
 
     fn from_str(text: &str) -> Result<Self, ParseFilePathError> {
+        // A backslash separates folders on Windows.
         let printable = !text.chars().any(|c| c.is_control() || c == '\\');
         let sized = (1..=LONGEST_CHOSEN).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.

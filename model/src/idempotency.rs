@@ -131,6 +131,7 @@ impl IdempotencyRecord {
 
     /// Marks the response as durable, in all clones.
     pub fn mark_stored(&self) {
+        // Pairs with the load: a caller that sees the mark also sees the committed response.
         self.stored.store(true, Ordering::Release);
     }
 

@@ -46,8 +46,10 @@ impl IngressStatus {
     /// to publish, one when it stops, and none for other moves. It is never `deleted`.
     pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {
+            // A repeated report is no change.
             (Self::Publishing, Self::Publishing) => None,
             (_, Self::Publishing) => Some(Self::Publishing),
+            // `deleted` is a status of records only; for receivers of webhooks, the encoder has just stopped.
             (Self::Publishing, Self::Deleted) => Some(Self::Inactive),
             (Self::Publishing, next) => Some(next),
             _ => None,
@@ -62,6 +64,7 @@ pub struct StreamKeyHash(pub [u8; 32]);
 impl StreamKeyHash {
     /// Returns a stream key's hash.
     pub fn from_key(key: &str) -> Self {
+        // Without a salt, since endpoints are found by it.
         Self(Sha256::digest(key.as_bytes()).into())
     }
 }

@@ -97,6 +97,7 @@ impl FromStr for ApiKeyLookup {
 
 fn check_shape(text: &str) -> Result<(), ParseApiKeyError> {
     let random = text
+        // The environment is part of the key, so a test key in production is visible at once.
         .strip_prefix("vk_live_")
         .or_else(|| text.strip_prefix("vk_test_"))
         .ok_or(ParseApiKeyError)?;
@@ -111,6 +112,7 @@ fn check_shape(text: &str) -> Result<(), ParseApiKeyError> {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As much as lists show.
         write!(f, "{}***", self.prefix())
     }
 }
@@ -122,6 +124,7 @@ impl ApiKeyPrefix {
     /// Returns the prefix of `text`, which is formed like a key.
     fn from_key(text: &str) -> Self {
         let mut prefix = [0; Self::LEN];
+        // The caller has checked the shape, which is longer.
         prefix.copy_from_slice(&text.as_bytes()[..Self::LEN]);
         Self(prefix)
     }

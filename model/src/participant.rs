@@ -92,6 +92,7 @@ impl Participant {
             Some(kbps) => self
                 .attributes
                 .insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
+            // The previous role may have had a limit.
             None => self.attributes.remove(MAX_KBPS_ATTRIBUTE),
         };
     }
@@ -137,6 +138,7 @@ word_enum! {
 impl From<&str> for ParticipantKind {
     /// Converts a kind from the media plane. An unknown kind becomes standard.
     fn from(word: &str) -> Self {
+        // A newer LiveKit may report kinds that the API does not have.
         word.parse().unwrap_or(Self::Standard)
     }
 }
@@ -253,6 +255,7 @@ pub struct Session {
 impl Session {
     /// Returns the whole seconds until its end, or until `now` while it is open.
     pub fn duration_seconds(&self, now: Timestamp) -> u64 {
+        // `since` is 0 if the clock was set back.
         self.left_at.unwrap_or(now).since(self.joined_at).as_secs()
     }
 }

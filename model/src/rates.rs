@@ -42,6 +42,7 @@ impl Rate {
     }
 
     fn quota(self) -> Quota {
+        // Settings of 0 would block everything.
         let positive = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         Quota::per_second(positive(self.per_second)).allow_burst(positive(self.burst))
     }
@@ -73,6 +74,7 @@ impl RateLimit {
 
     /// Consumes `number` units. Returns whether they were available; more than the burst never are.
     pub fn take(&self, number: u32) -> bool {
+        // The outer error means more than the burst, the inner one not now.
         NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
     }
 }
@@ -102,6 +104,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         self.forget_idle();
         self.limiter
             .check_key(key)
+            // For `Retry-After`.
             .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
     }
 
@@ -117,6 +120,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
     fn forget_idle(&self) {
         // Concurrent calls may go below 0, which wraps around, until the counter is set again.
         if self.before_forgetting.fetch_sub(1, Ordering::Relaxed) == 0 {
+            // Removes keys with a full burst, which behave like unknown ones.
             self.limiter.retain_recent();
             self.before_forgetting
                 .store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);

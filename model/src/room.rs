@@ -58,6 +58,7 @@ word_enum! {
 /// Returns a room's deadline before its first join. A timeout of 0 applies after a leave only, so
 /// before the first join it means the default.
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
+    // Otherwise such a room would end before its first participant can join.
     let seconds = if empty_timeout_seconds == 0 {
         DEFAULT_EMPTY_TIMEOUT_SECONDS
     } else {
@@ -70,6 +71,7 @@ impl Room {
     /// Returns whether the time is over for which the room stays open without participants. A deadline further away than that time was set
     /// by a clock that was ahead; the caller asks only when the timer has fired.
     pub fn is_past_deadline(&self, now: Timestamp) -> bool {
+        // The latest deadline that a correct clock could have set.
         let latest = unjoined_deadline(now, self.empty_timeout_seconds);
         self.empty_deadline
             .is_some_and(|deadline| deadline <= now || deadline > latest)

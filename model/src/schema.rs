@@ -49,6 +49,7 @@ impl<T: FromStr<Err: Display>> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        // The type's own message names the allowed values.
         text.parse().map_err(E::custom)
     }
 }

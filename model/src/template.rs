@@ -69,6 +69,7 @@ pub struct UnknownRoleReference {
 /// The first reference to a role that does not exist.
 pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownRoleReference> {
     for role in roles.values() {
+        // The index becomes part of the error's field.
         for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
             if !roles.contains_key(name) {
                 return Err(UnknownRoleReference {
@@ -89,6 +90,7 @@ pub fn referring_role<'a>(
 ) -> Option<&'a RoleName> {
     roles
         .values()
+        // A role that refers to itself does not keep itself from being deleted.
         .filter(|role| role.name != *name)
         .find(|role| {
             role.subscribe

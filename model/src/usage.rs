@@ -50,6 +50,7 @@ impl Day {
 impl From<Timestamp> for Day {
     /// Returns the day in UTC that contains the instant.
     fn from(at: Timestamp) -> Self {
+        // Rounds down, also before 1970.
         Self(at.millis().div_euclid(DAY_MILLIS))
     }
 }
@@ -107,6 +108,7 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
                 to.min(day.plus(1).start()).since(from.max(day.start())),
             )
         })
+        // A stay that ends at midnight does not touch the next day.
         .filter(|(_, within)| !within.is_zero())
 }
 
@@ -149,6 +151,7 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
         return 0;
     };
     let used = u64::try_from(participant_time.as_millis()).unwrap_or(u64::MAX);
+    // In milliseconds, so that a started minute is rounded up only once per month.
     let past = used.saturating_sub(u64::from(block).saturating_mul(MINUTE_MILLIS));
     i64::try_from(past.div_ceil(MINUTE_MILLIS))
         .unwrap_or(i64::MAX)
@@ -200,9 +203,12 @@ impl QuotaDecision {
             .participant_minutes_per_month
             .map(|block| Duration::from_secs(u64::from(block) * 60));
         let spent = block.is_some_and(|block| month.participant_time >= block);
+        // Not yet settled, so the balance still includes it.
         let owed = overage_ugx(plan, month.participant_time);
         match (status, spent, plan.overage_ugx_per_minute) {
+            // The operator's decision comes first.
             (ProjectStatus::Suspended, _, _) => Self::Suspended,
+            // Without a price, no balance helps.
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
             // A balance that equals the debt does not pay for the next minute.
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => {

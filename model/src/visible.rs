@@ -51,11 +51,13 @@ struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
+        // Most texts have none, and are written as a whole.
         while let Some(at) = rest.find(is_deceptive) {
             let (before, found) = rest.split_at(at);
             self.0.write_str(before)?;
             let mut letters = found.chars();
             if let Some(letter) = letters.next() {
+                // A log line with it stays one line.
                 write!(self.0, "{}", letter.escape_default())?;
             }
             rest = letters.as_str();

@@ -106,6 +106,7 @@ impl Attempt {
         match (&self.outcome.error, self.retry_at) {
             (None, _) => DeliveryStatus::Delivered,
             (Some(_), Some(_)) => DeliveryStatus::Pending,
+            // No attempt follows, so only an operator's or a project's retry can deliver it.
             (Some(_), None) => DeliveryStatus::Failed,
         }
     }

@@ -28,6 +28,7 @@ pub enum Credential {
 impl<'de> Deserialize<'de> for Credential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match String::from(Text::deserialize(deserializer)?) {
+            // Console and API clients send back the form that they read.
             hidden if hidden == HIDDEN => Self::Hidden,
             empty if empty.is_empty() => Self::Cleared,
             new => Self::New(Secret::new(new)),
@@ -53,6 +54,7 @@ impl Credential {
         match self {
             Self::New(secret) => Ok(secret),
             Self::Stored | Self::Hidden => stored.cloned().ok_or_else(|| missing(field)),
+            // An empty required credential could never work.
             Self::Cleared => Err(Problem::invalid(field, "must not be empty")),
         }
     }
@@ -238,6 +240,7 @@ impl ConfigInput {
             (Self::Recording(input), Some(DestinationConfig::Recording(stored))) => input
                 .complete(Some(stored))
                 .map(DestinationConfig::Recording),
+            // Credentials of another kind or type are never reused.
             (Self::Recording(input), _) => input.complete(None).map(DestinationConfig::Recording),
         }
     }
@@ -263,6 +266,7 @@ impl RecordingInput {
 
 impl S3Input {
     fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
+        // The id is not secret, so it has no placeholder; omitted, it is kept like one.
         let access_key = self
             .access_key
             .or_else(|| stored.map(|stored| stored.access_key.clone()));

@@ -218,6 +218,7 @@ impl DestinationConfig {
     /// Returns the redacted configuration. Unset options are absent.
     pub fn redacted(&self) -> Value {
         match self {
+            // The placeholder has a fixed length, so it reveals nothing about the secret.
             Self::Recording(config) => config.json(|_| HIDDEN),
             Self::Rtmp(config) => config.json(RtmpUrl::redacted),
         }
@@ -248,6 +249,7 @@ impl DestinationConfig {
         match kind {
             DestinationKind::Recording => serde_json::from_str(text.reveal())
                 .map(Self::Recording)
+                // serde's error could quote a secret.
                 .map_err(|_| ParseDestinationConfigError),
             DestinationKind::Rtmp => {
                 let Urls { urls } =
@@ -268,6 +270,7 @@ impl DestinationConfig {
             DestinationKind::Recording => RecordingConfig::deserialize(shown)
                 .map(Self::Recording)
                 .ok(),
+            // A redacted URL cannot be parsed: `REDACTED` is refused.
             DestinationKind::Rtmp => None,
         }
     }
@@ -277,6 +280,7 @@ impl DestinationConfig {
         let hidden = |secret: &Secret| secret.reveal() == HIDDEN;
         match self {
             Self::Recording(RecordingConfig::S3(s3)) => {
+                // The token may be new while the secret is kept.
                 hidden(&s3.secret) || s3.session_token.as_ref().is_some_and(hidden)
             }
             Self::Recording(RecordingConfig::Gcp(gcp)) => hidden(&gcp.credentials),

@@ -46,6 +46,7 @@ impl BodySchema {
     /// Adds the fields of a part.
     pub(super) fn with<Part: ToSchema>(mut self) -> Self {
         Part::schemas(&mut self.schemas);
+        // Parts are structs, so the schema is always an object in place.
         if let RefOr::T(Schema::Object(part)) = Part::schema() {
             self.object.properties.extend(part.properties);
             self.object.required.extend(part.required);

@@ -472,6 +472,7 @@ impl Event {
         participant: ParticipantRef,
         limit: PublishLimit,
     ) -> Self {
+        // The flag is not sent: the event's name says it.
         if limit.exceeded {
             Self::ParticipantPublishLimitExceeded {
                 context,
@@ -538,7 +539,9 @@ impl Event {
                     recording_status: status,
                 };
                 match status {
+                    // Instead of `recording.ended`, so that receivers need not compare statuses.
                     EgressStatus::Failed => Self::RecordingFailed { context, recording },
+                    // Also for `aborted` and `limit_reached`: the status in the body tells them apart.
                     status if status.is_final() => Self::RecordingEnded { context, recording },
                     _ => Self::RecordingUpdated { context, recording },
                 }
@@ -569,6 +572,7 @@ impl Event {
             ingress_id,
             ingress_status,
         };
+        // Whatever ended the stream, receivers get the same event with another status.
         if ingress_status == IngressStatus::Publishing {
             Self::IngressStarted { context, ingress }
         } else {
@@ -614,6 +618,7 @@ pub fn docs() -> Vec<EventDoc> {
         event_type.body().doc(name, summary, example)
     };
     let example = EventContext::example().map(|at| TestEvent::new(at.project_id, at.occurred_at));
+    // Last, since it is not among the events that a project can cause.
     let test = BodySchema::new(TestEvent::NAME).with::<TestEvent>();
     let test = test.doc(TestEvent::NAME, TestEvent::SUMMARY, example);
     EventType::ALL.iter().map(event).chain([test]).collect()

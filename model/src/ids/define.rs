@@ -123,6 +123,7 @@ pub(super) use {text_id, uuid_id};
 /// Parses a UUID in its hyphenated form. `Uuid` alone would also accept braces, `urn:` prefixes and no hyphens.
 pub(super) fn parse_uuid(text: &str) -> Result<uuid::Uuid, ParseIdError> {
     let refusal = ParseIdError { pattern: "a UUID" };
+    // The length excludes all other forms.
     if text.len() == 36 {
         uuid::Uuid::parse_str(text).map_err(|_| refusal)
     } else {

@@ -180,6 +180,7 @@ impl DestinationId {
 impl NamespacedRoom {
     /// Joins project id and room name by a dot.
     pub fn new(project: &ProjectId, room: &RoomName) -> Self {
+        // No room name contains a dot, so `split` is unambiguous.
         Self(format!("{project}.{room}").into())
     }
 
@@ -194,6 +195,7 @@ impl NamespacedRoom {
     pub fn split(&self) -> (ProjectId, RoomName) {
         // The pattern guarantees the dot; an empty tail would not have parsed.
         let (project, room) = self.0.split_once('.').unwrap_or((&self.0, ""));
+        // Both parts were validated with the whole.
         (ProjectId(project.into()), RoomName(room.into()))
     }
 }

@@ -150,6 +150,7 @@ impl RoleInput {
         Ok(Role {
             name,
             publish: self.publish.unwrap_or_default().with_defaults(),
+            // For these two, null is a value of its own, and also the default.
             subscribe: RoleSubscribe {
                 to_roles: subscribe.to_roles,
                 max_kbps: subscribe.max_kbps,

@@ -64,6 +64,7 @@ fn by_contents<T>(all: &[T], contains: impl Fn(&T) -> (bool, bool)) -> Ordering 
 
 /// Compares two limits; no limit is the greatest.
 fn by_limit(one: Option<&Kbps>, other: Option<&Kbps>) -> Ordering {
+    // Above the range of `Kbps`.
     let limit = |kbps: Option<&Kbps>| kbps.map_or(i32::MAX, |kbps| kbps.get());
     limit(one).cmp(&limit(other))
 }
@@ -72,6 +73,7 @@ fn by_limit(one: Option<&Kbps>, other: Option<&Kbps>) -> Ordering {
 fn by_received_roles(one: Option<&[RoleName]>, other: Option<&[RoleName]>) -> Ordering {
     match (one, other) {
         (None, None) => Ordering::Equal,
+        // Every role includes roles that are added to the template later.
         (None, Some(_)) => Ordering::Greater,
         (Some(_), None) => Ordering::Less,
         (Some(one), Some(other)) => {

@@ -58,6 +58,7 @@ impl InvalidSetting {
     #[must_use]
     pub fn of(self, path: &str, key: &str) -> Self {
         Self {
+            // The index of a list's element, if any, follows the name.
             setting: format!("{}{}", join(path, key), self.setting),
             ..self
         }

@@ -51,6 +51,7 @@ impl TextSetting for Duration {
     const PATTERN: Option<&'static str> = Some("^([0-9]+ *[A-Za-z]+ *)+$");
 
     fn parse(text: &str) -> Result<Self, String> {
+        // humantime's own message names neither the setting's form nor an example.
         humantime::parse_duration(text).map_err(|_| must_be::<Self>(text))
     }
 
