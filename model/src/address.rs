@@ -96,6 +96,7 @@ impl From<IpAddr> for ClientAddress {
 impl fmt::Display for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            // In logs, the prefix length shows that more than one address is meant.
             IpAddr::V6(network) => write!(f, "{network}/{IPV6_NETWORK_BITS}"),
             IpAddr::V4(address) => address.fmt(f),
         }

@@ -75,6 +75,7 @@ impl FromStr for RoomCode {
             // Lower case only, so that each code has one hash.
             group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b))
         };
+        // Exactly three groups, all from the alphabet.
         let shaped = text.split('-').count() == GROUPS && text.split('-').all(group);
         if shaped {
             Ok(Self(Secret::new(text)))

@@ -235,6 +235,7 @@ impl Problem {
             .take(SHOWN)
             .map(|role| role.to_string())
             .collect();
+        // `by_ref` has left the rest in the iterator.
         let known = match (shown.join(", "), roles.count()) {
             (none, 0) if none.is_empty() => "none".to_owned(),
             (all, 0) => all,
@@ -247,6 +248,7 @@ impl Problem {
     /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the
     /// client.
     pub fn code_not_found() -> Self {
+        // Otherwise a guess would show that a code exists.
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
     }
 

@@ -77,6 +77,7 @@ impl FromStr for FilePath {
     fn from_str(text: &str) -> Result<Self, ParseFilePathError> {
         // A backslash separates folders on Windows.
         let printable = !text.chars().any(|c| c.is_control() || c == '\\');
+        // Bytes, since file systems limit bytes.
         let sized = (1..=LONGEST_CHOSEN).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
         let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));

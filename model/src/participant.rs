@@ -146,6 +146,7 @@ impl From<&str> for ParticipantKind {
 impl ParticipantKind {
     /// Returns whether a participant of this kind starts a room and keeps it open. Recorders and agents do not.
     pub const fn keeps_room(self) -> bool {
+        // Otherwise a recorder would keep its own room open for ever.
         !matches!(self, Self::Egress | Self::Agent)
     }
 

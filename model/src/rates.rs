@@ -44,6 +44,7 @@ impl Rate {
     fn quota(self) -> Quota {
         // Settings of 0 would block everything.
         let positive = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        // A generic cell rate algorithm: no window at whose start all limits are full again.
         Quota::per_second(positive(self.per_second)).allow_burst(positive(self.burst))
     }
 }
@@ -123,6 +124,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
             // Removes keys with a full burst, which behave like unknown ones.
             self.limiter.retain_recent();
             self.before_forgetting
+                // Proportional to the keys that are left, so the scan's cost is spread over as many calls.
                 .store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);
         }
     }

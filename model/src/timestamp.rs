@@ -104,6 +104,7 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Always three digits, so that texts sort like times.
         write!(f, "{:.3}Z", self.civil())
     }
 }
@@ -227,6 +228,7 @@ fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
     let &[_, h1, h2, b':', m1, m2] = text else {
         return None;
     };
+    // The grammar allows offsets up to 23:59, more than any time zone has.
     let (hours, minutes) = (two(h1, h2)?, two(m1, m2)?);
     (hours < 24 && minutes < 60).then(|| (sign * i64::from(hours), sign * i64::from(minutes)))
 }

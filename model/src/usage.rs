@@ -57,6 +57,7 @@ impl From<Timestamp> for Day {
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The date part of an RFC 3339 timestamp.
         let start = self.start().to_string();
         f.write_str(start.split('T').next().unwrap_or(&start))
     }
@@ -87,6 +88,7 @@ impl Serialize for Day {
 
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        // Looser than the parser, which also rejects days that do not exist.
         let pattern = "^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}$";
         let date =
             crate::schema::string("A calendar day in UTC, from 1970 on.").pattern(Some(pattern));
@@ -105,6 +107,7 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
         .map(move |day| {
             (
                 day,
+                // The part of the day that lies in the interval.
                 to.min(day.plus(1).start()).since(from.max(day.start())),
             )
         })
@@ -221,6 +224,7 @@ impl QuotaDecision {
     /// Returns whether the decision depends on the wallet. A refusal by the operator or the plan
     /// does not.
     pub const fn depends_on_balance(self) -> bool {
+        // Only in these cases did the wallet decide.
         matches!(self, Self::Allowed | Self::WalletEmpty)
     }
 
@@ -241,6 +245,7 @@ impl QuotaDecision {
         match self {
             Self::Allowed => QuotaState::Active,
             Self::Suspended => QuotaState::Suspended,
+            // The contract has one state for both.
             Self::BlockSpent | Self::WalletEmpty => QuotaState::Exceeded,
         }
     }

@@ -200,6 +200,7 @@ impl AsRef<str> for StorageText {
 }
 
 fn stored_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    // `Secret` has no `Deserialize` of its own.
     String::deserialize(deserializer).map(Secret::new)
 }
 
@@ -321,6 +322,7 @@ impl RecordingConfig {
                 ),
                 ("prefix", s3.prefix.as_ref().map(|prefix| json!(prefix))),
                 ("force_path_style", s3.force_path_style.map(Value::Bool)),
+                // Shown, since it identifies the credentials without giving access.
                 ("access_key", Some(json!(s3.access_key))),
                 ("secret", Some(json!(show(&s3.secret)))),
                 (
@@ -353,6 +355,7 @@ impl RtmpConfig {
 
 /// Returns an object with the fields that are present.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    // Absent rather than null, as in requests.
     let there = fields
         .into_iter()
         .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));

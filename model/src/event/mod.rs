@@ -209,6 +209,7 @@ impl From<&Participant> for ParticipantRef {
         Self {
             identity: participant.identity.clone(),
             sid: participant.sid.clone(),
+            // As of now: a later change must not alter the event.
             role: participant.role(),
         }
     }
@@ -236,6 +237,7 @@ impl RoleChangeSummary {
     pub fn new(previous_role: Option<RoleName>, by: &ChangedBy) -> Self {
         Self {
             previous_role,
+            // At most one of the two is set.
             changed_by_identity: by.identity().cloned(),
             changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
         }
@@ -311,6 +313,7 @@ impl PublishLimit {
         Some(Self {
             exceeded,
             track: Some("TR_3cD9xY1kQmZb".parse().ok()?),
+            // On either side of the limit below.
             kbps: if exceeded { 1800 } else { 900 },
             max_kbps: 1500,
         })
@@ -394,6 +397,7 @@ impl ChangedBy {
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Identity(identity) => Some(identity),
+            // Neither is a participant.
             Self::ApiKey(_) | Self::Operator => None,
         }
     }

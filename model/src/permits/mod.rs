@@ -185,6 +185,7 @@ impl PermitState {
             .keys()
             .filter(|other| *other != project && !has_some(other))
             .count();
+        // At least one, even with more projects than permits.
         (total / (beside + asking + 1)).max(1)
     }
 

@@ -155,6 +155,7 @@ impl RoleInput {
                 to_roles: subscribe.to_roles,
                 max_kbps: subscribe.max_kbps,
             },
+            // All false: moderation has to be granted.
             permissions: self.permissions.unwrap_or_default(),
             priority: self.priority.unwrap_or(Priority::known(3)),
             max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
@@ -183,6 +184,7 @@ impl RolePublishInput {
             video: self
                 .video
                 .unwrap_or_default()
+                // These and the screen's are the contract's defaults.
                 .with_defaults(1200, 25, (1280, 720)),
             screen: self
                 .screen
@@ -198,6 +200,7 @@ impl RolePublishInput {
 fn distinct<T: Copy + PartialEq>(list: Vec<T>) -> Vec<T> {
     let mut seen = Vec::new();
     for entry in list {
+        // At most five entries, so a linear search is enough.
         if !seen.contains(&entry) {
             seen.push(entry);
         }

@@ -132,6 +132,7 @@ impl RolePublish {
                 PublishKind::Audio => &[TrackSource::Microphone],
                 PublishKind::Video => &[TrackSource::Camera],
                 PublishKind::Screen => &[TrackSource::ScreenShare, TrackSource::ScreenShareAudio],
+                // Data has no track source.
                 PublishKind::Data => &[],
             }
         };

@@ -101,6 +101,7 @@ impl RecordingsConfig {
     /// Returns the directory for recordings.
     #[must_use]
     pub fn path(&self, data: &Path) -> PathBuf {
+        // Below the data directory, so that an installation without settings needs one directory.
         self.dir.clone().unwrap_or_else(|| data.join("recordings"))
     }
 }

@@ -170,6 +170,7 @@ impl TextSetting for PortRange {
     const PATTERN: Option<&'static str> = Some("^ *[0-9]+ *(- *[0-9]+ *)?$");
 
     fn parse(text: &str) -> Result<Self, String> {
+        // A single port is a range of one.
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
         let ports =

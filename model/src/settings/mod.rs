@@ -70,6 +70,7 @@ impl SectionReference {
             let settings = reference.settings().into_iter();
             settings.map(move |(name, setting)| (join(section, &name), setting))
         });
+        // The order of the settings file.
         own.chain(inner).collect()
     }
 }
@@ -78,6 +79,7 @@ impl SettingReference {
     /// Returns whether its value must not be shown.
     #[must_use]
     pub fn is_secret(&self) -> bool {
+        // The schema's own mark for secrets, so there is no second list of them.
         self.schema["writeOnly"] == true
     }
 

@@ -163,6 +163,7 @@ impl Rule {
 }
 
 fn is_url(text: &str, schemes: &[&str]) -> bool {
+    // The parser converts schemes to lower case.
     Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host())
 }
 
@@ -170,5 +171,6 @@ fn is_turn_url(text: &str) -> bool {
     let host = text
         .strip_prefix("turn:")
         .or_else(|| text.strip_prefix("turns:"));
+    // TURN URIs have no slashes (RFC 7065); `turn://` is a common mistake.
     host.is_some_and(|host| !host.is_empty() && !host.starts_with("//"))
 }
