@@ -12,17 +12,17 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{Error, HttpResponse, web};
 use conclave_db::lease::Lease;
 
-use super::PassThrough;
+use super::Proxy;
 use super::forward::Forwarder;
 use crate::http::api::error::DatabaseFailed;
 use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate, UNCONFIRMED};
 
-/// API listener of an active node, with the handling of requests that it does not accept.
+/// An active node's API listener, with the handling of requests that it does not accept.
 pub struct ActiveListener {
     /// Decides which requests are accepted.
     pub gate: Arc<PassedOnGate>,
     /// Forwards the others.
-    pub through: Arc<PassThrough>,
+    pub proxy: Arc<Proxy>,
     /// Shows whether this node is the active one.
     pub lease: Lease,
 }
@@ -35,7 +35,7 @@ impl ActiveListener {
         paths: impl FnOnce(&mut web::ServiceConfig),
     ) {
         let (gate, lease) = (Arc::clone(&self.gate), self.lease.clone());
-        let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.through)));
+        let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.proxy)));
         let gated = from_fn(move |request, next| {
             let (gate, lease, forwarder) =
                 (Arc::clone(&gate), lease.clone(), Rc::clone(&forwarder));

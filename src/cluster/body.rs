@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::frame::payload::LIMIT;
 use crate::http::listener::connections::note_body_read;
 
-/// Error of a body that cannot be forwarded.
+/// The body cannot be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
     /// The client broke off.
@@ -31,20 +31,20 @@ pub(super) enum BodyError {
     Superseded,
 }
 
-/// Body of a forwarded request.
+/// A forwarded request's body.
 pub(super) struct RequestBody {
-    source: Rc<RefCell<Source>>,
+    source: Rc<RefCell<BodySource>>,
     size: BodySize,
 }
 
-struct Source {
+struct BodySource {
     /// The client's request; `None` for this node's own.
     request: Option<HttpRequest>,
     payload: Payload,
     memory: Arc<Semaphore>,
     /// Chunks received so far; `None` once they are not buffered.
-    kept: Option<Kept>,
-    state: State,
+    buffered: Option<BufferedChunks>,
+    state: BodyState,
     /// Number of the attempt that sends the body.
     attempt: usize,
     /// Whether that attempt has sent the whole body.
@@ -52,14 +52,14 @@ struct Source {
 }
 
 #[derive(Default)]
-struct Kept {
+struct BufferedChunks {
     chunks: Vec<Bytes>,
     length: usize,
     memory: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BodyState {
     Open,
     Ended,
     Incomplete,
@@ -78,12 +78,12 @@ impl RequestBody {
             Some(length) => BodySize::Sized(length),
             None => BodySize::None,
         };
-        let source = Source {
+        let source = BodySource {
             request: Some(request.clone()),
             payload,
             memory: Arc::clone(memory),
-            kept: Some(Kept::default()),
-            state: State::Open,
+            buffered: Some(BufferedChunks::default()),
+            state: BodyState::Open,
             attempt: 0,
             is_sent: false,
         };
@@ -98,6 +98,7 @@ impl RequestBody {
         let mut source = self.source.borrow_mut();
         source.attempt += 1;
         source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
+        // Counted per attempt, since repeated chunks come from the buffer and not from the payload.
         let left = if let BodySize::Sized(length) = self.size {
             Some(length)
         } else {
@@ -113,8 +114,8 @@ impl RequestBody {
     }
 
     /// Returns whether everything received is still buffered.
-    pub(super) fn is_kept(&self) -> bool {
-        self.source.borrow().kept.is_some()
+    pub(super) fn is_buffered(&self) -> bool {
+        self.source.borrow().buffered.is_some()
     }
 
     /// Returns whether the last attempt has sent the whole body.
@@ -124,45 +125,47 @@ impl RequestBody {
 
     /// Returns whether the client broke off.
     pub(super) fn is_incomplete(&self) -> bool {
-        self.source.borrow().state == State::Incomplete
+        self.source.borrow().state == BodyState::Incomplete
     }
 }
 
-impl Source {
+impl BodySource {
     /// Buffers a chunk. Without memory for it, drops the whole buffer: a part of a body cannot be repeated.
-    fn keep(&mut self, chunk: &Bytes) {
-        let Some(kept) = &mut self.kept else { return };
+    fn buffer(&mut self, chunk: &Bytes) {
+        let Some(buffered) = &mut self.buffered else {
+            return;
+        };
         // Never waits for memory: the body goes on to the node either way.
-        let permit = (kept.length + chunk.len() <= LIMIT).then(|| {
+        let permit = (buffered.length + chunk.len() <= LIMIT).then(|| {
             let bytes = u32::try_from(chunk.len()).ok()?;
             Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
         });
         let Some(permit) = permit.flatten() else {
-            self.kept = None;
+            self.buffered = None;
             return;
         };
-        match &mut kept.memory {
+        match &mut buffered.memory {
             Some(memory) => memory.merge(permit),
-            None => kept.memory = Some(permit),
+            None => buffered.memory = Some(permit),
         }
-        kept.length += chunk.len();
+        buffered.length += chunk.len();
         // Copied, since the chunk would keep its larger read buffer alive.
-        kept.chunks.push(Bytes::copy_from_slice(chunk));
+        buffered.chunks.push(Bytes::copy_from_slice(chunk));
     }
 
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self.state {
-            State::Open => {}
-            State::Ended => return Poll::Ready(None),
-            State::Incomplete => return Poll::Ready(Some(Err(BodyError::Incomplete))),
+            BodyState::Open => {}
+            BodyState::Ended => return Poll::Ready(None),
+            BodyState::Incomplete => return Poll::Ready(Some(Err(BodyError::Incomplete))),
         }
         match ready!(Pin::new(&mut self.payload).poll_next(context)) {
             Some(Ok(chunk)) => {
-                self.keep(&chunk);
+                self.buffer(&chunk);
                 Poll::Ready(Some(Ok(chunk)))
             }
             Some(Err(_)) => {
-                self.state = State::Incomplete;
+                self.state = BodyState::Incomplete;
                 Poll::Ready(Some(Err(BodyError::Incomplete)))
             }
             None => {
@@ -173,15 +176,15 @@ impl Source {
     }
 
     fn end(&mut self) {
-        self.state = State::Ended;
+        self.state = BodyState::Ended;
         // The connection no longer counts as a client that keeps the server waiting.
         self.request.iter().for_each(note_body_read);
     }
 }
 
-/// Body of one attempt.
+/// Body for one attempt.
 pub(super) struct AttemptBody {
-    source: Rc<RefCell<Source>>,
+    source: Rc<RefCell<BodySource>>,
     attempt: usize,
     /// Index of the next buffered chunk.
     next: usize,
@@ -193,12 +196,12 @@ pub(super) struct AttemptBody {
 impl AttemptBody {
     /// Creates the empty body of this node's own request.
     pub(super) fn empty() -> Self {
-        let source = Source {
+        let source = BodySource {
             request: None,
             payload: Payload::None,
             memory: Arc::new(Semaphore::new(0)),
-            kept: None,
-            state: State::Ended,
+            buffered: None,
+            state: BodyState::Ended,
             attempt: 0,
             is_sent: true,
         };
@@ -223,15 +226,16 @@ impl AttemptBody {
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
         // Never held across an await: all attempts of a request run on its worker's thread.
         let mut source = self.source.borrow_mut();
+        // The previous attempt's connection may still be polled. It must not consume the next attempt's chunks.
         if source.attempt != self.attempt {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         }
-        let kept = source
-            .kept
+        let buffered = source
+            .buffered
             .as_ref()
-            .and_then(|kept| kept.chunks.get(self.next))
+            .and_then(|buffered| buffered.chunks.get(self.next))
             .cloned();
-        let chunk = match kept {
+        let chunk = match buffered {
             Some(chunk) => chunk,
             // The announced length is read. The payload's own end may come later, and nobody would poll for it.
             None if self.left == Some(0) => {
@@ -301,7 +305,7 @@ mod tests {
         let memory = Arc::new(Semaphore::new(10));
         let first = body(&["12", "34"], &memory);
         assert_eq!([sent(&first), sent(&first)], ["1234", "1234"]);
-        assert_eq!((first.is_kept(), memory.available_permits()), (true, 6));
+        assert_eq!((first.is_buffered(), memory.available_permits()), (true, 6));
         let second = body(&["12345", "67"], &memory);
         assert_eq!(
             sent(&second),
@@ -309,7 +313,7 @@ mod tests {
             "it is sent once, whether it is kept or not"
         );
         assert_eq!(
-            (second.is_kept(), memory.available_permits()),
+            (second.is_buffered(), memory.available_permits()),
             (false, 6),
             "what was kept of it is not any more"
         );

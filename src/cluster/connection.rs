@@ -77,7 +77,7 @@ impl Connection {
             self.poll_head(context)
         });
         let head = head.await?;
-        Ok((head, Incoming::of(self)))
+        Ok((head, Incoming::from_connection(self)))
     }
 
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<ResponseHead>> {
@@ -102,11 +102,11 @@ impl Connection {
     }
 }
 
-/// Progress of a request that is being sent.
+/// Send progress for one request.
 struct Sending {
     /// Whether the node still reads.
     is_open: bool,
-    /// Whether a part of the body is left.
+    /// Whether the body has unsent bytes.
     has_body: bool,
 }
 
@@ -145,23 +145,23 @@ impl Sending {
 
 /// Response body, on its connection.
 pub(super) struct Incoming {
-    state: State,
+    state: IncomingState,
     epoch: i64,
 }
 
-enum State {
+enum IncomingState {
     Arriving(Framed<Box<dyn Io>, ClientPayloadCodec>),
     Ended(Framed<Box<dyn Io>, ClientCodec>),
     Broken,
 }
 
 impl Incoming {
-    fn of(connection: Connection) -> Self {
+    fn from_connection(connection: Connection) -> Self {
         let Connection { framed, epoch } = connection;
         let state = match framed.codec_ref().message_type() {
-            MessageType::None => State::Ended(framed),
+            MessageType::None => IncomingState::Ended(framed),
             MessageType::Payload | MessageType::Stream => {
-                State::Arriving(framed.into_map_codec(ClientCodec::into_payload_codec))
+                IncomingState::Arriving(framed.into_map_codec(ClientCodec::into_payload_codec))
             }
         };
         Self { state, epoch }
@@ -173,8 +173,8 @@ impl Incoming {
     /// If the node broke off.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         // `Broken` stays an error: a second read must not look like the end of the body.
-        let State::Arriving(framed) = &mut self.state else {
-            return if matches!(self.state, State::Ended(_)) {
+        let IncomingState::Arriving(framed) = &mut self.state else {
+            return if matches!(self.state, IncomingState::Ended(_)) {
                 Ok(None)
             } else {
                 Err(io::ErrorKind::BrokenPipe.into())
@@ -185,17 +185,18 @@ impl Incoming {
             .ok_or(io::ErrorKind::UnexpectedEof)?
             .map_err(io::Error::other)?;
         if chunk.is_none()
-            && let State::Arriving(framed) = mem::replace(&mut self.state, State::Broken)
+            && let IncomingState::Arriving(framed) =
+                mem::replace(&mut self.state, IncomingState::Broken)
         {
             self.state =
-                State::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
+                IncomingState::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
         }
         Ok(chunk)
     }
 
     /// Returns the connection for the next request, if the body has ended and the node keeps the connection open.
     pub(super) fn into_connection(self) -> Option<Connection> {
-        let State::Ended(framed) = self.state else {
+        let IncomingState::Ended(framed) = self.state else {
             return None;
         };
         framed.codec_ref().keep_alive().then_some(Connection {
@@ -208,15 +209,15 @@ impl Incoming {
     pub(super) fn into_upgraded(self) -> Option<(Box<dyn Io>, BytesMut)> {
         match self.state {
             // The codec treats the bytes after a 101 response as a body without end.
-            State::Arriving(framed) => {
+            IncomingState::Arriving(framed) => {
                 let FramedParts { io, read_buf, .. } = framed.into_parts();
                 Some((io, read_buf))
             }
-            State::Ended(framed) => {
+            IncomingState::Ended(framed) => {
                 let FramedParts { io, read_buf, .. } = framed.into_parts();
                 Some((io, read_buf))
             }
-            State::Broken => None,
+            IncomingState::Broken => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Forwards one request: carries out the steps that [`Passage`] decides.
+//! Forwards one request: carries out the steps that [`Forwarding`] decides.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,13 +15,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::body::RequestBody;
+use super::buffer_slots::BufferSlot;
 use super::connection::{Connection, Incoming, Pool};
-use super::holds::Hold;
-use super::metrics::Passed;
+use super::forwarding::{AttemptFailure, ForwardFailure, ForwardStep, Forwarding, Repeat};
+use super::metrics::ForwardResult;
 use super::node::{ActiveNode, Node};
-use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
-use super::{PassThrough, response, websocket};
+use super::{Proxy, response, websocket};
 use crate::http::api::error::ApiError;
 use crate::http::listener::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
 use crate::http::listener::trace::PassedOn;
@@ -31,12 +31,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Forwards one worker's requests.
 pub(super) struct Forwarder {
-    shared: Arc<PassThrough>,
+    shared: Arc<Proxy>,
     pool: Rc<Pool>,
 }
 
 /// Request that is being forwarded.
-struct Passing {
+struct ForwardedRequest {
     request: HttpRequest,
     head: Head,
     body: RequestBody,
@@ -45,7 +45,7 @@ struct Passing {
 }
 
 impl Forwarder {
-    pub(super) fn new(shared: Arc<PassThrough>) -> Self {
+    pub(super) fn new(shared: Arc<Proxy>) -> Self {
         let pool = Rc::new(Pool::new(shared.longest_idle));
         Self { shared, pool }
     }
@@ -55,13 +55,13 @@ impl Forwarder {
         let known = self.shared.nodes.subscribe();
         let is_misdirected =
             sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
-        let passed = if is_misdirected {
+        let result = if is_misdirected {
             // Another node takes this one for the active one. Forwarding the request could send it in a circle.
             Ok(NotActive::Standby.to_http())
         } else {
             self.pass(request.clone(), payload, known.clone()).await
         };
-        let mut response = match passed {
+        let mut response = match result {
             Ok(mut response) => {
                 response.extensions_mut().insert(PassedOn);
                 response
@@ -96,47 +96,51 @@ impl Forwarder {
             (payload, None)
         };
         let body = RequestBody::new(&request, payload, &self.shared.memory);
-        let mut passage = Passage::new(head.repeat, self.shared.longest_hold);
-        let passing = Passing {
+        let mut forwarding = Forwarding::new(head.repeat, self.shared.max_buffer_time);
+        let forwarded = ForwardedRequest {
             request,
             head,
             body,
             websocket: Cell::new(websocket),
         };
-        let (started, mut hold) = (Instant::now(), None);
+        let (started, mut buffer_slot) = (Instant::now(), None);
         loop {
             let node = known.borrow_and_update().serving().cloned();
-            match passage.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
-                Step::GiveUp(failure) => return Ok(self.given_up(failure)),
-                Step::WaitUntil(until) => {
+            match forwarding.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
+                ForwardStep::GiveUp(failure) => return Ok(self.given_up(failure)),
+                ForwardStep::WaitUntil(until) => {
                     // The slot is kept over all attempts, so a request that waits again does not lose it.
-                    if hold.is_none() {
-                        hold = Some(self.hold(&passing.request)?);
+                    if buffer_slot.is_none() {
+                        buffer_slot = Some(self.buffer_slot(&forwarded.request)?);
                     }
                     wait(&mut known, started + until).await;
                 }
-                Step::Send => {
+                ForwardStep::Send => {
                     // The node was lost between the read and the step.
                     let Some(node) = node else { continue };
-                    let sent = self.attempt(&node, &passing, known.clone()).await;
+                    let sent = self.attempt(&node, &forwarded, known.clone()).await;
                     match sent {
                         // A response from a node that was replaced meanwhile may confirm a change that its successor does not have.
-                        Ok(response) if passage.counts(known.borrow().epoch()) => {
-                            self.shared.metrics.count(Passed::Answered);
+                        Ok(response) if forwarding.counts(known.borrow().epoch()) => {
+                            self.shared.metrics.count(ForwardResult::Answered);
                             return Ok(response);
                         }
                         // Neither an attempt nor the node failed: the client broke off its body.
-                        _ if passing.body.is_incomplete() => return Err(incomplete()),
-                        Ok(_) => passage.failed(
+                        _ if forwarded.body.is_incomplete() => return Err(incomplete()),
+                        Ok(_) => forwarding.failed(
                             started.elapsed(),
-                            Outcome::Broken,
-                            passing.body.is_kept(),
+                            AttemptFailure::Broken,
+                            forwarded.body.is_buffered(),
                         ),
                         Err(outcome) => {
-                            passage.failed(started.elapsed(), outcome, passing.body.is_kept());
+                            forwarding.failed(
+                                started.elapsed(),
+                                outcome,
+                                forwarded.body.is_buffered(),
+                            );
                         }
                     }
-                    self.shared.metrics.count(Passed::Repeated);
+                    self.shared.metrics.count(ForwardResult::Repeated);
                 }
             }
         }
@@ -146,42 +150,42 @@ impl Forwarder {
     async fn attempt(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         mut known: watch::Receiver<ActiveNode>,
-    ) -> Result<HttpResponse, Outcome> {
+    ) -> Result<HttpResponse, AttemptFailure> {
         let connection = tokio::select! {
             connection = self.connection(node) => connection?,
-            () = superseded(&mut known, node.epoch) => return Err(Outcome::NotReached),
+            () = superseded(&mut known, node.epoch) => return Err(AttemptFailure::NotReached),
         };
         // From here on, the node may have read a part of the request.
         tokio::select! {
             response = async {
-                let sent = connection.send(passing.head.to_node(node.epoch), passing.body.attempt()).await;
-                let (head, incoming) = sent.map_err(|_| Outcome::Broken)?;
-                self.receive(node, passing, head, incoming).await
+                let sent = connection.send(forwarded.head.to_node(node.epoch), forwarded.body.attempt()).await;
+                let (head, incoming) = sent.map_err(|_| AttemptFailure::Broken)?;
+                self.receive(node, forwarded, head, incoming).await
             } => response,
-            () = superseded(&mut known, node.epoch) => Err(Outcome::Broken),
+            () = superseded(&mut known, node.epoch) => Err(AttemptFailure::Broken),
         }
     }
 
     /// Returns an idle connection, or a new one.
-    async fn connection(&self, node: &Node) -> Result<Connection, Outcome> {
+    async fn connection(&self, node: &Node) -> Result<Connection, AttemptFailure> {
         if let Some(connection) = self.pool.take(node) {
             return Ok(connection);
         }
         self.shared.connector.connect(node).await.map_err(|error| {
             log::debug!(epoch = node.epoch; "the active node is not reached: {error}");
-            Outcome::NotReached
+            AttemptFailure::NotReached
         })
     }
 
     async fn receive(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         head: ResponseHead,
         mut incoming: Incoming,
-    ) -> Result<HttpResponse, Outcome> {
+    ) -> Result<HttpResponse, AttemptFailure> {
         let refused = head
             .headers
             .get(NOT_ACTIVE)
@@ -189,29 +193,29 @@ impl Forwarder {
         // If this node cannot reach the database either, no successor would be seen, so the 503 goes to the client at once.
         let may_be_replaced = !self.shared.nodes.is_cut_off();
         match refused {
-            Some(NotActive::Standby) => return Err(Outcome::Refused),
-            Some(NotActive::Stopping) => return Err(Outcome::Stopping),
-            Some(NotActive::Unconfirmed) if may_be_replaced => return Err(Outcome::Refused),
+            Some(NotActive::Standby) => return Err(AttemptFailure::Refused),
+            Some(NotActive::Stopping) => return Err(AttemptFailure::Stopping),
+            Some(NotActive::Unconfirmed) if may_be_replaced => return Err(AttemptFailure::Refused),
             _ => {}
         }
         let is_unconfirmed = head.headers.contains_key(UNCONFIRMED);
         // The node cannot confirm its lease, so its 503 may be another node's success. Only repeatable requests may be sent
         // again.
-        if is_unconfirmed && may_be_replaced && passing.head.repeat == Repeat::Always {
-            return Err(Outcome::Broken);
+        if is_unconfirmed && may_be_replaced && forwarded.head.repeat == Repeat::Always {
+            return Err(AttemptFailure::Broken);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.open_websocket(node, passing, &head, incoming);
+            return self.open_websocket(node, forwarded, &head, incoming);
         }
         let received = response::receive(&head, &mut incoming).await?;
         // The node still reads the rest of an unfinished request, so its connection cannot serve another one.
-        let keeper = passing.body.is_sent().then(|| Rc::clone(&self.pool));
+        let keeper = forwarded.body.is_sent().then(|| Rc::clone(&self.pool));
         if !received.is_whole {
             return Ok(response::streamed(
                 &head,
                 received.begun,
                 incoming,
-                &passing.request,
+                &forwarded.request,
                 keeper,
             ));
         }
@@ -222,32 +226,32 @@ impl Forwarder {
         Ok(response::whole(
             &head,
             received.begun,
-            passing.head.asks_for_head(),
+            forwarded.head.asks_for_head(),
         ))
     }
 
     fn open_websocket(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         head: &ResponseHead,
         incoming: Incoming,
-    ) -> Result<HttpResponse, Outcome> {
+    ) -> Result<HttpResponse, AttemptFailure> {
         // Only a request that opens a WebSocket is sent with `Upgrade`.
-        let payload = passing.websocket.take().ok_or(Outcome::Broken)?;
-        let upgraded = incoming.into_upgraded().ok_or(Outcome::Broken)?;
-        let ends = [self.end_of(node), self.end_of(node)];
+        let payload = forwarded.websocket.take().ok_or(AttemptFailure::Broken)?;
+        let upgraded = incoming.into_upgraded().ok_or(AttemptFailure::Broken)?;
+        let ends = [self.close_signal(node), self.close_signal(node)];
         Ok(websocket::open(
             head,
             upgraded,
-            &passing.request,
+            &forwarded.request,
             payload,
             ends,
         ))
     }
 
     /// Resolves when a node's WebSocket has to close: at a takeover or at this node's stop.
-    fn end_of(&self, node: &Node) -> websocket::End {
+    fn close_signal(&self, node: &Node) -> websocket::CloseSignal {
         let (mut known, mut stopping) = (
             self.shared.nodes.subscribe(),
             self.shared.is_stopping.subscribe(),
@@ -261,31 +265,31 @@ impl Forwarder {
         })
     }
 
-    fn hold(&self, request: &HttpRequest) -> Result<Hold, Problem> {
-        self.shared.holds.take(request, &self.shared.proxies).ok_or_else(|| {
-            self.shared.metrics.count(Passed::NotHeld);
+    fn buffer_slot(&self, request: &HttpRequest) -> Result<BufferSlot, Problem> {
+        self.shared.buffer_slots.take(request, &self.shared.proxies).ok_or_else(|| {
+            self.shared.metrics.count(ForwardResult::NotBuffered);
             let message = "no server is active now, and too many requests wait for one; retry with backoff";
             Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)
         })
     }
 
-    fn given_up(&self, failure: Failure) -> HttpResponse {
+    fn given_up(&self, failure: ForwardFailure) -> HttpResponse {
         let unavailable = |message: &'static str| {
             ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
                 .to_http()
         };
-        let (passed, response) = match failure {
-            Failure::NotTaken => (
-                Passed::NotTaken,
+        let (result, response) = match failure {
+            ForwardFailure::NotTaken => (
+                ForwardResult::NotTaken,
                 unavailable("no server is active now; retry with backoff"),
             ),
-            Failure::BrokeOff => (
-                Passed::BrokeOff,
+            ForwardFailure::BrokeOff => (
+                ForwardResult::BrokeOff,
                 unavailable("the active server did not answer; it is safe to retry"),
             ),
-            Failure::NodeLost => (Passed::NodeLost, node_lost()),
+            ForwardFailure::NodeLost => (ForwardResult::NodeLost, node_lost()),
         };
-        self.shared.metrics.count(passed);
+        self.shared.metrics.count(result);
         response
     }
 }

@@ -1,17 +1,17 @@
-//! Metrics of forwarded requests.
+//! Forwarding metrics.
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Counters of forwarded requests. Clones share them.
+/// Forwarding counters. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ClusterMetrics {
     requests: IntCounterVec,
-    held: IntGauge,
+    buffered: IntGauge,
 }
 
-/// Result of a forwarded request, or of an attempt.
+/// Result of a forwarded request or attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passed {
+pub(super) enum ForwardResult {
     /// The active node responded.
     Answered,
     /// The request is sent again.
@@ -23,10 +23,10 @@ pub(super) enum Passed {
     /// Given up: no node accepted the request in time.
     NotTaken,
     /// Rejected: all slots for buffered requests are taken.
-    NotHeld,
+    NotBuffered,
 }
 
-impl Passed {
+impl ForwardResult {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -34,7 +34,7 @@ impl Passed {
             Self::NodeLost => "node_lost",
             Self::BrokeOff => "broke_off",
             Self::NotTaken => "not_taken",
-            Self::NotHeld => "not_held",
+            Self::NotBuffered => "not_held",
         }
     }
 }
@@ -50,30 +50,30 @@ impl ClusterMetrics {
             "Requests forwarded to the active node, by result",
         );
         let requests = IntCounterVec::new(requests, &["result"])?;
-        let held = IntGauge::new(
+        let buffered = IntGauge::new(
             "conclave_cluster_requests_held",
             "Requests that wait for an active node",
         )?;
         registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(held.clone()))?;
-        Ok(Self { requests, held })
+        registry.register(Box::new(buffered.clone()))?;
+        Ok(Self { requests, buffered })
     }
 
-    pub(super) fn count(&self, passed: Passed) {
-        self.requests.with_label_values(&[passed.as_str()]).inc();
+    pub(super) fn count(&self, result: ForwardResult) {
+        self.requests.with_label_values(&[result.as_str()]).inc();
     }
 
     /// Counts a request as buffered until the returned value is dropped.
-    pub(super) fn hold(&self) -> HeldGauge {
-        self.held.inc();
-        HeldGauge(self.held.clone())
+    pub(super) fn count_buffered(&self) -> BufferedGauge {
+        self.buffered.inc();
+        BufferedGauge(self.buffered.clone())
     }
 }
 
 /// Counts one buffered request.
-pub(super) struct HeldGauge(IntGauge);
+pub(super) struct BufferedGauge(IntGauge);
 
-impl Drop for HeldGauge {
+impl Drop for BufferedGauge {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -4,11 +4,11 @@
 //! # Parts
 //!
 //! - [`node`]: the active server as the lease names it, with its epoch: each takeover starts another one.
-//! - [`forward`]: the proxy. One request at a time: it sends, waits, repeats or gives up, as [`passage`] decides.
-//! - [`passage`]: the decision as a state machine without I/O.
+//! - [`forward`]: the proxy. One request at a time: it sends, waits, repeats or gives up, as [`forwarding`] decides.
+//! - [`forwarding`]: the decision as a state machine without I/O.
 //! - [`connection`], [`headers`], [`body`], [`response`], [`websocket`]: kept connections, and the translation of requests and
 //!   responses.
-//! - [`holds`]: the slots for requests that are buffered while no server is active. One client has at most a quarter of them.
+//! - [`buffer_slots`]: the slots for requests that are buffered while no server is active. One client has at most a quarter of them.
 //! - [`probe`] and [`reachability`]: whether this standby reaches the active server, for `/readyz`.
 //! - [`ActiveListener`]: the listener of the active server. While that server stops, it buffers requests and proxies them to its
 //!   successor.
@@ -40,13 +40,13 @@
 
 mod active;
 mod body;
+mod buffer_slots;
 mod connection;
 mod forward;
+pub mod forwarding;
 mod headers;
-mod holds;
 mod metrics;
 pub mod node;
-pub mod passage;
 mod probe;
 mod reachability;
 mod request;
@@ -65,28 +65,28 @@ use crate::http::frame::payload::LIMIT;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::resource::public_health;
 pub use active::ActiveListener;
+use buffer_slots::BufferSlots;
 use connection::Connector;
 use forward::Forwarder;
-use holds::Holds;
 pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
 use probe::Readiness;
 
 /// Time for which a request is buffered while no node accepts it.
-pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
+pub const MAX_BUFFER_TIME: Duration = Duration::from_secs(10);
 /// Memory for buffered bodies, in bytes: 1,024 of the largest.
 const BODY_MEMORY: usize = 1_024 * LIMIT;
 
-/// Options of [`PassThrough`].
-pub struct PassThroughOptions {
+/// Options of [`Proxy`].
+pub struct ProxyOptions {
     /// Follower of the active node.
     pub nodes: Arc<ActiveNodes>,
-    /// Addresses of the other nodes, and of the reverse proxies in front of them.
+    /// Addresses of the other nodes and the reverse proxies in front of them.
     pub proxies: TrustedProxies,
     /// Maximum buffered requests. A client may use a part of them.
     pub max_requests: usize,
     /// Maximum time for which each is buffered.
-    pub longest_hold: Duration,
+    pub max_buffer_time: Duration,
     /// Idle time after which a node closes a connection: the same setting on each node.
     pub keep_alive: Duration,
     /// Limits for responses that this node makes itself.
@@ -96,12 +96,12 @@ pub struct PassThroughOptions {
 }
 
 /// Reverse proxy to the active node, shared by a listener's workers.
-pub struct PassThrough {
+pub struct Proxy {
     nodes: Arc<ActiveNodes>,
     proxies: TrustedProxies,
     /// Slots for buffered requests.
-    holds: Arc<Holds>,
-    longest_hold: Duration,
+    buffer_slots: Arc<BufferSlots>,
+    max_buffer_time: Duration,
     /// Free memory for bodies, in bytes.
     memory: Arc<Semaphore>,
     longest_idle: Duration,
@@ -113,15 +113,15 @@ pub struct PassThrough {
     readiness: Readiness,
 }
 
-impl PassThrough {
+impl Proxy {
     /// Creates a proxy that has not connected yet.
     #[must_use]
-    pub fn new(options: PassThroughOptions) -> Arc<Self> {
-        let PassThroughOptions {
+    pub fn new(options: ProxyOptions) -> Arc<Self> {
+        let ProxyOptions {
             nodes,
             proxies,
             max_requests,
-            longest_hold,
+            max_buffer_time,
             keep_alive,
             fixed,
             metrics,
@@ -129,8 +129,8 @@ impl PassThrough {
         Arc::new(Self {
             nodes,
             proxies,
-            holds: Holds::new(max_requests, metrics.clone()),
-            longest_hold,
+            buffer_slots: BufferSlots::new(max_requests, metrics.clone()),
+            max_buffer_time,
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
             // A node closes a connection after the whole time. A request sent at that moment would be lost, so half of it is a safe margin.
             longest_idle: keep_alive / 2,

@@ -110,8 +110,9 @@ impl ActiveNodes {
                 let Some(followed) = followed.upgrade() else {
                     return;
                 };
-                followed.note(server.borrow_and_update().as_ref());
-                followed.note_cut_off(state.borrow_and_update().failure.is_some());
+                followed.record_server(server.borrow_and_update().as_ref());
+                // Each failed lease request counts, long before the lease is lost.
+                followed.record_cut_off(state.borrow_and_update().failure.is_some());
                 drop(followed);
                 let changed = tokio::select! {
                     changed = server.changed() => changed,
@@ -125,7 +126,7 @@ impl ActiveNodes {
     }
 
     /// Records whether this node cannot reach the database.
-    pub fn note_cut_off(&self, is_cut_off: bool) {
+    pub fn record_cut_off(&self, is_cut_off: bool) {
         self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
     }
 
@@ -136,12 +137,12 @@ impl ActiveNodes {
     }
 
     /// Records the server that has the lease.
-    pub fn note(&self, server: Option<&ActiveServer>) {
+    pub fn record_server(&self, server: Option<&ActiveServer>) {
         let node = server.map(|server| {
             let address = NodeAddress::parse(&server.url);
             if address.is_none() {
                 log::error!(
-                    "requests cannot be passed on: the active server's address is {:?}",
+                    "requests cannot be forwarded: the active server has no valid URL: {:?}",
                     server.url
                 );
             }
@@ -209,16 +210,16 @@ mod tests {
             url: "http://10.0.0.1".into(),
             is_this,
         };
-        nodes.note(Some(&server(1, false)));
+        nodes.record_server(Some(&server(1, false)));
         assert_eq!(known.borrow().serving().unwrap().epoch, 1);
-        nodes.note(Some(&server(2, true)));
+        nodes.record_server(Some(&server(2, true)));
         assert!(known.borrow().is_this() && known.borrow().serving().is_none());
         assert_eq!(known.borrow().epoch(), Some(2));
         nodes.serve_this();
         assert_eq!(known.borrow().serving().unwrap().epoch, 2);
         nodes.stop_serving_this();
         assert!(known.borrow().is_this() && known.borrow().serving().is_none());
-        nodes.note(None);
+        nodes.record_server(None);
         assert!(known.borrow().epoch().is_none() && known.borrow().serving().is_none());
     }
 }

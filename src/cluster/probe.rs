@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::PassThrough;
+use super::Proxy;
 use super::body::AttemptBody;
 use super::connection::Pool;
 use super::headers;
@@ -50,7 +50,7 @@ impl Readiness {
     }
 }
 
-impl PassThrough {
+impl Proxy {
     /// Probes the active node until this proxy is dropped. The probes' connections stay on this thread.
     pub fn watch_active_node(self: &Arc<Self>, states: watch::Receiver<LeaseState>) {
         actix_web::rt::spawn(watch_active_node(Arc::downgrade(self), states));
@@ -82,12 +82,12 @@ impl PassThrough {
     }
 }
 
-async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<LeaseState>) {
+async fn watch_active_node(proxy: Weak<Proxy>, states: watch::Receiver<LeaseState>) {
     // Longer than a probe's pause and limit, so that its connection is reused.
     let pool = Pool::new(LIMIT * 4);
     // A weak reference, so that the probes do not keep the proxy alive.
-    while let Some(through) = through.upgrade() {
-        let known = through.nodes.subscribe().borrow().clone();
+    while let Some(proxy) = proxy.upgrade() {
+        let known = proxy.nodes.subscribe().borrow().clone();
         let lease = {
             let state = states.borrow();
             let is_database_answering = state.failure.is_none() && state.renewal_age().is_some();
@@ -97,13 +97,13 @@ async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<L
                 silence: state.renewal_age(),
             }
         };
-        through.readiness.observe(lease);
+        proxy.readiness.observe(lease);
         if let Some(node) = known.serving()
-            && matches!(timeout(LIMIT, through.probe(node, &pool)).await, Ok(Ok(())))
+            && matches!(timeout(LIMIT, proxy.probe(node, &pool)).await, Ok(Ok(())))
         {
-            through.readiness.answered();
+            proxy.readiness.answered();
         }
-        drop(through);
+        drop(proxy);
         sleep(PAUSE).await;
     }
 }

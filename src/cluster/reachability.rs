@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::LONGEST_HOLD;
+use super::MAX_BUFFER_TIME;
 
 /// Time for which a response from the active node counts: one probe may fail.
 const LATELY: Duration = Duration::from_secs(4);
@@ -15,7 +15,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// This node's view of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseView {
-    /// Epoch of the active node, if there is one.
+    /// The active node's epoch, if there is one.
     pub epoch: Option<i64>,
     /// Whether this node reaches the database, and so learns of a takeover.
     pub is_database_answering: bool,
@@ -23,7 +23,7 @@ pub struct LeaseView {
     pub silence: Option<Duration>,
 }
 
-/// State of the active node, as the probes and the lease show it.
+/// The active node's state, as probes and lease show it.
 #[derive(Debug, Default)]
 pub struct Reachability {
     answered: Option<Duration>,
@@ -49,7 +49,7 @@ impl Reachability {
             _ if !lease.is_database_answering => None,
             // The next active node starts to serve.
             _ if has_changed => Some(now),
-            Some(since) if is_silent || now.saturating_sub(since) < LONGEST_HOLD => Some(since),
+            Some(since) if is_silent || now.saturating_sub(since) < MAX_BUFFER_TIME => Some(since),
             _ => is_silent.then_some(now),
         };
     }
@@ -60,7 +60,7 @@ impl Reachability {
         let within = |since: Option<Duration>, limit| {
             since.is_some_and(|since| now.saturating_sub(since) < limit)
         };
-        within(self.answered, LATELY) || within(self.waiting, LONGEST_HOLD)
+        within(self.answered, LATELY) || within(self.waiting, MAX_BUFFER_TIME)
     }
 }
 

@@ -6,8 +6,8 @@ use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_E
 use actix_web::http::{Method, Uri};
 use conclave_model::{ErrorCode, Problem};
 
+use super::forwarding::Repeat;
 use super::headers;
-use super::passage::Repeat;
 use crate::http::api::routes::find_route;
 use crate::http::frame::idempotency::KEY;
 use crate::http::listener::client_address::TrustedProxies;
@@ -15,7 +15,7 @@ use crate::http::listener::request_boundary::opens_websocket;
 use crate::http::listener::trace::sent_method;
 use crate::http::resource::no_such_route;
 
-/// Head of a forwarded request.
+/// A forwarded request's head.
 pub(super) struct Head {
     method: Method,
     uri: Uri,
@@ -43,7 +43,7 @@ impl Head {
         if method == Method::CONNECT {
             return Err(no_such_route());
         }
-        let headers = headers::of_request(request, proxies);
+        let headers = headers::for_request(request, proxies);
         let uri = request.uri().clone();
         let repeat = repeat(&method, uri.path(), &headers);
         Ok(Self {

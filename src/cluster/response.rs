@@ -16,14 +16,14 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt, stream};
 
 use super::connection::{Incoming, Pool};
+use super::forwarding::AttemptFailure;
 use super::headers;
-use super::passage::Outcome;
 use crate::http::listener::connections::Handling;
 
-/// Maximum length of a collected body, in bytes.
+/// Maximum length for collecting a body, in bytes.
 const MOST_COLLECTED: usize = 256 * 1024;
 
-/// Received part of a body.
+/// Received body, or its first part.
 pub(super) struct Received {
     pub(super) begun: Bytes,
     /// Whether it is the whole body.
@@ -37,7 +37,7 @@ pub(super) struct Received {
 pub(super) async fn receive(
     head: &ResponseHead,
     incoming: &mut Incoming,
-) -> Result<Received, Outcome> {
+) -> Result<Received, AttemptFailure> {
     // Collecting a part of a body that is known to be too long would only delay it.
     if length(head).is_some_and(|length| length > MOST_COLLECTED as u64) {
         return Ok(Received {
@@ -47,7 +47,7 @@ pub(super) async fn receive(
     }
     let (mut chunks, mut collected, mut is_whole) = (Vec::new(), 0, false);
     while !is_whole && collected <= MOST_COLLECTED {
-        match incoming.chunk().await.map_err(|_| Outcome::Broken)? {
+        match incoming.chunk().await.map_err(|_| AttemptFailure::Broken)? {
             Some(chunk) => {
                 collected += chunk.len();
                 chunks.push(chunk);
@@ -73,16 +73,20 @@ fn joined(mut chunks: Vec<Bytes>) -> Bytes {
 /// Returns the response without its body.
 pub(super) fn head(head: &ResponseHead) -> HttpResponse {
     let mut http = HttpResponse::with_body(head.status, BoxBody::new(()));
-    for (name, value) in headers::of_response(&head.headers) {
+    for (name, value) in headers::for_response(&head.headers) {
         http.headers_mut().append(name, value);
     }
     http
 }
 
 /// Returns the response with the whole body.
-pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> HttpResponse {
-    let http = head(of);
-    match length(of).filter(|_| asks_for_head) {
+pub(super) fn whole(
+    received_head: &ResponseHead,
+    body: Bytes,
+    asks_for_head: bool,
+) -> HttpResponse {
+    let http = head(received_head);
+    match length(received_head).filter(|_| asks_for_head) {
         Some(length) => {
             // The length that a GET would return. The empty body must not replace it.
             let nothing = stream::empty::<Result<Bytes, Infallible>>();
@@ -102,7 +106,7 @@ pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> Http
 
 /// Returns the response with a body that is still arriving. `keeper` gets the connection at the end, if it can be used again.
 pub(super) fn streamed(
-    of: &ResponseHead,
+    received_head: &ResponseHead,
     begun: Bytes,
     rest: Incoming,
     request: &HttpRequest,
@@ -110,9 +114,11 @@ pub(super) fn streamed(
 ) -> HttpResponse {
     let chunks = stream::iter((!begun.is_empty()).then_some(Ok(begun)))
         .chain(Box::pin(chunks(rest, request, keeper)));
-    match length(of) {
-        Some(length) => head(of).set_body(BoxBody::new(SizedStream::new(length, chunks))),
-        None => head(of).set_body(BoxBody::new(BodyStream::new(chunks))),
+    match length(received_head) {
+        Some(length) => {
+            head(received_head).set_body(BoxBody::new(SizedStream::new(length, chunks)))
+        }
+        None => head(received_head).set_body(BoxBody::new(BodyStream::new(chunks))),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::http::listener::connections::Handling;
 const CHUNK: usize = 16 * 1024;
 
 /// Resolves when the WebSocket has to close.
-pub(super) type End = LocalBoxFuture<'static, ()>;
+pub(super) type CloseSignal = LocalBoxFuture<'static, ()>;
 
 /// Returns the response that opens the WebSocket for the client. `begun` has the bytes that the node has already sent.
 pub(super) fn open(
@@ -30,11 +30,11 @@ pub(super) fn open(
     (node, begun): (Box<dyn Io>, BytesMut),
     request: &HttpRequest,
     payload: Payload,
-    ends: [End; 2],
+    ends: [CloseSignal; 2],
 ) -> HttpResponse {
     let (from_node, to_node) = split(node);
-    let [end_of_sending, end_of_receiving] = ends;
-    spawn(send(payload, to_node, end_of_sending));
+    let [send_close, receive_close] = ends;
+    spawn(send(payload, to_node, send_close));
     let mut http = response::head(head);
     http.headers_mut()
         .insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -42,12 +42,12 @@ pub(super) fn open(
     // While the WebSocket is open, the client does not count as idle.
     let handling = Handling::begin(request);
     let begun = stream::iter((!begun.is_empty()).then(|| Ok(begun.freeze())));
-    let received = begun.chain(Box::pin(received(from_node, handling, end_of_receiving)));
+    let received = begun.chain(Box::pin(received(from_node, handling, receive_close)));
     http.set_body(BoxBody::new(BodyStream::new(received)))
 }
 
 /// Forwards the client's bytes to their end, which may be its `leave`.
-async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: End) {
+async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: CloseSignal) {
     let sending = async {
         while let Some(Ok(chunk)) = payload.next().await {
             if to_node.write_all(&chunk).await.is_err() {
@@ -67,7 +67,7 @@ async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: En
 fn received(
     from_node: ReadHalf<Box<dyn Io>>,
     handling: Option<Handling>,
-    end: End,
+    end: CloseSignal,
 ) -> impl Stream<Item = io::Result<Bytes>> {
     stream::unfold(
         (from_node, handling, end),
@@ -82,7 +82,11 @@ fn received(
                 Ok(_) => Some((Ok(chunk.into()), (from_node, handling, end))),
                 Err(error) => Some((
                     Err(error),
-                    (from_node, handling, Box::pin(std::future::ready(())) as End),
+                    (
+                        from_node,
+                        handling,
+                        Box::pin(std::future::ready(())) as CloseSignal,
+                    ),
                 )),
             }
         },

@@ -16,7 +16,7 @@ use actix_web::web::ServiceConfig;
 
 use super::accepting::{Acceptor, Protocols};
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
-use crate::cluster::{ActiveListener, PassThrough};
+use crate::cluster::{ActiveListener, Proxy};
 use crate::config::{Config, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::listener::client_address::TrustedProxies;
@@ -31,7 +31,7 @@ use crate::http::{admin, app};
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Accepted connections that a worker may have in its queue.
 const QUEUED_CONNECTIONS: usize = 32;
-/// Maximum connections of the redirecting listener.
+/// Maximum connections to the redirecting listener.
 const REDIRECT_MAX_CONNECTIONS: usize = 256;
 /// Time limit for the head of a connection's first request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,13 +40,13 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bound sockets. Clients can connect, but are not served yet.
 pub struct BoundListeners {
-    /// Address of the API listener.
+    /// API listener address.
     pub api: SocketAddr,
-    /// Address of the admin listener.
+    /// Admin listener address.
     pub admin: SocketAddr,
     /// Socket for RTMP encoders and its address, if they can connect.
     pub rtmp: Option<(TcpListener, SocketAddr)>,
-    /// Address of the listener that redirects to `https`, if there is one.
+    /// Redirecting listener's address, if there is one.
     pub redirect: Option<SocketAddr>,
     /// HTTP sockets.
     pub sockets: Sockets,
@@ -125,8 +125,8 @@ pub const ACTIVE: Routes<ActiveRoutes> = Routes {
 };
 /// Routes of a standby.
 pub const STANDBY: Routes<StandbyRoutes> = Routes {
-    api: |config, state| match &state.pass_through {
-        Some(pass_through) => pass_through.configure(config),
+    api: |config, state| match &state.proxy {
+        Some(proxy) => proxy.configure(config),
         None => app::configure_standby(config, &state.http),
     },
     admin: |config, state| admin::configure_standby(config, &state.http),
@@ -151,7 +151,7 @@ pub struct StandbyRoutes {
     /// The standby's own state.
     pub http: Arc<StandbyState>,
     /// Proxy of its API listener, in a cluster.
-    pub pass_through: Option<Arc<PassThrough>>,
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 /// Binds the sockets.
@@ -160,6 +160,7 @@ pub struct StandbyRoutes {
 /// If an address cannot be bound. The message names its setting.
 pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let (api, admin) = (config.http.listen, config.admin.listen);
+    // Both are tried, so that the error can name the options for both.
     let bound = (listen("http.listen", api), listen("admin.listen", admin));
     let ((api_socket, api), (admin_socket, admin)) = match bound {
         (Ok(api), Ok(admin)) => (api, admin),
@@ -194,12 +195,14 @@ pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
 
 /// Binds the socket for RTMP encoders. A development server starts without it if the address is in use.
 fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketAddr)>, CliError> {
+    // Without media workers, an encoder's stream would have nowhere to go.
     let has_workers = config.media.kind == MediaKind::Embedded && config.media.rtc.enabled;
     let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else {
         return Ok(None);
     };
     match listen("media.rtmp_listen", address) {
         Ok(bound) => Ok(Some(bound)),
+        // `dev` enables this listener by default, so a port in use must not keep the server from starting.
         Err(error) if mode == Mode::Dev => {
             log::warn!("RTMP encoders cannot connect: {error}");
             Ok(None)
@@ -243,6 +246,7 @@ fn not_bound(options: [(&str, SocketAddr, Option<BindError>); 2]) -> CliError {
     let free: Vec<_> = options
         .iter()
         .filter(|(_, _, error)| error.as_ref().is_some_and(in_use))
+        // On the same interface, since only the port was in use.
         .map(|(option, address, _)| format!("{option} {}", SocketAddr::new(address.ip(), 0)))
         .collect();
     let first = options.into_iter().find_map(|(_, _, error)| error);
@@ -276,11 +280,13 @@ pub fn serve<S: Send + Sync + 'static>(
         request: config.http.request_timeout,
         keep_alive: config.http.keep_alive,
     };
+    // The only listener with TLS and TURN.
     let api = Listener {
         configure: routes.api,
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT.as_secs(),
         connections: connections(descriptors::max_connections(config)),
+        // Its limit is high. Only small listeners need to close a connection for a new one.
         gives_way: false,
         timeouts,
         protocols,
@@ -295,6 +301,7 @@ pub fn serve<S: Send + Sync + 'static>(
         timeouts,
         protocols: Protocols::default(),
     };
+    // Its responses are short and its clients unknown, so it has a small limit, and a stop does not wait for it.
     let redirect = || Listener {
         configure: routes.redirect,
         workers: 1,
@@ -343,10 +350,10 @@ impl<S: Send + Sync + 'static> Listener<S> {
             ..
         } = self;
         // Connections above the limit of actix would stay in the backlog. Ours is reached first, and closes them.
-        let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
+        let per_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build()
             .workers(self.workers)
-            .max_concurrent_connections(of_worker);
+            .max_concurrent_connections(per_worker);
         let server = server
             .shutdown_timeout(self.shutdown_timeout)
             // The process handles signals itself, in `run`.
@@ -365,6 +372,7 @@ impl<S: Send + Sync + 'static> Listener<S> {
                 .graceful_shutdown_signal(move || notified(stopping.clone()))
                 // Handlers reach the connection's activity by the request.
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
+                // HTTP/1.1 only, which is also all that the TLS acceptor offers.
                 .h1(map_config(app, |()| AppConfig::default()));
             let acceptor = Acceptor {
                 connections: Arc::clone(&connections),

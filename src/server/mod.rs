@@ -20,9 +20,9 @@ mod key_files;
 mod listeners;
 mod media;
 mod parts;
-mod passing;
 mod plane;
 mod predecessor;
+mod proxy;
 mod recording_retention;
 pub(crate) mod roots;
 mod run;
@@ -60,8 +60,8 @@ pub use dev::DevAccess;
 pub(crate) use egress::dialler;
 use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
-use passing::Successor;
 pub(crate) use plane::{livekit_settings, public_url_problem};
+use proxy::Handover;
 pub use run::run;
 pub use starting::StartingServer;
 
@@ -88,11 +88,11 @@ pub struct ServerOptions {
 
 /// A running server.
 pub struct Server {
-    /// Address of the API listener.
+    /// API listener address.
     pub api: SocketAddr,
-    /// Address of the admin listener.
+    /// Admin listener address.
     pub admin: SocketAddr,
-    /// Address of the listener that redirects to `https`, if there is one.
+    /// Redirecting listener's address, if there is one.
     pub redirect: Option<SocketAddr>,
     /// URL of the API.
     pub api_url: String,
@@ -119,14 +119,14 @@ pub struct Server {
     /// Clones of the sockets, if this server may step down.
     bound: Option<BoundListeners>,
     /// Hand-over to the next active node, in a cluster.
-    successor: Option<Successor>,
+    handover: Option<Handover>,
     /// Lock of the data directory. Released last.
     lock: DirectoryLock,
 }
 
 /// Resources that a server keeps when it steps down: new connections wait in the sockets' backlog, and no other server uses the data
 /// directory.
-pub struct Kept {
+pub struct SteppedDown {
     lock: DirectoryLock,
     bound: BoundListeners,
 }
@@ -191,8 +191,8 @@ impl Server {
         tokio::select! {
             () = self.tree.ended() => "the actors ended by themselves",
             end = self.store.writer_ended() => end.as_str(),
-            end = lost(self.lease.as_ref()) => end.as_str(),
-            () = gone(&self.lock) => WriterEnd::FileGone.as_str(),
+            end = lease_lost(self.lease.as_ref()) => end.as_str(),
+            () = directory_removed(&self.lock) => WriterEnd::FileGone.as_str(),
         }
     }
 
@@ -216,10 +216,10 @@ impl Server {
     }
 
     /// Stops, and keeps the resources that a standby in this process needs; `None` if the server does not share its database.
-    pub async fn step_down(mut self) -> Option<Kept> {
+    pub async fn step_down(mut self) -> Option<SteppedDown> {
         let bound = self.bound.take();
         let lock = self.end(Drain::No).await;
-        bound.map(|bound| Kept { lock, bound })
+        bound.map(|bound| SteppedDown { lock, bound })
     }
 
     /// Stops for good.
@@ -232,7 +232,7 @@ impl Server {
     /// Stops running egresses, rejects new requests, ends the sessions of the embedded media plane, waits up to 10 s for requests in
     /// flight, stops the actors, closes the database and releases its lease.
     async fn end(self, drain: Drain) -> DirectoryLock {
-        let began = Instant::now();
+        let started = Instant::now();
         if let Some(plane) = &self.embedded {
             plane.end_egresses().await;
         }
@@ -241,17 +241,17 @@ impl Server {
         // Leaves reported from now on are caused by the stop: rooms keep their whole empty timeout for the next start.
         self.tree.announce_stop();
         // In a cluster, clients of the ended sessions reconnect at once, so requests have to be buffered before.
-        let are_ended = match self.successor.as_ref().zip(self.lease.as_ref()) {
-            Some((successor, lease)) => {
-                successor
+        let are_recorded = match self.handover.as_ref().zip(self.lease.as_ref()) {
+            Some((handover, lease)) => {
+                handover
                     .hold_requests(lease, listeners::SHUTDOWN_TIMEOUT)
                     .await;
-                end_sessions(self.embedded.as_ref()).await
+                stop_sessions(self.embedded.as_ref()).await
             }
             // Together, since the listeners wait for open WebSockets, which end with the sessions.
             None => {
                 tokio::join!(
-                    end_sessions(self.embedded.as_ref()),
+                    stop_sessions(self.embedded.as_ref()),
                     stop_listeners(&self.listeners)
                 )
                 .0
@@ -260,7 +260,7 @@ impl Server {
         // Waits for work in progress, such as webhook deliveries, before the store closes.
         self.tree.stop().await;
         let store = self.store;
-        if !are_ended {
+        if !are_recorded {
             log::warn!(
                 "the ends of some sessions are not recorded: the next start treats this stop as a crash"
             );
@@ -274,12 +274,12 @@ impl Server {
         let _ = spawn_blocking(move || store.close()).await;
         // After the last write, since another server becomes active at once.
         if let Some(lease) = self.lease {
-            if let Some(successor) = self.successor {
-                successor.hand_over(&lease).await;
+            if let Some(handover) = self.handover {
+                handover.hand_over(&lease).await;
                 if drain == Drain::Yes {
-                    passing::drain(began).await;
+                    proxy::drain(started).await;
                 }
-                successor.stop();
+                handover.stop();
                 stop_listeners(&self.listeners).await;
             }
             lease.release().await;
@@ -297,7 +297,7 @@ enum Drain {
 }
 
 /// Ends the embedded media plane's sessions. Returns whether their ends are recorded; on LiveKit, sessions go on.
-async fn end_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
+async fn stop_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
     match embedded {
         Some(plane) => plane.end_sessions(SESSIONS_TIMEOUT).await,
         None => true,
@@ -309,7 +309,7 @@ async fn stop_listeners(listeners: &[ServerHandle]) {
 }
 
 /// Resolves with the reason when the lease is lost; never if servers do not share the database.
-async fn lost(lease: Option<&Lease>) -> WriterEnd {
+async fn lease_lost(lease: Option<&Lease>) -> WriterEnd {
     let Some(lease) = lease else {
         return std::future::pending().await;
     };
@@ -323,7 +323,7 @@ async fn lost(lease: Option<&Lease>) -> WriterEnd {
 }
 
 /// Resolves when the data directory no longer exists.
-async fn gone(lock: &DirectoryLock) {
+async fn directory_removed(lock: &DirectoryLock) {
     // Without its inode number, the directory cannot be distinguished from another one at its path.
     let Ok(place) = lock.place() else {
         return std::future::pending().await;

@@ -65,7 +65,8 @@ pub(super) fn actor_context(
         &config.egress.allow_networks,
     );
     roots::warn_of_environment();
-    let (receiver_roots, storage_roots) = (roots::of_webhooks(config)?, roots::of_storage(config)?);
+    let (receiver_roots, storage_roots) =
+        (roots::for_webhooks(config)?, roots::for_storage(config)?);
     let receivers = AddressFilter::new(receivers.clone());
     let deliveries = DeliveryPool::new(
         receivers,
@@ -167,7 +168,7 @@ pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
 }
 
 /// Creates the gate for proxied requests, for a server that has become active in a cluster.
-pub(super) fn passed_on(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
+pub(super) fn forwarded_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
     Some(Arc::new(PassedOnGate::new(
         TrustedProxies(config.http.trusted_proxies.clone()),
@@ -277,7 +278,7 @@ pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminTok
         .map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
 }
 
-/// Creates the reader for forms of a standby's console. Its memory is for one form of the maximum size at a time.
+/// Creates the reader for a standby console's forms, with memory for one maximum-size form at a time.
 pub(super) fn standby_forms(config: &Config) -> BodyReader {
     BodyReader::new(config.http.request_timeout, payload::LIMIT)
 }

@@ -9,7 +9,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{DevAccess, Kept, Server, ServerOptions, StartingServer, descriptors, welcome};
+use super::{DevAccess, Server, ServerOptions, StartingServer, SteppedDown, descriptors, welcome};
 use crate::config::{LoadedConfig, Mode};
 use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
@@ -45,7 +45,7 @@ pub fn run(
 }
 
 /// Reason for a server's end.
-enum End {
+enum ServerEnd {
     Stop,
     StepDown,
     Failure(&'static str),
@@ -54,9 +54,9 @@ enum End {
 /// Runs a server until it ends. Returns the resources that it keeps, if it has stepped down.
 async fn serve(
     options: ServerOptions,
-    kept: Option<Kept>,
+    kept: Option<SteppedDown>,
     mut stop: StopSignal,
-) -> Result<Option<Kept>, CliError> {
+) -> Result<Option<SteppedDown>, CliError> {
     let (mode, shown) = (options.mode, options.data.clone());
     let mut starting = StartingServer::prepare(options, kept)?;
     // A stop must not wait for the lease, which a standby may wait for all its life.
@@ -71,15 +71,15 @@ async fn serve(
     let server = starting.start().await?;
     announce(&server, mode, &shown);
     let end = tokio::select! {
-        () = stop.received() => End::Stop,
-        () = server.step_down_asked() => End::StepDown,
-        failure = server.failed() => End::Failure(failure),
+        () = stop.received() => ServerEnd::Stop,
+        () = server.step_down_asked() => ServerEnd::StepDown,
+        failure = server.failed() => ServerEnd::Failure(failure),
     };
     log::info!("stopping");
     match end {
-        End::Stop => server.stop().await,
-        End::StepDown => return Ok(server.step_down().await),
-        End::Failure(failure) => {
+        ServerEnd::Stop => server.stop().await,
+        ServerEnd::StepDown => return Ok(server.step_down().await),
+        ServerEnd::Failure(failure) => {
             server.stop_failed().await;
             // Failed parts are rebuilt from the database only by a start, so the process ends and its supervisor restarts it.
             return Err(CliError::failed(format!(

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::accepting::Protocols;
 use super::listeners::{self, BoundListeners};
 use super::parts;
-use super::passing::{self, Passing};
+use super::proxy::{self, NodeProxy};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess};
@@ -28,7 +28,7 @@ pub(super) struct Standby {
     /// The API's first.
     listeners: Vec<ServerHandle>,
     /// Proxy of its API listener, in a cluster.
-    passing: Option<Passing>,
+    proxy: Option<NodeProxy>,
     /// Set when it stops, and is no longer ready.
     is_stopping: Arc<AtomicBool>,
 }
@@ -45,10 +45,10 @@ pub(super) struct StandbyParts<'a> {
 }
 
 /// Returns a function that reports whether forwarded requests reach the active server.
-fn reaches_active(passing: &Passing, lease: &Lease) -> ReachesActive {
-    passing.through.watch_active_node(lease.states());
-    let through = Arc::clone(&passing.through);
-    Box::new(move || through.reaches_active_node())
+fn reaches_active(proxy: &NodeProxy, lease: &Lease) -> ReachesActive {
+    proxy.proxy.watch_active_node(lease.states());
+    let proxy = Arc::clone(&proxy.proxy);
+    Box::new(move || proxy.reaches_active_node())
 }
 
 impl Standby {
@@ -75,8 +75,8 @@ impl Standby {
             tls: acceptor,
             turn: None,
         };
-        let (passing, is_stopping) = (
-            Passing::new(config, metrics, lease, &fixed)?,
+        let (proxy, is_stopping) = (
+            NodeProxy::new(config, metrics, lease, &fixed)?,
             Arc::default(),
         );
         let http = Arc::new(StandbyState {
@@ -86,17 +86,17 @@ impl Standby {
             hosts: config.admin.hosts.clone(),
             console: Arc::clone(console),
             forms: parts::standby_forms(config),
-            reaches_active: passing
-                .as_ref()
-                .map(|passing| reaches_active(passing, lease)),
+            reaches_active: proxy.as_ref().map(|proxy| reaches_active(proxy, lease)),
             is_stopping: Arc::clone(&is_stopping),
             port: bound.api.port(),
             fixed,
         });
         // Clones of the sockets: the active server's listeners take over the originals later, and connections in the backlog survive.
         let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
-        let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
-        let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
+        let state = Arc::new(listeners::StandbyRoutes {
+            http,
+            proxy: proxy.as_ref().map(|proxy| Arc::clone(&proxy.proxy)),
+        });
         let listeners = listeners::serve(
             sockets,
             &listeners::STANDBY,
@@ -106,7 +106,7 @@ impl Standby {
         )?;
         Ok(Self {
             listeners,
-            passing,
+            proxy,
             is_stopping,
         })
     }
@@ -115,7 +115,7 @@ impl Standby {
     /// active server's listeners.
     pub(super) async fn make_way(&mut self) {
         // In a cluster, the proxy goes on: it buffers requests until this server serves.
-        if self.passing.is_none() {
+        if self.proxy.is_none() {
             join_all(self.listeners.drain(..).map(|listener| listener.stop(true))).await;
         }
     }
@@ -126,8 +126,8 @@ impl Standby {
     }
 
     /// Returns the proxy, in a cluster.
-    pub(super) fn take_passing(&mut self) -> Option<Passing> {
-        self.passing.take()
+    pub(super) fn take_proxy(&mut self) -> Option<NodeProxy> {
+        self.proxy.take()
     }
 
     /// Hands over to the active server's listeners, which serve by now, and to which the API listener forwards its buffered requests. The
@@ -148,11 +148,11 @@ impl Standby {
 
     /// Stops the listeners. Requests in flight finish; WebSockets are closed.
     pub(super) async fn stop(self) {
-        if let Some(passing) = &self.passing {
+        if let Some(proxy) = &self.proxy {
             // Readiness first: load balancers must stop sending requests before the sockets close.
             self.is_stopping.store(true, Ordering::Relaxed);
-            passing::drain(Instant::now()).await;
-            passing.through.stop();
+            proxy::drain(Instant::now()).await;
+            proxy.proxy.stop();
         }
         join_all(self.listeners.iter().map(|listener| listener.stop(true))).await;
     }

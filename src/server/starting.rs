@@ -23,12 +23,12 @@ use super::accepting::Protocols;
 use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, ActiveRoutes, BoundListeners};
 use super::media::{self, PlaneSetup};
-use super::passing::Successor;
 use super::plane::{self, Plane};
+use super::proxy::Handover;
 use super::standby::{Standby, StandbyParts};
 use super::tls::{self, PublicUrls, Tls};
 use super::{
-    Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor,
+    Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts, predecessor,
     recording_retention,
 };
 use crate::config::{Config, MediaCredentials, Plans};
@@ -74,7 +74,7 @@ impl StartingServer {
     ///
     /// # Errors
     /// If a setting, a file or an address cannot be used, or if another server uses the data directory.
-    pub fn prepare(options: ServerOptions, kept: Option<Kept>) -> Result<Self, CliError> {
+    pub fn prepare(options: ServerOptions, kept: Option<SteppedDown>) -> Result<Self, CliError> {
         let ServerOptions {
             config,
             mode,
@@ -84,10 +84,11 @@ impl StartingServer {
         } = &options;
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These two fail while another server is running, so they come before anything that changes its data.
+        // Such a server lets others take over first.
         let has_stepped_down = kept.is_some();
-        let Kept { lock, bound } = match kept {
+        let SteppedDown { lock, bound } = match kept {
             Some(kept) => kept,
-            None => Kept {
+            None => SteppedDown {
                 lock: data_dir::lock_for_server(data)?,
                 bound: listeners::bind(config, *mode)?,
             },
@@ -146,6 +147,7 @@ impl StartingServer {
         let Some((lease, view)) = self.lease.clone() else {
             return Ok(());
         };
+        // The same objects as after the takeover, so that limits, sign-ins and metrics survive it.
         let parts = StandbyParts {
             config: &self.options.config,
             token: self.admin_token.clone(),
@@ -161,6 +163,7 @@ impl StartingServer {
             format!("http://{}", self.bound.admin),
         );
         log::info!(api = api, admin = admin.as_str(); "waiting for the database lease");
+        // In its own task: `active` returns only at the takeover.
         let waiting = tokio::spawn(log_obstacles(lease.clone()));
         let epoch = lease.active().await;
         waiting.abort();
@@ -177,6 +180,7 @@ impl StartingServer {
     /// If the database, a file or an address cannot be used.
     pub async fn start(self) -> Result<Server, CliError> {
         let lease = self.lease.as_ref().map(|(lease, _)| lease.clone());
+        // `build` consumes the server, and an error needs the path.
         let data = self.options.data.clone();
         let started = self
             .build()
@@ -262,7 +266,7 @@ impl StartingServer {
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
-        let passed_on = parts::passed_on(&config, epoch);
+        let forwarded_gate = parts::forwarded_gate(&config, epoch);
         let lease_check = lease
             .as_ref()
             .map_or_else(LeaseCheck::not_needed, Lease::check);
@@ -315,7 +319,7 @@ impl StartingServer {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            passed_on: passed_on.clone(),
+            passed_on: forwarded_gate.clone(),
             media,
             signer,
             keys,
@@ -358,6 +362,7 @@ impl StartingServer {
                 livekit_config,
             },
         });
+        // After the state exists, to which the tasks have weak references.
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         recording_retention::spawn(&state);
@@ -370,12 +375,11 @@ impl StartingServer {
         };
         // From here to `serve`, neither the standby's nor the active server's listeners accept. Clients wait in the sockets' backlog.
         standby.pause().await;
-        let passing = passed_on.zip(standby.take_passing()).zip(lease.clone());
-        let successor =
-            passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
+        let proxy = forwarded_gate.zip(standby.take_proxy()).zip(lease.clone());
+        let handover = proxy.map(|((gate, proxy), lease)| Handover::new(gate, proxy, lease));
         let routes = Arc::new(ActiveRoutes {
             http: state,
-            cluster: successor.as_ref().map(Successor::listener),
+            cluster: handover.as_ref().map(Handover::listener),
         });
         let mut listeners = listeners::serve(
             bound.sockets,
@@ -386,7 +390,7 @@ impl StartingServer {
         )?;
         // Requests that the standby has buffered are released only after the active server's listeners serve.
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
-        successor.iter().for_each(Successor::serve);
+        handover.iter().for_each(Handover::serve);
         // The CA calls the listeners to check a challenge, so they have to serve before.
         tls.iter_mut().for_each(Tls::start_renewal);
         let addresses = ServerAddresses::new(
@@ -419,7 +423,7 @@ impl StartingServer {
             _address_file: address_file,
             step_down,
             bound: kept,
-            successor,
+            handover,
             lock,
         })
     }

@@ -37,18 +37,18 @@ pub enum Repeat {
 
 /// Next step for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ForwardStep {
     /// Send it to the active node.
     Send,
     /// Wait until this time, or until another node is active.
     WaitUntil(Duration),
     /// Respond with this failure.
-    GiveUp(Failure),
+    GiveUp(ForwardFailure),
 }
 
 /// Reason for giving a request up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum ForwardFailure {
     /// No node accepted it in time. It has changed nothing.
     NotTaken,
     /// The active node was lost while it had the request, whose change may have been made.
@@ -59,7 +59,7 @@ pub enum Failure {
 
 /// Outcome of an attempt that got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptFailure {
     /// The node has read nothing.
     NotReached,
     /// The node is not active, but may become so. It has changed nothing.
@@ -72,29 +72,29 @@ pub enum Outcome {
 
 /// Forwarding state of a request.
 #[derive(Debug)]
-pub struct Passage {
+pub struct Forwarding {
     repeat: Repeat,
-    longest_hold: Duration,
+    max_buffer_time: Duration,
     /// Time since which no node has it.
-    held_since: Option<Duration>,
-    /// Epoch of the last attempt, and the time of the next one at that node; `None` if it must not get another.
+    buffered_since: Option<Duration>,
+    /// Last attempt's epoch, and the time for the next one at that node; `None` if it must not get another.
     last: Option<(i64, Option<Duration>)>,
     delay: Duration,
     /// Number of nodes at which it broke off.
     breaks: u32,
     /// Epoch in which it broke off last.
     broken_in: Option<i64>,
-    failure: Option<Failure>,
+    failure: Option<ForwardFailure>,
 }
 
-impl Passage {
-    /// Creates the state of a request that was just received. It is buffered for at most `longest_hold` while no node accepts it.
+impl Forwarding {
+    /// Creates the state of a request that was just received. It is buffered for at most `max_buffer_time` while no node accepts it.
     #[must_use]
-    pub const fn new(repeat: Repeat, longest_hold: Duration) -> Self {
+    pub const fn new(repeat: Repeat, max_buffer_time: Duration) -> Self {
         Self {
             repeat,
-            longest_hold,
-            held_since: None,
+            max_buffer_time,
+            buffered_since: None,
             last: None,
             delay: FIRST_DELAY,
             breaks: 0,
@@ -104,32 +104,32 @@ impl Passage {
     }
 
     /// Returns the next step, with the epoch of the node that is active and serves.
-    pub fn step(&mut self, now: Duration, active: Option<i64>) -> Step {
+    pub fn step(&mut self, now: Duration, active: Option<i64>) -> ForwardStep {
         if let Some(failure) = self.failure {
-            return Step::GiveUp(failure);
+            return ForwardStep::GiveUp(failure);
         }
-        let limit = self.held_since.unwrap_or(now) + self.longest_hold;
+        let limit = self.buffered_since.unwrap_or(now) + self.max_buffer_time;
         if now >= limit {
-            return Step::GiveUp(if self.breaks > 0 {
-                Failure::BrokeOff
+            return ForwardStep::GiveUp(if self.breaks > 0 {
+                ForwardFailure::BrokeOff
             } else {
-                Failure::NotTaken
+                ForwardFailure::NotTaken
             });
         }
         match active {
             Some(epoch) if self.may_send_to(epoch, now) => {
                 // Without a time: until the attempt fails, the same node does not get the request again.
                 self.last = Some((epoch, None));
-                Step::Send
+                ForwardStep::Send
             }
             _ => {
-                self.held_since.get_or_insert(now);
+                self.buffered_since.get_or_insert(now);
                 // A time for a node that is no longer active does not count.
                 let again = self
                     .last
                     .filter(|(epoch, _)| Some(*epoch) == active)
                     .and_then(|(_, again)| again);
-                Step::WaitUntil(again.map_or(limit, |again| again.min(limit)))
+                ForwardStep::WaitUntil(again.map_or(limit, |again| again.min(limit)))
             }
         }
     }
@@ -145,28 +145,30 @@ impl Passage {
         active.is_none_or(|active| self.last.is_some_and(|(sent_to, _)| sent_to == active))
     }
 
-    /// Records a failed attempt. `is_kept` is whether the whole request is still buffered.
-    pub fn failed(&mut self, now: Duration, outcome: Outcome, is_kept: bool) {
-        if outcome == Outcome::Broken {
+    /// Records a failed attempt. `is_buffered` is whether the whole request is still buffered.
+    pub fn failed(&mut self, now: Duration, outcome: AttemptFailure, is_buffered: bool) {
+        if outcome == AttemptFailure::Broken {
             let epoch = self.last.map(|(epoch, _)| epoch);
             // A node that has died breaks off each attempt until the next takeover; that counts once.
             if self.broken_in != epoch {
                 self.broken_in = epoch;
                 self.breaks += 1;
                 // The node had the request, so the time limit starts again for the next one.
-                self.held_since = None;
+                self.buffered_since = None;
             }
             self.failure = match self.repeat {
-                Repeat::UnlessReached => Some(Failure::NodeLost),
-                Repeat::Always if self.breaks == MOST_BREAKS || !is_kept => Some(Failure::BrokeOff),
+                Repeat::UnlessReached => Some(ForwardFailure::NodeLost),
+                Repeat::Always if self.breaks == MOST_BREAKS || !is_buffered => {
+                    Some(ForwardFailure::BrokeOff)
+                }
                 Repeat::Always => None,
             };
-        } else if !is_kept {
-            self.failure = Some(Failure::NotTaken);
+        } else if !is_buffered {
+            self.failure = Some(ForwardFailure::NotTaken);
         }
-        self.held_since.get_or_insert(now);
+        self.buffered_since.get_or_insert(now);
         if let Some((_, again)) = &mut self.last {
-            *again = (outcome != Outcome::Stopping).then_some(now + self.delay);
+            *again = (outcome != AttemptFailure::Stopping).then_some(now + self.delay);
         }
         self.delay = (self.delay * 2).min(LONGEST_DELAY);
     }

@@ -7,9 +7,7 @@ use conclave_db::lease::{ClusterState, Lease, LeaseTiming};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::cluster::node::ActiveNodes;
-use crate::cluster::{
-    ActiveListener, ClusterMetrics, LONGEST_HOLD, PassThrough, PassThroughOptions,
-};
+use crate::cluster::{ActiveListener, ClusterMetrics, MAX_BUFFER_TIME, Proxy, ProxyOptions};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::http::frame::limits::FixedLimits;
@@ -17,7 +15,7 @@ use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::passed_on::{NotActive, NotTaken, PassedOnGate};
 use crate::http::metrics::Metrics;
 
-/// Time between the end of readiness and the close of the sockets. Load balancers have stopped sending requests by then: closing a
+/// Time between the end of readiness and closing the sockets. Load balancers have stopped sending requests by then: closing a
 /// connection while a request arrives would leave the request's outcome open.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -25,12 +23,12 @@ const DRAIN: Duration = Duration::from_secs(3);
 const SEARCH: Duration = Duration::from_millis(500);
 
 /// Proxy, and the follower of the active node that it forwards to.
-pub(super) struct Passing {
-    pub through: Arc<PassThrough>,
+pub(super) struct NodeProxy {
+    pub proxy: Arc<Proxy>,
     pub nodes: Arc<ActiveNodes>,
 }
 
-impl Passing {
+impl NodeProxy {
     /// Follows the lease, if this server is a node of a cluster.
     ///
     /// # Errors
@@ -46,16 +44,16 @@ impl Passing {
         }
         let nodes = ActiveNodes::new();
         nodes.follow(lease);
-        let through = PassThrough::new(PassThroughOptions {
+        let proxy = Proxy::new(ProxyOptions {
             nodes: Arc::clone(&nodes),
             proxies: TrustedProxies(config.http.trusted_proxies.clone()),
             max_requests: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
-            longest_hold: LONGEST_HOLD,
+            max_buffer_time: MAX_BUFFER_TIME,
             keep_alive: config.http.keep_alive,
             fixed: Arc::clone(fixed),
             metrics: ClusterMetrics::new(metrics.registry())?,
         });
-        Ok(Some(Self { through, nodes }))
+        Ok(Some(Self { proxy, nodes }))
     }
 }
 
@@ -65,40 +63,36 @@ pub(super) async fn drain(since: Instant) {
 }
 
 /// Hand-over of an active node's requests to its successor when it stops.
-pub(super) struct Successor {
+pub(super) struct Handover {
     gate: Arc<PassedOnGate>,
-    passing: Passing,
+    proxy: NodeProxy,
     lease: Lease,
 }
 
-impl Successor {
-    pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing, lease: Lease) -> Self {
-        Self {
-            gate,
-            passing,
-            lease,
-        }
+impl Handover {
+    pub(super) fn new(gate: Arc<PassedOnGate>, proxy: NodeProxy, lease: Lease) -> Self {
+        Self { gate, proxy, lease }
     }
 
     /// Returns what this node's API listener needs.
     pub(super) fn listener(&self) -> ActiveListener {
         ActiveListener {
             gate: Arc::clone(&self.gate),
-            through: Arc::clone(&self.passing.through),
+            proxy: Arc::clone(&self.proxy.proxy),
             lease: self.lease.clone(),
         }
     }
 
     /// Starts to serve requests on this node.
     pub(super) fn serve(&self) {
-        self.passing.nodes.serve_this();
+        self.proxy.nodes.serve_this();
     }
 
     /// Buffers requests from now on, and returns when the running ones have ended, or after `limit`. Clients' requests are refused if no
     /// other node can take over.
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
         // Before anything that takes time: a client that is disconnected must not come back to this node.
-        self.passing.nodes.stop_serving_this();
+        self.proxy.nodes.stop_serving_this();
         self.gate.begin_to_close();
         // Not seen yet does not mean that there is none: a node may have started less than a lease read ago.
         if !has_other(lease) {
@@ -131,7 +125,7 @@ impl Successor {
 
     /// Closes the forwarded WebSockets.
     pub(super) fn stop(&self) {
-        self.passing.through.stop();
+        self.proxy.proxy.stop();
     }
 }
 
