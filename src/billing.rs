@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const VERDICT_TTL: Duration = Duration::from_secs(30);
 /// Time for which a failure is cached.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
-/// Maximum size of the response's header, and of its body, in bytes.
+/// Maximum size for the response's header and for its body, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
 /// Failed request to the billing service. Contains neither the token nor anything that the service sent.
@@ -62,7 +62,7 @@ impl CachedVerdict {
     }
 }
 
-/// Cached result of one project. The lock is held during a request, so that concurrent callers share its result.
+/// A project's cached result. The lock is held during a request, so that concurrent callers share its result.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedVerdict>>>;
 
 /// Caching client of the billing service.
@@ -100,6 +100,7 @@ impl BillingClient {
     /// # Errors
     /// If the service gave no verdict, now or within the last second.
     pub async fn verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
+        // The map's lock is released before the request.
         let entry = self.cache_entry(project);
         let mut entry = entry.lock().await;
         if let Some(cached) = entry
@@ -130,6 +131,7 @@ impl BillingClient {
 
     async fn fetch(&self, project: ProjectId) -> Result<BillingVerdict, BillingError> {
         let service = Arc::clone(&self.service);
+        // The HTTP client blocks.
         let joined = tokio::task::spawn_blocking(move || service.fetch_verdict(&project)).await;
         joined.unwrap_or(Err(BillingError::Unreachable("the request panicked")))
     }
@@ -154,6 +156,7 @@ impl Service {
     fn fetch_verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
         let mut request =
             Request::get(self.standing_url(project).as_str()).header("Accept", "application/json");
+        // The connection is not reused, so the service need not keep it open.
         request = request.header("Connection", "close");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
@@ -194,6 +197,7 @@ impl From<Error> for BillingError {
                 "its certificate is of an issuer that is not trusted (SSL_CERT_FILE)",
             ),
             RequestFailure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
+            // A response of that size cannot be a standing.
             RequestFailure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
         }

@@ -32,7 +32,7 @@ pub struct StoreSetup {
 /// Data directory unless `--data` is given.
 pub const DEFAULT_DATA: &str = "./conclave-data";
 
-/// Name of the database file in a data directory.
+/// Name of a data directory's database file.
 pub const DATABASE_FILE: &str = "conclave.db";
 
 /// Name of the file with `conclave dev`'s API key.
@@ -41,7 +41,7 @@ pub const DEV_KEY_FILE: &str = "dev.key";
 /// Name of the file with the server's id.
 const NODE_FILE: &str = "node.id";
 
-/// Returns the path of the database file, if the records are in a file.
+/// Returns the database file's path, if the records are in a file.
 #[must_use]
 pub fn database_path(data: &Path) -> PathBuf {
     data.join(DATABASE_FILE)
@@ -123,6 +123,7 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliEr
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(DirectoryLock { file, path }),
+        // Not awaited: the other process may run for months.
         Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
         Err(TryLockError::Error(error)) => Err(CliError::data_dir(
             data,

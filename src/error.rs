@@ -18,7 +18,7 @@ pub enum CliError {
     /// A command-line argument has an invalid value.
     #[error("{argument}: {problem}")]
     InvalidArgument {
-        /// Name of the argument, such as `--plan`.
+        /// Argument name, such as `--plan`.
         argument: &'static str,
         /// Problem, with the allowed values.
         problem: String,

@@ -1,4 +1,4 @@
-//! Async runtime of the program.
+//! The program's async runtime.
 
 use crate::error::CliError;
 

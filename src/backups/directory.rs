@@ -20,7 +20,7 @@ pub struct BackupDirectory(PathBuf);
 pub struct BackupCopy {
     /// Time at which it was started.
     pub at: Timestamp,
-    /// Path of its file.
+    /// File path.
     pub path: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl BackupDirectory {
     }
 
     /// Returns the path for a copy that is started at `at`.
-    pub fn path_of(&self, at: Timestamp) -> PathBuf {
+    pub fn path_for(&self, at: Timestamp) -> PathBuf {
         let mut time = at.to_string();
         for colon in COLONS {
             time.replace_range(colon..=colon, "-");
@@ -70,9 +70,11 @@ impl BackupDirectory {
     /// Removes the oldest copies until `keep` are left, except the one at `new`. Returns the number of removed copies.
     pub fn remove_oldest(&self, keep: usize, new: &Path) -> usize {
         let copies = self.copies();
+        // Also if `backup.keep` was lowered since the last start.
         let surplus = copies.len().saturating_sub(keep);
         let oldest = copies
             .into_iter()
+            // After the clock was set back, the new copy is not the newest by name.
             .filter(|copy| copy.path != new)
             .take(surplus);
         oldest.filter(|copy| remove(&copy.path)).count()
@@ -128,7 +130,7 @@ mod tests {
         let directory = BackupDirectory::new(dir.path().to_owned());
         seconds
             .iter()
-            .for_each(|second| fs::write(directory.path_of(at(*second)), "").unwrap());
+            .for_each(|second| fs::write(directory.path_for(at(*second)), "").unwrap());
         (dir, directory)
     }
 
@@ -144,7 +146,7 @@ mod tests {
     fn the_name_of_a_copy_has_its_time_and_other_files_are_no_copies() {
         let (dir, directory) = directory(&[5, -3]);
         assert_eq!(
-            directory.path_of(at(0)).file_name().unwrap(),
+            directory.path_for(at(0)).file_name().unwrap(),
             "conclave-2023-11-14T22-13-20.000Z.db"
         );
         for other in [
@@ -167,10 +169,10 @@ mod tests {
     fn the_oldest_copies_are_removed_and_never_the_new_one() {
         let (dir, directory) = directory(&[1, 2, 3, 4]);
         fs::write(dir.path().join("conclave-mine.db"), "").unwrap();
-        assert_eq!(directory.remove_oldest(9, &directory.path_of(at(4))), 0);
+        assert_eq!(directory.remove_oldest(9, &directory.path_for(at(4))), 0);
         assert_eq!(
             (
-                directory.remove_oldest(3, &directory.path_of(at(4))),
+                directory.remove_oldest(3, &directory.path_for(at(4))),
                 seconds(&directory)
             ),
             (1, vec![2, 3, 4])
@@ -178,7 +180,7 @@ mod tests {
         // The clock was set back before the new copy was made.
         assert_eq!(
             (
-                directory.remove_oldest(1, &directory.path_of(at(2))),
+                directory.remove_oldest(1, &directory.path_for(at(2))),
                 seconds(&directory)
             ),
             (2, vec![2])

@@ -1,4 +1,4 @@
-//! Metrics of the copies.
+//! Backup metrics.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use conclave_db::Contents;
 use conclave_model::Timestamp;
 use prometheus::{Error, Gauge, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Metrics of the copies. Clones share them.
+/// Backup metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub struct BackupMetrics {
     last_good: IntGauge,

@@ -24,30 +24,30 @@ const RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
 
 /// Handle to the copies of a server's database. Clones share them.
 #[derive(Clone)]
-pub struct Backups(Arc<Inner>);
+pub struct Backups(Arc<BackupsInner>);
 
-struct Inner {
+struct BackupsInner {
     directory: BackupDirectory,
     every: Duration,
     keep: usize,
     database: conclave_db::Backups,
     clock: Clock,
     metrics: BackupMetrics,
-    /// Start of the server.
+    /// The server's start.
     started: Timestamp,
-    state: Mutex<State>,
+    state: Mutex<BackupAttempts>,
 }
 
-/// Outcomes of the attempts.
+/// Attempts' outcomes.
 #[derive(Default)]
-struct State {
-    /// Time of the last good copy, which may be a previous server's.
+struct BackupAttempts {
+    /// Last good copy's time; the copy may be a previous server's.
     last_good: Option<Timestamp>,
-    /// Error of the last attempt; `None` if it succeeded.
+    /// Last attempt's error; `None` if it succeeded.
     failure: Option<String>,
 }
 
-/// Age class of the last good copy.
+/// The last good copy's age class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// As recent as configured. A new server without a copy has time to make the first one.
@@ -76,7 +76,7 @@ impl Backups {
             .filter(|at| *at <= now)
             .max();
         last_good.iter().for_each(|at| metrics.set_last_good(*at));
-        let backups = Self(Arc::new(Inner {
+        let backups = Self(Arc::new(BackupsInner {
             directory,
             every: *every,
             keep: usize::try_from(*keep).unwrap_or(usize::MAX),
@@ -84,11 +84,12 @@ impl Backups {
             clock: clock.clone(),
             metrics,
             started: now,
-            state: Mutex::new(State {
+            state: Mutex::new(BackupAttempts {
                 last_good,
                 failure: None,
             }),
         }));
+        // After a restart, the interval continues from the last copy.
         let first = last_good.map_or(now, |at| at.after(*every));
         tokio::spawn(backups.clone().make_copies(first));
         tokio::spawn(backups.clone().warn_of_old());
@@ -100,7 +101,7 @@ impl Backups {
         &self.0.directory
     }
 
-    /// Returns the age class of the last good copy.
+    /// Returns the last good copy's age class.
     pub fn freshness(&self) -> Freshness {
         if self.old_at() <= self.0.clock.now() {
             Freshness::Old
@@ -118,7 +119,7 @@ impl Backups {
     }
 
     async fn make_copies(self, first: Timestamp) {
-        let Inner { clock, every, .. } = &*self.0;
+        let BackupsInner { clock, every, .. } = &*self.0;
         let mut due = first;
         loop {
             clock.sleep_until(due).await;
@@ -135,7 +136,7 @@ impl Backups {
 
     /// Makes a copy. Returns whether it is good.
     async fn make_copy(&self, at: Timestamp) -> bool {
-        let Inner {
+        let BackupsInner {
             directory,
             keep,
             database,
@@ -144,14 +145,15 @@ impl Backups {
             ..
         } = &*self.0;
         let begun = Instant::now();
-        let path = directory.path_of(at);
+        // Named by the start, whose state the copy has.
+        let path = directory.path_for(at);
         let made = match directory.create() {
             Ok(()) => database.create(path.clone()).await,
             Err(error) => Err(StoreError::Unavailable(error)),
         };
         match made {
             Ok(contents) => {
-                *state.lock() = State {
+                *state.lock() = BackupAttempts {
                     last_good: Some(at),
                     failure: None,
                 };
@@ -174,7 +176,7 @@ impl Backups {
 
     /// Warns when the last good copy has become old, and again after each interval without a new one.
     async fn warn_of_old(self) {
-        let Inner { clock, every, .. } = &*self.0;
+        let BackupsInner { clock, every, .. } = &*self.0;
         loop {
             clock.sleep_until(self.old_at()).await;
             // A copy may have been made during the sleep; then the next warning is later.
@@ -208,7 +210,7 @@ impl fmt::Display for Backups {
     /// Writes the time and age class of the last good copy, and the last attempt's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let freshness = self.freshness();
-        let State { last_good, failure } = &*self.0.state.lock();
+        let BackupAttempts { last_good, failure } = &*self.0.state.lock();
         match (last_good, freshness) {
             (Some(at), Freshness::Ok) => write!(f, "last good copy at {at}")?,
             (Some(at), Freshness::Old) => write!(f, "last good copy at {at}, which is old")?,

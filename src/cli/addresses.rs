@@ -7,10 +7,10 @@ use clap::Args;
 /// Addresses that override `http.listen` and `admin.listen`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Addresses {
-    /// Address and port of the API, or a port on 127.0.0.1; port 0 for any free port.
+    /// API address and port, or a port on 127.0.0.1; port 0 for any free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
-    /// Address and port of the admin listener, or a port on 127.0.0.1; port 0 for any free port.
+    /// Admin listener address and port, or a port on 127.0.0.1; port 0 for any free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
 }

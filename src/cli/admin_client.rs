@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::error::CliError;
 use crate::server::{ServerAddresses, admin_url};
 
-/// Server and project of a command.
+/// A command's server and project.
 #[derive(Debug, Args)]
 pub struct ServerArgs {
     /// URL of the admin listener; its token is `admin.token` [default: the server that uses the data directory].
@@ -30,33 +30,33 @@ pub struct ServerArgs {
     pub project: Option<String>,
 }
 
-/// Location of a server.
+/// Server location.
 #[derive(Debug)]
-enum Place {
+enum ServerLocation {
     Url(String),
     /// The server that uses this data directory. Its address may change with each start.
     DataDir(PathBuf),
 }
 
-/// Client of an admin listener.
+/// Admin listener client.
 #[derive(Debug)]
 pub(super) struct AdminClient {
     client: JsonClient,
-    place: Place,
+    location: ServerLocation,
     token: Option<Secret>,
     project: Option<ProjectId>,
 }
 
 impl AdminClient {
     pub(super) fn new(args: &ServerArgs, config: &Config, data: &Path) -> Result<Self, CliError> {
-        let place = match &args.server {
-            Some(url) => Place::Url(checked_url("--server", url)?),
-            None => Place::DataDir(data.to_owned()),
+        let location = match &args.server {
+            Some(url) => ServerLocation::Url(checked_url("--server", url)?),
+            None => ServerLocation::DataDir(data.to_owned()),
         };
         let project = args.project.as_deref().map(parse_project_id).transpose()?;
         Ok(Self {
             client: JsonClient::new(TIMEOUT),
-            place,
+            location,
             token: config.admin.token.clone(),
             project,
         })
@@ -64,10 +64,13 @@ impl AdminClient {
 
     /// Creates a client for the listener at an address of this machine. `timeout` limits each request.
     pub(super) fn at(address: SocketAddr, config: &Config, timeout: Duration) -> Self {
-        let (client, place) = (JsonClient::new(timeout), Place::Url(admin_url(address)));
+        let (client, location) = (
+            JsonClient::new(timeout),
+            ServerLocation::Url(admin_url(address)),
+        );
         Self {
             client,
-            place,
+            location,
             token: config.admin.token.clone(),
             project: None,
         }
@@ -75,14 +78,15 @@ impl AdminClient {
 
     /// Returns the named project, or the development server's.
     pub(super) fn project(&self) -> Result<ProjectId, CallError> {
-        let of_server = || match &self.place {
-            Place::Url(_) => Ok(None),
-            Place::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
+        let default_project = || match &self.location {
+            ServerLocation::Url(_) => Ok(None),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
         };
         let project = self
             .project
             .clone()
-            .map_or_else(of_server, |project| Ok(Some(project)))?;
+            .map_or_else(default_project, |project| Ok(Some(project)))?;
+        // A remote server may have many projects, so there is no default.
         let message = "--project is required: only this data directory's development server has a default; \
                        conclave project list shows the projects";
         project.ok_or_else(|| CallError::Refused {
@@ -93,17 +97,17 @@ impl AdminClient {
 
     /// Returns the API's URL, if the server uses the data directory.
     pub(super) fn api(&self) -> Result<Option<String>, CallError> {
-        match &self.place {
-            Place::Url(_) => Ok(None),
-            Place::DataDir(data) => addresses(data).map(|addresses| Some(addresses.api)),
+        match &self.location {
+            ServerLocation::Url(_) => Ok(None),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| Some(addresses.api)),
         }
     }
 
     /// Returns the admin listener's URL.
     pub(super) fn url(&self) -> Result<String, CallError> {
-        match &self.place {
-            Place::Url(url) => Ok(url.clone()),
-            Place::DataDir(data) => addresses(data).map(|addresses| addresses.admin),
+        match &self.location {
+            ServerLocation::Url(url) => Ok(url.clone()),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| addresses.admin),
         }
     }
 
@@ -144,6 +148,7 @@ pub(super) fn checked_url(argument: &'static str, url: &str) -> Result<String, C
         problem: format!("{url:?} {problem}"),
     };
     parse_url(url).map_err(|error| invalid(error.to_string()))?;
+    // Paths that start with a slash are appended.
     Ok(url.trim_end_matches('/').to_owned())
 }
 
@@ -163,7 +168,7 @@ fn addresses(data: &Path) -> Result<ServerAddresses, CallError> {
 
 /// Default time limit for a request, longer than a request for events waits.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(40);
-/// Maximum size of a response, in bytes: a page of events with the longest names.
+/// Maximum response size in bytes: a page of events with the longest names.
 const MAX_BODY: u64 = 4 * 1_024 * 1_024;
 
 /// A request without a result.
@@ -173,9 +178,9 @@ pub(super) enum CallError {
     Unavailable(String),
     /// The server refused the request, and would again.
     Refused {
-        /// Status of the response.
+        /// Response status.
         status: u16,
-        /// Message of the error.
+        /// Error message.
         message: String,
     },
 }
@@ -234,6 +239,7 @@ impl JsonClient {
         let status = response.status().as_u16();
         let body = response.into_body();
         match status {
+            // For example 204 after a deletion.
             200..=299 if body.is_empty() => Ok(Value::Null),
             200..=299 => {
                 serde_json::from_slice(&body).map_err(|_| unavailable(&"the response is not JSON"))

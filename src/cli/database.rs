@@ -24,7 +24,7 @@ use crate::data_dir::{self, DATABASE_FILE, DEV_KEY_FILE, database_path, location
 use crate::error::CliError;
 
 /// Entries that a data directory may have before its database is restored: keys, certificates, recordings, and lock files.
-const KEPT: [&str; 7] = [
+const ALLOWED_ENTRIES: [&str; 7] = [
     "encryption.key",
     "media.key",
     DEV_KEY_FILE,
@@ -71,6 +71,7 @@ pub(super) fn restore_file(
     // Before the check: a server that starts meanwhile would create a database.
     let _lock = data_dir::lock_for_server(data)?;
     require_empty(data)?;
+    // Loaded rather than created: the copy's secrets need the original key.
     let media = MediaCredentials::load(config, data)?;
     let has_media_credentials = media.is_some();
     let contents = restore(file, &database_path(data), &vault(config, data, media)?)?;
@@ -84,7 +85,7 @@ fn require_empty(data: &Path) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| CliError::data_dir(data, error.to_string());
     for entry in fs::read_dir(data).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
-        if !KEPT.iter().any(|kept| name == *kept) {
+        if !ALLOWED_ENTRIES.iter().any(|allowed| name == *allowed) {
             let problem = format!(
                 "has {}: restore into a directory that is empty except for keys",
                 name.display()
@@ -203,17 +204,18 @@ pub(super) fn import(file: &Path, config: &Config, format: OutputFormat) -> Resu
         return Err(CliError::failed(format!("no file at {}", file.display())));
     }
     // A server uses only a file with this name. Others are copies.
-    let is_of_server = file.file_name().is_some_and(|name| name == DATABASE_FILE);
+    let may_be_in_use = file.file_name().is_some_and(|name| name == DATABASE_FILE);
     let folder = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let _lock = is_of_server
+    let _lock = may_be_in_use
         .then(|| data_dir::lock_for_server(folder))
         .transpose()?;
     // The location without the password.
     let mut progress = Progress::new(&options.server.location());
     let imported = import_file(file, &options.server, |at| progress.show(at));
+    // Before an error is printed, which needs a line of its own.
     progress.end();
     show_imported(
         &imported.map_err(|error| CliError::failed(error.to_string()))?,
@@ -351,6 +353,7 @@ pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), 
             "{shown} exists already: choose a new file, since a backup never replaces one"
         )));
     }
+    // A backup must not migrate the database, which a server of an older version may be using.
     let contents = with_store_as_it_is(config, data, async |store| {
         store.backups().create(file).await
     })?;

@@ -61,7 +61,7 @@ pub(super) struct Follower<'a> {
     path: String,
     position: i64,
     /// Whether the last request failed because the server was unavailable.
-    is_away: bool,
+    is_unavailable: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -80,11 +80,11 @@ impl<'a> Follower<'a> {
             server,
             path,
             position,
-            is_away: false,
+            is_unavailable: false,
         })
     }
 
-    /// Returns the position of the last event that was read.
+    /// Returns the last event's position.
     pub(super) const fn position(&self) -> i64 {
         self.position
     }
@@ -92,9 +92,9 @@ impl<'a> Follower<'a> {
     /// Reads the next events. The server holds the request for some seconds if there are none. After an outage, this sends a request that
     /// the server does not hold, so that its return is noticed at once; the page has no events then.
     pub(super) fn read(&mut self) -> Result<EventsPage, CallError> {
-        if self.is_away {
+        if self.is_unavailable {
             newest(self.server, &self.path)?;
-            self.is_away = false;
+            self.is_unavailable = false;
             return Ok(EventsPage {
                 events: Vec::new(),
                 position: self.position,
@@ -105,8 +105,9 @@ impl<'a> Follower<'a> {
             self.server,
             &format!("{}?after={}", self.path, self.position),
         );
-        let page =
-            page.inspect_err(|error| self.is_away = matches!(error, CallError::Unavailable(_)))?;
+        let page = page.inspect_err(|error| {
+            self.is_unavailable = matches!(error, CallError::Unavailable(_))
+        })?;
         self.position = page.position;
         Ok(page)
     }
@@ -128,6 +129,7 @@ pub(super) fn signing_secret(
 
 fn read<T: DeserializeOwned>(server: &AdminClient, path: &str) -> Result<T, CallError> {
     let json: Value = server.call(Method::GET, path, None)?;
+    // Not worth a retry: the server's format will not change.
     serde_json::from_value(json).map_err(|_| CallError::Refused {
         status: 200,
         message: "the server is of another version: its events cannot be read".to_owned(),
@@ -180,6 +182,7 @@ impl Forwarder {
 
 /// Returns an event's delivery id. It is the same each time the event is forwarded, so receivers can detect duplicates.
 pub(super) fn delivery_id(project: &ProjectId, event: i64) -> DeliveryId {
+    // Both, since event numbers are per project.
     let hash = blake3::hash(format!("{project} {event}").as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.as_bytes()[..16]);

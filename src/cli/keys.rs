@@ -38,7 +38,7 @@ pub enum KeyCommand {
     },
     /// Revoke a key. It stops working with the next request.
     Revoke {
-        /// First twelve characters of the key.
+        /// The key's first twelve characters.
         prefix: String,
         /// Output format.
         #[command(flatten)]
@@ -110,8 +110,8 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
 
 /// Parses a prefix, or the prefix of a whole key, which may be at hand after a leak. No message contains a whole key.
 fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
-    let of_whole_key = text.parse().map(|key: ApiKey| key.prefix());
-    of_whole_key.or_else(|_| text.parse()).map_err(|_| {
+    let from_whole_key = text.parse().map(|key: ApiKey| key.prefix());
+    from_whole_key.or_else(|_| text.parse()).map_err(|_| {
         let shown: String = text.chars().take(ApiKeyPrefix::LEN).collect();
         CliError::failed(format!(
             "no key with the prefix {shown:?}; prefixes are vk_live_ or vk_test_ and 4 characters"

@@ -47,12 +47,12 @@ pub struct ListenArgs {
     /// Start after the event with this number, instead of with the next event.
     #[arg(long, value_name = "NUMBER")]
     after: Option<u32>,
-    /// Output format of events.
+    /// Event output format.
     #[arg(long, value_enum, default_value = "lines")]
     print: EventFormat,
 }
 
-/// Output format of events.
+/// Event output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EventFormat {
     /// One line per event: number, time, type, room, and the receiver's response.
@@ -72,7 +72,7 @@ struct EventView<'a> {
     error: Option<&'a str>,
 }
 
-/// Returns the parser of event names, with the list of names for shell completion.
+/// Returns the parser for event names, which lists them for shell completion.
 pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
     PossibleValuesParser::new(EventType::ALL.iter().map(|event| event.as_str()))
         .try_map(|name| name.parse::<EventType>())
@@ -86,6 +86,7 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
     let server = AdminClient::new(&args.server, config, data)?;
     let project = patiently(|| server.project())?;
     let secret = patiently(|| signing_secret(&server, &project))?;
+    // The position is read now, so events during the messages below are not missed.
     let mut follower = patiently(|| Follower::new(&server, &project, args.after))?;
     let forwarder = args.forward.as_deref().map(|url| {
         Forwarder::new(
@@ -101,32 +102,33 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
         project,
         forwarder: forwarder.transpose()?,
     };
-    note(&format!(
+    print_note(&format!(
         "following the events of {} after number {}",
         listener.project,
         follower.position()
     ));
     if let Some(url) = &args.forward {
-        note(&format!(
+        print_note(&format!(
             "forwarding them to {url}, signed with {}",
             secret.reveal()
         ));
     }
     loop {
         let page = patiently(|| follower.read())?;
+        // Before the page's events, which follow the gap.
         match page.gap {
             Some(Gap::Deleted) => {
-                note("events older than webhooks.retention were missed");
+                print_note("events older than webhooks.retention were missed");
             }
             Some(Gap::Restored) => {
-                note(
+                print_note(
                     "the server's records are older than the last event; continuing after the newest record",
                 );
             }
             None => {}
         }
         page.events
-            // Filtered here, since the server's page has all of the project's events.
+            // Filtered here, since the server's page has all events in the project.
             .iter()
             .filter(|event| listener.wants(event))
             .try_for_each(|event| listener.handle(event))?;
@@ -139,30 +141,32 @@ fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, Cli
     loop {
         match call() {
             Ok(done) => {
+                // At least one call has failed before.
                 if wait > FIRST_WAIT {
-                    note("the server is available again");
+                    print_note("the server is available again");
                 }
                 return Ok(done);
             }
             Err(CallError::Unavailable(reason)) => {
                 if wait == FIRST_WAIT {
-                    note(&format!("waiting for the server: {reason}"));
+                    print_note(&format!("waiting for the server: {reason}"));
                 }
                 thread::sleep(wait);
                 wait = LONGEST_WAIT.min(wait * 2);
             }
+            // A wrong token or project stays wrong; waiting would hide it.
             Err(refused @ CallError::Refused { .. }) => return Err(refused.into()),
         }
     }
 }
 
 /// Prints a message that is not an event to stderr.
-fn note(text: &str) {
+fn print_note(text: &str) {
     // An error means that stderr is closed, so there is nobody to report it to.
     let _ = writeln!(std::io::stderr(), "conclave: {}", Visible(text));
 }
 
-/// Printing and forwarding of events.
+/// Prints and forwards events.
 struct Listener<'a> {
     args: &'a ListenArgs,
     project: ProjectId,
@@ -185,7 +189,7 @@ impl Listener<'_> {
     }
 
     fn handle(&self, event: &FollowedEvent) -> Result<(), CliError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let post = |forwarder: &Forwarder| {
             forwarder.post(
                 delivery_id(&self.project, event.id),
@@ -196,7 +200,7 @@ impl Listener<'_> {
         let outcome = self.forwarder.as_ref().map(post);
         match self.args.print {
             EventFormat::Json => print_event(event, outcome.as_ref()),
-            EventFormat::Lines => print(&line(event, outcome.as_ref(), begun.elapsed())),
+            EventFormat::Lines => print(&line(event, outcome.as_ref(), started.elapsed())),
         }
     }
 }
@@ -212,6 +216,7 @@ fn print_event(event: &FollowedEvent, outcome: Option<&AttemptOutcome>) -> Resul
 
 /// Returns a line such as `42  2026-01-31T12:00:00.000Z  room.started  standup  200 in 3 ms`.
 fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration) -> String {
+    // The event's time is in its body only.
     let payload: serde_json::Value = serde_json::from_str(&event.payload).unwrap_or_default();
     let occurred_at = payload["occurred_at"].as_str().unwrap_or_default();
     let answer = outcome

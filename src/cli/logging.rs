@@ -19,7 +19,7 @@ use log::kv::{self, Key, Value, VisitSource};
 use log::{Level, Log, Metadata, Record};
 use parking_lot::{Condvar, Mutex};
 
-/// Default of `RUST_LOG`. Omits the libraries' start and stop messages.
+/// `RUST_LOG` default. Omits the libraries' start and stop messages.
 const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
 
 /// The HTTP/1.1 part of actix-http. It reports clients' mistakes as errors: malformed requests, connections that break off.
@@ -41,7 +41,7 @@ const MEDIA_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of modules that may report in that time.
 const MOST_PARTS: usize = 1_000;
 
-/// Queue of a server's log.
+/// A server's log queue.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
 /// Starts logging. Must be called once, before anything logs.
@@ -97,7 +97,7 @@ pub(super) fn finish(last: Option<&str>) {
 /// Reduces reports about clients' mistakes, which could otherwise fill the log: HTTP ones to debug level, media ones to one per minute.
 struct ClientMistakes<L> {
     log: L,
-    /// Times of the media modules' last reports.
+    /// The media modules' last report times.
     reports: Throttle<String>,
 }
 
@@ -114,7 +114,7 @@ impl<L: Log> ClientMistakes<L> {
         let is_mistake =
             metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
         if is_mistake
-            || (is_of_media_protocol(metadata)
+            || (is_from_media_protocol(metadata)
                 && !self.reports.allow_key(metadata.target().to_owned(), now))
         {
             // Still available with `RUST_LOG=debug`.
@@ -168,23 +168,23 @@ impl<L: Log> Log for ClientMistakes<L> {
 }
 
 /// Returns whether a record is a warning or an error from a crate that parses media clients' packets.
-fn is_of_media_protocol(metadata: &Metadata<'_>) -> bool {
+fn is_from_media_protocol(metadata: &Metadata<'_>) -> bool {
     let library = metadata.target().split("::").next().unwrap_or_default();
     metadata.level() <= Level::Warn && MEDIA_PROTOCOLS.contains(&library)
 }
 
-/// Maximum size of queued lines, in bytes.
+/// Maximum size for queued lines, in bytes.
 const CAPACITY: usize = 1024 * 1024;
 /// Time limit at the end of the process for writing the queued lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Queue of log lines. Clones share it.
+/// Log line queue. Clones share it.
 #[derive(Clone)]
-struct LogQueue(Arc<Shared>);
+struct LogQueue(Arc<QueueState>);
 
 #[derive(Default)]
-struct Shared {
-    lines: Mutex<Lines>,
+struct QueueState {
+    lines: Mutex<LogLines>,
     /// Signalled when a line was added.
     added: Condvar,
     /// Signalled when all lines were written.
@@ -192,16 +192,16 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Lines {
+struct LogLines {
     waiting: VecDeque<Box<[u8]>>,
-    /// Size of the waiting lines, in bytes.
+    /// Total size in bytes.
     size: usize,
     /// Number of lines lost since the last line was added.
     lost: u64,
     is_writing: bool,
 }
 
-impl Lines {
+impl LogLines {
     fn push(&mut self, line: Box<[u8]>) {
         self.size += line.len();
         self.waiting.push_back(line);
@@ -227,6 +227,7 @@ impl Lines {
         }
         let next = self.waiting.pop_front();
         self.size -= next.as_ref().map_or(0, |line| line.len());
+        // The thread writes the line after it has released the lock.
         self.is_writing = next.is_some();
         next
     }
@@ -257,6 +258,7 @@ impl LogQueue {
             lines.lost += 1;
             return;
         }
+        // In front of the new line, where the gap is.
         lines.report_lost();
         lines.push(line.into());
         self.0.added.notify_one();
@@ -265,14 +267,14 @@ impl LogQueue {
     /// Waits until all lines are written, for at most [`FLUSH_TIMEOUT`].
     pub(super) fn flush(&self) {
         let mut lines = self.0.lines.lock();
-        let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
+        let is_busy = |lines: &mut LogLines| lines.is_writing || !lines.waiting.is_empty();
         self.0
             .written
             .wait_while_for(&mut lines, is_busy, FLUSH_TIMEOUT);
     }
 }
 
-impl Shared {
+impl QueueState {
     /// Waits for the next line.
     fn next(&self) -> Box<[u8]> {
         let mut lines = self.lines.lock();
@@ -280,6 +282,7 @@ impl Shared {
             if let Some(line) = lines.next() {
                 return line;
             }
+            // The queue is empty, and the last line was written before this call.
             self.written.notify_all();
             self.added.wait(&mut lines);
         }

@@ -192,14 +192,17 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         command,
     } = cli;
     let file = file.as_deref();
+    // `project create` creates only a directory that was named.
     let is_named = data.is_some();
     let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
     let sources = || Sources::from_process(Mode::Serve, file);
+    // On demand: `openapi`, `completions`, `docs` and `manual` need no settings.
     let config = || sources().load();
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
         Command::Openapi { ext } => {
+            // Two documents: the contract's must not change with extensions.
             let part = if ext { &EXTENSIONS } else { &CONTRACT };
             output::print(&format!("{}\n", openapi::text(part)))
         }
@@ -254,6 +257,7 @@ fn write_docs(directory: &Path) -> Result<(), CliError> {
     let site = Site::new(Form::Static);
     for path in site.paths() {
         let file = directory.join(&path);
+        // Each of the site's own paths has content.
         let content = site.content(&path).unwrap_or_default();
         let written = file
             .parent()

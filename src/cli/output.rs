@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// Output format of a command.
+/// A command's output format.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFormat {
     /// Print JSON instead of a table.
@@ -87,6 +87,7 @@ fn lines<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
         for (index, cell) in row.iter().enumerate() {
+            // Characters rather than bytes; wide ones are rare in ids and labels.
             let width = cell.chars().count();
             match widths.get_mut(index) {
                 Some(widest) => *widest = width.max(*widest),

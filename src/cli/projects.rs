@@ -25,7 +25,7 @@ pub enum ProjectCommand {
         /// Display name, 1 to 200 characters.
         #[arg(long, value_parser = parse_text::<1, 200>)]
         name: String,
-        /// Environment, which is part of the project's API keys.
+        /// Environment, which the project's API keys contain.
         #[arg(long, value_enum, default_value = "live")]
         env: EnvironmentArg,
         /// Plan id.
@@ -160,10 +160,12 @@ pub(super) fn run(
             plan,
             format,
         } => {
+            // Before anything is created: the database does not know the plans.
             ensure_plan_exists(config, "--plan", &plan)?;
             require_intended(data, is_named)?;
             let create =
                 async |store: &Store| store.projects().create(name, env.into(), plan).await;
+            // Only this command may create the database: a project is an operator's first step.
             show(&with_created_store(config, data, create)?, format)
         }
         ProjectCommand::List { format } => list(config, data, format),
@@ -189,6 +191,7 @@ pub(super) fn run(
         }
         ProjectCommand::SetDefaultTemplate { project, template } => {
             let id = parse_project_id(&project.id)?;
+            // The same message as for an unknown id: a malformed one cannot exist either.
             let template = template.parse().map_err(|_| {
                 CliError::failed(format!("no template {template:?} in this project"))
             })?;
@@ -222,6 +225,7 @@ fn require_intended(data: &Path, is_named: bool) -> Result<(), CliError> {
     if is_named || data.exists() {
         return Ok(());
     }
+    // The default directory is relative, so the current folder decides which records are changed.
     let problem = "does not exist in this folder: run the command in the server's folder, or name with --data a directory, \
                    which is created";
     Err(CliError::data_dir(data, problem))
@@ -229,6 +233,7 @@ fn require_intended(data: &Path, is_named: bool) -> Result<(), CliError> {
 
 fn ensure_plan_exists(config: &Config, argument: &'static str, plan: &str) -> Result<(), CliError> {
     let plans = Plans::load(config.plans.file.as_deref())?;
+    // The plans come from a file, which may have changed since the last start; a running server reads it at its start.
     if plans.get(plan).is_some() {
         return Ok(());
     }
@@ -315,6 +320,7 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
         ("status", project.status.to_string()),
         (
             "default_template_id",
+            // Never empty, so that scripts find a value in the second column.
             template.unwrap_or_else(|| "-".into()),
         ),
         ("balance_ugx", project.balance_ugx.to_string()),

@@ -20,7 +20,7 @@ use crate::server::ServerAddresses;
 pub enum RecordingCommand {
     /// Print a link to a recording's file, which needs no API key and expires.
     Link {
-        /// Egress id of the recording.
+        /// The recording's egress id.
         egress_id: EgressId,
         /// Validity of the link, at most 7 days.
         #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_life)]

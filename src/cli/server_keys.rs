@@ -15,7 +15,7 @@ use crate::config::{Config, MediaCredentials};
 use crate::data_dir::{database_path, location, lock_for_key_rotation};
 use crate::error::CliError;
 
-/// Result of a rotation with `--json`.
+/// Rotation result with `--json`.
 #[derive(Serialize)]
 struct RotationView<'a> {
     old_key_id: &'a str,
@@ -24,7 +24,7 @@ struct RotationView<'a> {
     unopenable: usize,
 }
 
-/// Step of a rotation with `--json`.
+/// Rotation step with `--json`.
 #[derive(Serialize)]
 struct StepView<'a> {
     step: u8,

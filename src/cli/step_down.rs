@@ -42,8 +42,8 @@ pub(super) fn run(
     server
         .call(Method::POST, "/step-down", None)
         .map_err(explained)?;
-    let begun = Instant::now();
-    while begun.elapsed() < HANDOVER_TIME {
+    let started = Instant::now();
+    while started.elapsed() < HANDOVER_TIME {
         thread::sleep(INTERVAL);
         // The server does not respond while it stops.
         let Ok(lease) = lease() else { continue };

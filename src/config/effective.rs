@@ -1,4 +1,4 @@
-//! Effective settings with the source of each, for operators.
+//! Effective settings with their sources, for operators.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{Config, ConfigError};
 /// Placeholder for a secret.
 const HIDDEN: &str = "***";
 
-/// Source of a setting that is not a default.
+/// Where a non-default setting comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingSource {
     /// File, by its path.
@@ -44,7 +44,7 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// Sources of the settings that are not defaults, by dotted path.
+/// Sources of non-default settings, by dotted path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingOrigins(pub(super) BTreeMap<String, SettingSource>);
 
@@ -73,6 +73,7 @@ impl SettingOrigins {
             name,
         };
         let reference = Config::reference();
+        // From the declarations, since JSON does not keep their order.
         let names = reference.settings().into_iter().map(|(name, _)| name);
         Ok(names.map(effective).collect())
     }

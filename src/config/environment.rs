@@ -10,17 +10,17 @@ use figment::value::{Dict, Tag, Value};
 use super::ConfigError;
 use super::kubernetes::is_service_variable;
 
-/// Prefix of the variables for settings.
+/// Variable prefix for settings.
 const PREFIX: &str = "CONCLAVE_";
 /// Variables with the prefix for API clients: the SDKs' examples and `conclave trigger`.
-const OF_CLIENTS: [&str; 3] = ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"];
+const CLIENT_VARIABLES: [&str; 3] = ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"];
 
-/// Settings in the environment, and the variable of each.
+/// Settings in the environment, with their variables.
 #[derive(Debug, Default)]
 pub(super) struct EnvironmentLayer {
     /// Settings by section.
     pub(super) settings: Dict,
-    /// Name of the variable by dotted setting path.
+    /// Variable names by dotted setting path.
     pub(super) origins: BTreeMap<String, String>,
 }
 
@@ -37,7 +37,7 @@ impl EnvironmentLayer {
         let mut layer = Self::default();
         for (name, text) in variables
             .into_iter()
-            .filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str()))
+            .filter(|(name, _)| !CLIENT_VARIABLES.contains(&name.as_str()))
         {
             let Some(rest) = name.strip_prefix(PREFIX) else {
                 continue;
@@ -112,7 +112,7 @@ fn parse_value(text: &str, default: &Value) -> Value {
 }
 
 fn number(word: &str) -> Option<Value> {
-    // Unsigned first: ports, counts and sizes are declared so, and serde does not convert between the kinds of numbers.
+    // Unsigned first: ports, counts and sizes are declared so, and serde does not convert numbers.
     let whole = word
         .parse::<u64>()
         .map(Value::from)

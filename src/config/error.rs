@@ -85,6 +85,7 @@ impl From<figment::Error> for ConfigError {
                 format!("must be {}, not {word:?}", known.join(" or ")),
             ),
             Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+                // figment's error quotes the value.
                 let found = if secret {
                     "this value".into()
                 } else {
@@ -103,6 +104,7 @@ impl From<figment::Error> for ConfigError {
                 };
                 Self::new(setting, "must be set")
             }
+            // From the settings' own parsers, which name the allowed values.
             Kind::Message(message) => Self::new(path, message.clone()),
             other => Self::new(path, other.to_string()),
         }

@@ -20,7 +20,7 @@ pub const DEFAULT_FILE: &str = "config/conclave.toml";
 /// Sources of settings. The environment is a field, so tests do not depend on the process's environment.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// Set of defaults.
+    /// Which defaults apply.
     pub mode: Mode,
     /// File given with `--config`, which must exist.
     pub file: Option<PathBuf>,
@@ -43,7 +43,7 @@ struct File {
 pub struct LoadedConfig {
     /// Effective settings.
     pub config: Config,
-    /// Sources of the settings that are not defaults.
+    /// Sources of non-default settings.
     pub origins: SettingOrigins,
 }
 
@@ -104,7 +104,7 @@ impl Sources {
         Ok(LoadedConfig { config, origins })
     }
 
-    /// Returns the sources of the settings that are not defaults.
+    /// Returns the sources of non-default settings.
     fn origins(&self, environment: &EnvironmentLayer, file: Option<&File>) -> SettingOrigins {
         let reference = Config::reference();
         let set = reference.settings().into_iter().filter_map(|(name, _)| {
@@ -129,7 +129,7 @@ pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
     Ok(value.into_dict().unwrap_or_default())
 }
 
-/// Rejects a list in place of a section: serde would read its elements as the section's settings, in the order of declaration.
+/// Rejects a list in place of a section: serde would read its elements as the section's settings, in declaration order.
 fn refuse_lists_as_sections(schema: &Dict, table: &toml::Table) -> Result<(), ConfigError> {
     table
         .iter()

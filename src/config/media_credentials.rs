@@ -1,4 +1,4 @@
-//! API key and secret of the media plane.
+//! The media plane's API key and secret.
 //!
 //! The secret signs room tokens, so it must outlive a restart. For the embedded media plane, both are generated at the first start and
 //! stored in the data directory's `media.key`, which only its owner may read.
@@ -13,9 +13,9 @@ use conclave_model::secret::{BASE62, random_text};
 
 use super::Config;
 
-/// Length of a generated API key's random part, after `API`.
+/// Random characters in a generated API key, after `API`.
 const KEY_CHARACTERS: usize = 12;
-/// Length of a generated API secret: 256 bits in base 62.
+/// Characters in a generated API secret: 256 bits in base 62.
 const SECRET_CHARACTERS: usize = 43;
 
 /// API key and secret for the media plane.
@@ -31,7 +31,7 @@ pub struct MediaCredentials {
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct MediaCredentialsError {
-    /// Path of the file.
+    /// File path.
     pub path: String,
     /// Problem with the file.
     pub reason: String,

@@ -65,7 +65,7 @@ conclave_model::settings! {
 /// Address for RTMP encoders of a development server, unless the port is in use.
 const DEV_RTMP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1935);
 
-/// Set of defaults.
+/// Which defaults apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// `conclave serve`, and every command except `dev`.

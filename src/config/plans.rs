@@ -75,6 +75,7 @@ impl Plans {
 
     fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
+        // Through figment, whose errors have the setting's path.
         let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
         let plans: BTreeMap<String, Object<Plan>> =
             layer.extract().map_err(|error| with_origin(error.into()))?;
@@ -98,6 +99,7 @@ impl Plans {
 }
 
 fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
+    // Ids are arguments of commands and values in URLs, so they need no quoting.
     let is_allowed =
         |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     if id.is_empty() || id.len() > 40 || !id.bytes().all(is_allowed) {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::effective::{text, value_at};
 use super::{Config, Mode};
 
-/// Line width of the settings file.
+/// Settings file line width.
 const WIDTH: usize = 100;
 
 /// Paragraphs at the top of the settings file.

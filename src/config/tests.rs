@@ -1,4 +1,4 @@
-//! Loading of settings from every layer, and the message of every kind of invalid setting.
+//! Loading settings from every layer, and the message for every kind of invalid setting.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -678,7 +678,7 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     assert!(!format!("{report:?}").contains("hush"));
 }
 
-/// Settings with a range: a value at each bound, a value beyond it, and the message for that.
+/// Settings with a range: values at each bound, values beyond it, and their message.
 #[rustfmt::skip]
 const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
     ("http.workers", &["0", "1024"], &["1025"], "must be 0 (one for each core) to 1024"),

@@ -39,7 +39,7 @@ conclave_model::settings! {
 /// Settings for certificates from an ACME server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmeConfig {
-    /// Host name of the certificates.
+    /// Host name in the certificates.
     pub domain: String,
     /// URL of the ACME server's directory.
     pub directory: String,

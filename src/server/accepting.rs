@@ -24,7 +24,7 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Receive buffer of a TURN client, in bytes. It bounds the data that is left to relay after the client has closed its connection.
 const TURN_RECEIVE_BUFFER: usize = 256 * 1024;
 
-/// Protocols of a listener besides HTTP.
+/// A listener's protocols besides HTTP.
 #[derive(Clone, Default)]
 pub struct Protocols {
     /// TLS acceptor, if connections are encrypted.

@@ -10,14 +10,14 @@ use conclave_db::private_file;
 use conclave_model::ProjectId;
 use serde::{Deserialize, Serialize};
 
-/// Addresses of a server.
+/// A server's addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddresses {
     /// URL by which clients reach the API.
     pub api: String,
     /// URL of the admin listener, at an address of this machine.
     pub admin: String,
-    /// Project of a development server.
+    /// A development server's project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
 }
@@ -61,7 +61,7 @@ fn path(data: &Path) -> PathBuf {
     data.join("server.json")
 }
 
-/// File of a running server. Dropping this removes the file.
+/// A running server's file. Dropping this removes the file.
 #[derive(Debug)]
 pub(super) struct AddressFile(PathBuf);
 

@@ -60,7 +60,7 @@ mod tests {
 
     const START: i64 = 1_700_000_000_000;
 
-    /// The steps found by calls at these times: seconds of the clock since the start, and of monotonic time.
+    /// The steps found by calls at these times: clock and monotonic time, in seconds since the start.
     fn steps(looks: &[(i64, u64)]) -> Vec<Option<i64>> {
         let at = |seconds: i64| Timestamp::from_millis(START + seconds * 1_000);
         let mut watch = ClockWatch::new(at(0), Duration::ZERO);

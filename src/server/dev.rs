@@ -18,10 +18,10 @@ use crate::config::{DEFAULT_PLAN, Mode};
 use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
 
-/// Name of the project, and label of its key.
+/// Project name and key label.
 const DEV: &str = "dev";
 
-/// Credentials of a development server.
+/// A development server's credentials.
 pub struct DevAccess {
     /// The test project.
     pub project_id: ProjectId,

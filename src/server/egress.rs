@@ -37,6 +37,7 @@ pub(super) async fn show(plane: Option<&EmbeddedPlane>, metrics: &Metrics) -> Re
     metrics.egress(plane)?;
     match plane.ffmpeg().await {
         Some(Ok(ffmpeg)) => log::info!("recordings use {ffmpeg}"),
+        // Only a warning: calls work without ffmpeg.
         Some(Err(error)) => log::warn!("recording is not possible: {error}"),
         None => {}
     }

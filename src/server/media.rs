@@ -103,8 +103,8 @@ fn start_workers(
     settings: &RtcConfig,
 ) -> Result<Vec<Arc<rtc::WorkerMetrics>>, BindError> {
     let mut wanted = rtc_config(settings);
-    let of_worker = descriptors::max_media_connections() / wanted_workers(settings);
-    wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(of_worker);
+    let per_worker = descriptors::max_media_connections() / wanted_workers(settings);
+    wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(per_worker);
     workers_problem(settings)
         .iter()
         .for_each(|problem| log::info!("{problem}"));

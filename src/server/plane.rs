@@ -150,6 +150,7 @@ pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
             };
             format!(
                 "{scheme}://{}",
+                // Without path and query, which belong to signalling.
                 &url[Position::BeforeHost..Position::AfterPort]
             )
         },

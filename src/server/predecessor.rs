@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 
 use conclave_db::lease::Holder;
 
-/// Boot id of the Linux kernel; changes with each start of the system.
+/// Linux boot id; changes with each start.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Writes this process's id into the locked file. Returns the previous holder's id, if that process can have had no other lock file.

@@ -28,6 +28,7 @@ pub(super) fn spawn(state: &Arc<AppState>) {
     };
     let (clock, state): (Clock, _) = (state.clock.clone(), Arc::downgrade(state));
     tokio::spawn(async move {
+        // In memory only, so a restart looks again for files that were missing.
         let mut position = RecordingPosition::START;
         while let Some(state) = state.upgrade() {
             if let Err(error) = remove_old(&state, retention, &mut position).await {
@@ -72,6 +73,7 @@ async fn remove_old(
                     "removed a recording's file because of recordings.retention"
                 );
             }
+            // After each recording, so an error repeats only the failed one.
             *position = recording.position;
         }
         if page.is_empty() {

@@ -12,7 +12,7 @@ use crate::error::CliError;
 ///
 /// # Errors
 /// If the file cannot be used.
-pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
+pub(crate) fn for_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("webhooks.root_certs", config.webhooks.root_certs.as_deref())?;
     Ok(TrustedRoots::with_additional(&found))
 }
@@ -21,7 +21,7 @@ pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
 ///
 /// # Errors
 /// If the file cannot be used.
-pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
+pub(crate) fn for_storage(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("egress.root_certs", config.egress.root_certs.as_deref())?;
     Ok(TrustedRoots::with_additional(&found))
 }

@@ -41,6 +41,7 @@ impl PublicUrls {
     pub fn new(api: SocketAddr, tls: Option<&Tls>) -> Self {
         let s = if tls.is_some() { "s" } else { "" };
         let authority = match tls.and_then(|tls| tls.name.as_deref()) {
+            // Browsers omit the default port in origins, so the URL does, too.
             Some(name) if api.port() == HTTPS_PORT => name.to_owned(),
             Some(name) => format!("{name}:{}", api.port()),
             None => api.to_string(),
@@ -71,8 +72,8 @@ pub(super) fn prepare(
     clock: &Clock,
 ) -> Result<Option<Tls>, CliError> {
     let prepared = match (config.acme(), config.files()) {
-        (Some(acme), _) => Some(obtained(acme, data, clock)),
-        (None, Some((cert, key))) => Some(in_files(CertificateFiles::new(cert, key))),
+        (Some(acme), _) => Some(from_acme(acme, data, clock)),
+        (None, Some((cert, key))) => Some(from_files(CertificateFiles::new(cert, key))),
         (None, None) => None,
     };
     let tls = prepared
@@ -87,37 +88,39 @@ pub(super) fn prepare(
 }
 
 /// Source of certificates.
-struct Parts {
+struct TlsParts {
     certificates: Certificates,
     challenges: Challenges,
     name: Option<String>,
     renewal: Option<Renewal>,
 }
 
-fn in_files(files: CertificateFiles) -> Result<Parts, ConfigError> {
+fn from_files(files: CertificateFiles) -> Result<TlsParts, ConfigError> {
     let certificate = files.load()?;
     // A wildcard is no host name, and clients should not connect by IP address if the certificate has a name.
     let is_host =
         |name: &&String| !name.starts_with('*') && name.parse::<std::net::IpAddr>().is_err();
     let name = certificate.names.iter().find(is_host).cloned();
     let certificates = Certificates::new(Some(certificate));
+    // From the start on, since a renewal may come at any time.
     files.watch(certificates.clone());
-    Ok(Parts {
+    Ok(TlsParts {
         certificates,
+        // Without ACME, no challenge is ever set.
         challenges: Challenges::default(),
         name,
         renewal: None,
     })
 }
 
-fn obtained(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<Parts, ConfigError> {
+fn from_acme(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<TlsParts, ConfigError> {
     let (storage, challenges, name) = (
         Storage::new(data, &config),
         Challenges::default(),
         Some(config.domain.clone()),
     );
     let (renewal, certificates) = Renewal::new(config, storage, clock.clone(), challenges.clone())?;
-    Ok(Parts {
+    Ok(TlsParts {
         certificates,
         challenges,
         name,
@@ -125,7 +128,7 @@ fn obtained(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<Parts, Con
     })
 }
 
-impl Parts {
+impl TlsParts {
     fn accept(self) -> Result<Tls, rustls::Error> {
         let Self {
             certificates,

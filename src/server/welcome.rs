@@ -48,6 +48,7 @@ pub(super) fn installs(admin: &SocketAddr) -> String {
     let sdks = sdks(&format!("http://{admin}"));
     let lines = sdks
         .iter()
+        // Client SDKs get their tokens from the application's server, which comes first.
         .filter(|sdk| sdk.is_for_servers)
         .map(|sdk| format!("  {}\n", sdk.install));
     format!(
@@ -84,6 +85,7 @@ pub(super) fn program(called: Option<OsString>) -> String {
 /// Returns commands that a developer may run next, in another terminal.
 pub(super) fn next_commands(program: &str, data: &Path) -> String {
     let (program, path) = (shell_word(program), data.display().to_string());
+    // The commands run in the same folder, where this is the default.
     let data = if data == Path::new(DEFAULT_DATA) {
         String::new()
     } else {

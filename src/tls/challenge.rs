@@ -10,7 +10,7 @@ pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// Answer to a challenge.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ChallengeAnswer {
     /// For tls-alpn-01: a certificate in the handshake.
     TlsAlpn {
         /// Host name in the CA's handshake.
@@ -29,23 +29,23 @@ pub enum Answer {
 
 /// Answer to the current challenge, if there is one. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Challenges(Arc<RwLock<Option<Answer>>>);
+pub struct Challenges(Arc<RwLock<Option<ChallengeAnswer>>>);
 
 /// Keeps an answer available until this is dropped.
 #[must_use]
-pub struct Answering(Challenges);
+pub struct AnswerGuard(Challenges);
 
 impl Challenges {
     /// Makes an answer available until the returned value is dropped.
-    pub fn answer(&self, answer: Answer) -> Answering {
+    pub fn answer(&self, answer: ChallengeAnswer) -> AnswerGuard {
         self.set(Some(answer));
-        Answering(self.clone())
+        AnswerGuard(self.clone())
     }
 
     /// Returns the certificate for tls-alpn-01.
     pub(super) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         match self.current()? {
-            Answer::TlsAlpn {
+            ChallengeAnswer::TlsAlpn {
                 domain,
                 certificate,
             } if domain.eq_ignore_ascii_case(name) => Some(certificate),
@@ -56,21 +56,21 @@ impl Challenges {
     /// Returns the text for http-01 at the path with this token.
     pub fn text(&self, asked: &str) -> Option<String> {
         match self.current()? {
-            Answer::Http { token, text } if token == asked => Some(text),
+            ChallengeAnswer::Http { token, text } if token == asked => Some(text),
             _ => None,
         }
     }
 
-    fn current(&self) -> Option<Answer> {
+    fn current(&self) -> Option<ChallengeAnswer> {
         self.0.read().clone()
     }
 
-    fn set(&self, answer: Option<Answer>) {
+    fn set(&self, answer: Option<ChallengeAnswer>) {
         *self.0.write() = answer;
     }
 }
 
-impl Drop for Answering {
+impl Drop for AnswerGuard {
     fn drop(&mut self) {
         self.0.set(None);
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn an_answer_is_given_to_its_token_only_and_until_it_is_dropped() {
         let challenges = Challenges::default();
-        let answering = challenges.answer(Answer::Http {
+        let guard = challenges.answer(ChallengeAnswer::Http {
             token: "abc".into(),
             text: "abc.key".into(),
         });
@@ -93,7 +93,7 @@ mod tests {
             challenges.text("abd").is_none()
                 && challenges.certificate("meet.example.org").is_none()
         );
-        drop(answering);
+        drop(guard);
         assert!(challenges.text("abc").is_none());
     }
 }

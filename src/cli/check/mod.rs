@@ -356,7 +356,7 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
     Ok((schema?, store.server().schema()))
 }
 
-/// Reports the time of the last copy of the database. An old copy is a warning: the server may have been stopped for long.
+/// Reports the time of the last database copy. An old copy is a warning: the server may have been stopped for long.
 fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
     let shown = directory.path().display();
     let mode =
@@ -469,7 +469,7 @@ fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
 /// Checks the files of `webhooks.root_certs`, `egress.root_certs` and `SSL_CERT_FILE`, if there are any.
 fn check_roots(config: &Config) -> Option<Verdict> {
     let settings = [&config.webhooks.root_certs, &config.egress.root_certs];
-    if let Err(error) = roots::of_webhooks(config).and(roots::of_storage(config)) {
+    if let Err(error) = roots::for_webhooks(config).and(roots::for_storage(config)) {
         return Some(Verdict::Failure(error.to_string()));
     }
     match environment() {

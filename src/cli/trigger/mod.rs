@@ -28,13 +28,13 @@ const KEY_LABEL: &str = "conclave trigger";
 /// Event to trigger, and its target.
 #[derive(Debug, Args)]
 pub struct TriggerArgs {
-    /// Type of the event, such as `participant.joined`.
+    /// Event type, such as `participant.joined`.
     #[arg(value_parser = event_type())]
     event: EventType,
     /// Server and project.
     #[command(flatten)]
     server: ServerArgs,
-    /// Send an example of the event to this URL, without a server.
+    /// Send an example event to this URL, without a server.
     #[arg(long, value_name = "URL", conflicts_with_all = ["server", "project"])]
     sample: Option<String>,
     /// Signing secret for the example, `whsec_…` [default: a random one, which is printed].
@@ -83,7 +83,7 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
     Ok(())
 }
 
-/// Returns an example of an event with the current time. Its project and its room mark it as an example.
+/// Returns an example event with the current time. Its project and its room mark it as an example.
 fn example(event: EventType) -> Option<Event> {
     let context = EventContext {
         project_id: "prj_000000000000".parse().ok()?,

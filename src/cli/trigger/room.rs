@@ -12,9 +12,9 @@ use crate::cli::admin_client::{AdminClient, CallError, JsonClient, TIMEOUT};
 use crate::cli::follower::{FollowedEvent, Follower};
 use crate::error::CliError;
 
-/// Template of the rooms, created once.
+/// The rooms' template, created once.
 const TEMPLATE: &str = "conclave-trigger";
-/// Roles of the participants. The bitrate of `limited` is limited.
+/// The participants' roles. Only `limited` has a bitrate limit.
 const LIMITED: &str = "limited";
 const OTHER: &str = "other";
 /// Limit, in kilobits per second.
@@ -60,6 +60,7 @@ impl Api {
         if let Some(known) = templates.find(|template| template["name"] == TEMPLATE) {
             return Ok(known["id"].clone());
         }
+        // Two roles: one with a limit to exceed, and another one to change to.
         let roles = json!({LIMITED: {"publish": {"max_kbps": LIMIT_KBPS}}, OTHER: {}});
         let created = self.call(
             Method::POST,
@@ -70,7 +71,7 @@ impl Api {
     }
 }
 
-/// Room of the command.
+/// The command's room.
 pub(super) struct TriggerRoom<'a> {
     api: Api,
     server: &'a AdminClient,
@@ -88,6 +89,7 @@ impl<'a> TriggerRoom<'a> {
         follower: Follower<'a>,
     ) -> Result<Self, CallError> {
         let name = format!("trigger-{}", random_text(NAME_CHARACTERS, UNAMBIGUOUS));
+        // The metadata shows operators where the room comes from.
         let body = json!({"name": name, "template_id": api.template()?, "metadata": {"created_by": TEMPLATE}});
         api.call(Method::POST, "/rooms", Some(&body))?;
         Ok(Self {
@@ -111,7 +113,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Ends the room.
     pub(super) fn end(&self) -> Result<(), CallError> {
-        match self.of_room(Method::DELETE, "", None) {
+        match self.call_room(Method::DELETE, "", None) {
             // The event may have ended it already.
             Err(CallError::Refused {
                 status: 404 | 409, ..
@@ -124,6 +126,7 @@ impl<'a> TriggerRoom<'a> {
         use EventType as E;
         match event {
             E::RoomFinished => self.end()?,
+            // The first join starts the room.
             E::RoomStarted | E::ParticipantJoined => drop(self.join()?),
             E::ParticipantLeft => self.leave(true)?,
             E::ParticipantConnectionAborted => self.leave(false)?,
@@ -133,6 +136,7 @@ impl<'a> TriggerRoom<'a> {
             E::TrackPublished => drop(self.publish(&self.join()?)?),
             E::TrackUnpublished => self.unpublish()?,
             E::RecordingStarted => drop(self.record()?),
+            // The sandbox moves an egress to its next status only on request.
             E::RecordingUpdated => self.drive(&self.record()?, &["active"])?,
             E::RecordingEnded => self.drive(&self.record()?, &["active", "complete"])?,
             E::RecordingFailed => self.drive(&self.record()?, &["active", "failed"])?,
@@ -142,6 +146,7 @@ impl<'a> TriggerRoom<'a> {
             E::BroadcastFailed => self.drive(&self.broadcast()?, &["active", "failed"])?,
             E::IngressStarted => drop(self.connect_encoder()?),
             E::IngressEnded => {
+                // An encoder has to be connected before it can disconnect.
                 let stream_key = self.connect_encoder()?;
                 self.sandbox(
                     Method::POST,
@@ -155,7 +160,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Waits until an event has happened in the room, and returns its body.
     fn wait_for(&mut self, event: EventType) -> Result<String, CliError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(found) = self
                 .happened
@@ -164,7 +169,7 @@ impl<'a> TriggerRoom<'a> {
             {
                 return Ok(found.payload.clone());
             }
-            if begun.elapsed() > LONGEST {
+            if started.elapsed() > LONGEST {
                 return Err(CliError::failed(format!(
                     "{event} did not happen within {} s",
                     LONGEST.as_secs()
@@ -180,7 +185,7 @@ impl<'a> TriggerRoom<'a> {
         }
     }
 
-    fn of_room(
+    fn call_room(
         &self,
         method: Method,
         path: &str,
@@ -238,7 +243,7 @@ impl<'a> TriggerRoom<'a> {
 
     fn change_role(&self) -> Result<(), CallError> {
         self.join()?;
-        self.of_room(
+        self.call_room(
             Method::POST,
             "/participants/alice/role",
             Some(&json!({"role": OTHER})),
@@ -262,6 +267,7 @@ impl<'a> TriggerRoom<'a> {
     fn exceed_limit(&self) -> Result<String, CallError> {
         let participant = self.join()?;
         self.publish(&participant)?;
+        // Far above the limit, so that no tolerance matters.
         self.set_bitrate(&participant, 2 * LIMIT_KBPS)?;
         Ok(participant)
     }
@@ -284,7 +290,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Starts a recording and returns its egress id.
     fn record(&self) -> Result<String, CallError> {
-        let started = self.of_room(
+        let started = self.call_room(
             Method::POST,
             "/recordings",
             Some(&json!({"type": "room_composite"})),
@@ -294,7 +300,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Starts a broadcast and returns its egress id.
     fn broadcast(&self) -> Result<String, CallError> {
-        let started = self.of_room(
+        let started = self.call_room(
             Method::POST,
             "/broadcasts",
             Some(&json!({"urls": [BROADCAST_URL]})),
@@ -318,7 +324,7 @@ impl<'a> TriggerRoom<'a> {
     fn connect_encoder(&self) -> Result<String, CallError> {
         let endpoint = json!({"input_type": "rtmp", "participant_identity": "encoder"});
         let stream_key = text(
-            &self.of_room(Method::POST, "/ingress", Some(&endpoint))?,
+            &self.call_room(Method::POST, "/ingress", Some(&endpoint))?,
             "stream_key",
         );
         self.sandbox(

@@ -18,7 +18,7 @@ use super::http::AcmeHttp;
 use super::schedule::{ChallengeKind, Failure, Schedule};
 use super::storage::{Issued, Storage, StoredAccount, StoredFailures};
 use crate::config::AcmeConfig;
-use crate::tls::challenge::{Answer, Answering, Challenges};
+use crate::tls::challenge::{AnswerGuard, ChallengeAnswer, Challenges};
 
 /// Intervals at which the CA is polled for a verified challenge or an issued certificate.
 const POLLING: RetryPolicy = RetryPolicy::new()
@@ -47,7 +47,7 @@ pub(super) enum OrderError {
     Storage(#[from] io::Error),
     /// The certificate for a challenge cannot be created.
     #[error("the challenge's certificate cannot be created: {0}")]
-    Answer(String),
+    ChallengeCertificate(String),
     /// The CA offers no challenge that the server can answer.
     #[error("the CA offers only challenges that the server cannot answer: {0}")]
     NoChallenge(String),
@@ -72,7 +72,7 @@ pub(super) enum OrderError {
 }
 
 /// Challenge of an attempt.
-struct Chosen {
+struct ChosenChallenge {
     kind: ChallengeType,
     name: &'static str,
     /// Whether the CA can verify the domain by another challenge.
@@ -85,7 +85,7 @@ impl OrderError {
         match self {
             Self::NotVerified {
                 has_other: true, ..
-            } => Failure::OfOneChallenge,
+            } => Failure::OneChallenge,
             _ => Failure::Other,
         }
     }
@@ -105,6 +105,7 @@ impl Client {
             order => order?,
         };
         self.verify(&mut order, schedule).await?;
+        // The library creates a new key for each certificate.
         let key = Secret::new(order.finalize().await?);
         let chain = order.poll_certificate(&POLLING).await?;
         Ok(Issued { chain, key })
@@ -162,12 +163,12 @@ impl Client {
 
     /// Has the CA verify that this server controls the domain.
     async fn verify(&self, order: &mut Order, schedule: &Schedule) -> Result<(), OrderError> {
-        let Some((chosen, answering)) = self.answer(order, schedule).await? else {
+        let Some((chosen, guard)) = self.answer(order, schedule).await? else {
             return Ok(());
         };
         let status = order.poll_ready(&POLLING).await;
         // The CA may request the challenge several times, from several networks, until it has decided.
-        drop(answering);
+        drop(guard);
         let reason = match status {
             Ok(OrderStatus::Ready) => return Ok(()),
             Ok(_) => refusal(order).await?,
@@ -185,7 +186,7 @@ impl Client {
         &self,
         order: &mut Order,
         schedule: &Schedule,
-    ) -> Result<Option<(Chosen, Answering)>, OrderError> {
+    ) -> Result<Option<(ChosenChallenge, AnswerGuard)>, OrderError> {
         let mut authorizations = order.authorizations();
         // There is one authorization, since the order has one name.
         let Some(authorization) = authorizations.next().await else {
@@ -201,17 +202,17 @@ impl Client {
             return Ok(None);
         };
         let answer = self.make_answer(&challenge)?;
-        let answering = self.challenges.answer(answer);
+        let guard = self.challenges.answer(answer);
         // After the answer is in place: the CA may validate at once.
         challenge.set_ready().await?;
-        Ok(Some((chosen, answering)))
+        Ok(Some((chosen, guard)))
     }
 
     fn choose(
         &self,
         authorization: &AuthorizationHandle<'_>,
         schedule: &Schedule,
-    ) -> Result<Chosen, OrderError> {
+    ) -> Result<ChosenChallenge, OrderError> {
         let offers = |kind| {
             authorization
                 .challenges
@@ -223,7 +224,7 @@ impl Client {
             self.config.has_http && offers(ChallengeType::Http01),
         );
         let chosen = |kind, name| {
-            Ok(Chosen {
+            Ok(ChosenChallenge {
                 kind,
                 name,
                 has_other: tls_alpn && http,
@@ -244,19 +245,19 @@ impl Client {
         }
     }
 
-    fn make_answer(&self, challenge: &ChallengeHandle<'_>) -> Result<Answer, OrderError> {
+    fn make_answer(&self, challenge: &ChallengeHandle<'_>) -> Result<ChallengeAnswer, OrderError> {
         let authorization = challenge.key_authorization();
         if challenge.r#type == ChallengeType::Http01 {
-            return Ok(Answer::Http {
+            return Ok(ChallengeAnswer::Http {
                 token: challenge.token.clone(),
                 text: authorization.as_str().to_owned(),
             });
         }
         let domain = self.config.domain.clone();
         let certificate = challenge_certificate(&domain, authorization.digest().as_ref());
-        Ok(Answer::TlsAlpn {
+        Ok(ChallengeAnswer::TlsAlpn {
             domain,
-            certificate: Arc::new(certificate.map_err(OrderError::Answer)?),
+            certificate: Arc::new(certificate.map_err(OrderError::ChallengeCertificate)?),
         })
     }
 

@@ -25,11 +25,11 @@ const MAX_ERROR: usize = 300;
 /// State of the renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenewalStatus {
-    /// Host name of the certificates.
+    /// Host name in the certificates.
     pub domain: String,
     /// Time of the next attempt.
     pub next: Timestamp,
-    /// Error of the last attempt; `None` if it succeeded.
+    /// Last attempt's error; `None` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -55,6 +55,7 @@ impl Renewal {
         challenges: Challenges,
     ) -> Result<(Self, Certificates), ConfigError> {
         let http = AcmeHttp::new(&config)?;
+        // Not an error of the start: the CA can issue another certificate.
         let stored = storage.certificate().unwrap_or_else(|error| {
             log::warn!(
                 "the stored certificate cannot be used and is replaced by a new one: {error}"
@@ -68,6 +69,7 @@ impl Renewal {
             validity,
             failed.as_ref().map(|failed| failed.failures),
         );
+        // A certificate that was issued after the failures makes them irrelevant.
         let error = failed
             .filter(|_| schedule.failures().is_some())
             .map(|failed| failed.error);
@@ -115,12 +117,12 @@ impl Renewal {
         tokio::spawn(async move {
             loop {
                 self.clock.sleep_until(self.schedule.next()).await;
-                self.note_beginning().await;
+                self.record_start().await;
                 let error = self
                     .attempt()
                     .await
                     .err()
-                    .map(|error| self.note_failure(&error));
+                    .map(|error| self.record_failure(&error));
                 self.store_failures(&self.schedule, error.as_deref()).await;
                 let next = self.schedule.next();
                 self.status
@@ -131,7 +133,7 @@ impl Renewal {
 
     /// Stores the starting attempt as a failed one, as which it counts if the process dies during it. Otherwise a crash loop would exceed
     /// the CA's limits.
-    async fn note_beginning(&self) {
+    async fn record_start(&self) {
         let mut unfinished = self.schedule.clone();
         unfinished.failed(self.clock.now(), Failure::Other, fastrand::f64());
         self.store_failures(&unfinished, Some(UNFINISHED)).await;
@@ -164,6 +166,7 @@ impl Renewal {
                 "the certificate cannot be stored, so the next start obtains another one: {error}"
             );
         }
+        // Before the schedule decides: even a certificate that is due for renewal is better than none.
         self.certificates.replace(certificate);
         let is_fresh = self.schedule.obtained(self.clock.now(), validity);
         if is_fresh {
@@ -194,7 +197,7 @@ impl Renewal {
     }
 
     /// Logs a failure and returns its description.
-    fn note_failure(&mut self, error: &OrderError) -> String {
+    fn record_failure(&mut self, error: &OrderError) -> String {
         self.schedule
             .failed(self.clock.now(), error.failure(), fastrand::f64());
         let error = one_line(&error.to_string());

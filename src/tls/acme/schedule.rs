@@ -1,4 +1,4 @@
-//! Times and challenges of the attempts to obtain a certificate. Without I/O and without a clock of its own.
+//! Schedule for obtaining certificates: times and challenges. Without I/O and without a clock.
 //!
 //! A certificate is renewed when a third of its lifetime is left, which also suits certificates that are valid for days. If the CA does not
 //! verify the domain, the other challenge is tried at once, if there is one. After further failures, the delays grow, and the challenges
@@ -42,7 +42,7 @@ pub enum ChallengeKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The CA did not verify the domain by one challenge, and offers another.
-    OfOneChallenge,
+    OneChallenge,
     /// Any other failure.
     Other,
 }
@@ -128,6 +128,7 @@ impl Schedule {
     pub fn obtained(&mut self, now: Timestamp, certificate: Validity) -> bool {
         let is_fresh = certificate.renewal() > now;
         if is_fresh {
+            // This also forgets the failures.
             *self = Self::new(now, Some(certificate));
         }
         is_fresh
@@ -137,9 +138,10 @@ impl Schedule {
     pub fn failed(&mut self, now: Timestamp, failure: Failure, random: f64) {
         let minutes = match failure {
             // The first failure costs no delay if the other challenge was not tried yet: port 443 or 80 may be blocked.
-            Failure::OfOneChallenge if self.failures == 0 => 0,
+            Failure::OneChallenge if self.failures == 0 => 0,
             _ => DELAYS[self.failures.min(DELAYS.len() - 1)],
         };
+        // Counted after the delay was chosen: the first failure has the first delay.
         self.failures += 1;
         self.next = now.after((MINUTE * minutes).mul_f64(1.0 + JITTER * random.clamp(0.0, 1.0)));
     }
@@ -147,6 +149,7 @@ impl Schedule {
     /// Returns the next attempt's challenge, if the CA offers one and the server can answer it: tls-alpn-01 first, then alternating.
     pub fn challenge(&self, tls_alpn: bool, http: bool) -> Option<ChallengeKind> {
         match (tls_alpn, http) {
+            // After each failure, the other challenge.
             (true, true) if self.failures % 2 == 1 => Some(ChallengeKind::Http),
             (true, _) => Some(ChallengeKind::TlsAlpn),
             (false, true) => Some(ChallengeKind::Http),
@@ -211,7 +214,7 @@ mod tests {
 
     #[test]
     fn there_are_at_most_four_failed_attempts_in_an_hour_and_some_on_each_day() {
-        let failures = [Failure::Other, Failure::OfOneChallenge];
+        let failures = [Failure::Other, Failure::OneChallenge];
         for (failure, random) in failures
             .into_iter()
             .flat_map(|failure| [0.0, 0.5, 1.0].map(|random| (failure, random)))
@@ -236,7 +239,7 @@ mod tests {
             [0, 2, 12, 32].map(|minutes| MINUTE * minutes)
         );
         assert_eq!(
-            attempts(4, Failure::OfOneChallenge, 0.0),
+            attempts(4, Failure::OneChallenge, 0.0),
             [0, 0, 10, 30].map(|minutes| MINUTE * minutes)
         );
         assert_eq!(
@@ -318,7 +321,7 @@ mod tests {
             );
             assert_eq!(schedule.challenge(false, true), Some(ChallengeKind::Http));
             assert_eq!(schedule.challenge(false, false), None);
-            schedule.failed(start(), Failure::OfOneChallenge, 0.0);
+            schedule.failed(start(), Failure::OneChallenge, 0.0);
         }
     }
 }

@@ -92,6 +92,7 @@ impl Storage {
         let Some(pem) = read(&path)? else {
             return Ok(None);
         };
+        // Both are in this file: each parser skips the other's PEM sections.
         let certificate = Certificate::from_pem(pem.as_bytes(), pem.as_bytes());
         certificate
             .map(Some)
@@ -132,6 +133,7 @@ impl Storage {
 
     /// Records the changed contact.
     pub(super) fn store_contact(&self, contact: Option<String>) -> io::Result<()> {
+        // Read again, so that only the contact changes.
         self.account()?.map_or(Ok(()), |account| {
             self.store_account(&StoredAccount { contact, ..account })
         })
@@ -160,6 +162,7 @@ impl Storage {
             )
         };
         let file: FailuresFile = serde_json::from_str(&text).map_err(|_| malformed())?;
+        // As text, so that an operator can read when the next attempt is due.
         let next = file.next.parse().map_err(|_| malformed())?;
         Ok(Some(StoredFailures {
             failures: Failures {
@@ -175,6 +178,7 @@ impl Storage {
         let path = self.failures_path();
         let Some(StoredFailures { failures, error }) = stored else {
             return match std::fs::remove_file(&path) {
+                // Usually there is no file, since most attempts succeed.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(named(&path, error)),
                 _ => Ok(()),
             };
@@ -192,6 +196,7 @@ impl Storage {
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        // With mode 0700, since the files have private keys.
         private_file::create_directory(&self.folder).map_err(|error| named(&self.folder, error))?;
         private_file::write(path, text).map_err(|error| named(path, error))
     }
