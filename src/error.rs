@@ -64,6 +64,7 @@ impl CliError {
     /// Returns 2 for an invalid setting or argument, 1 for a failed operation.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            // As clap does for invalid arguments.
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
             Self::DataDir { .. }
             | Self::OlderSchema { .. }
@@ -89,6 +90,7 @@ impl From<StoreError> for CliError {
     /// Converts a refusal to its bare message, without `StoreError`'s prefix.
     fn from(error: StoreError) -> Self {
         match error {
+            // Written for API clients, and clear for operators, too.
             StoreError::Refused(problem) => Self::failed(problem.message),
             StoreError::OlderSchema { found, known } => Self::OlderSchema { found, known },
             damaged @ StoreError::Damaged(_) => Self::Damaged(damaged),

@@ -55,6 +55,7 @@ impl BackupDirectory {
 
     /// Returns the copies, oldest first; none if the directory cannot be read.
     pub fn copies(&self) -> Vec<BackupCopy> {
+        // Other files in the directory are ignored, also by the removal.
         let copy = |path: PathBuf| {
             Some(BackupCopy {
                 at: time_of(path.file_name()?.to_str()?)?,

@@ -178,6 +178,7 @@ impl Backups {
     async fn warn_of_old(self) {
         let BackupsInner { clock, every, .. } = &*self.0;
         loop {
+            // Computed again after each sleep, since copies move it.
             clock.sleep_until(self.old_at()).await;
             // A copy may have been made during the sleep; then the next warning is later.
             if self.freshness() == Freshness::Old {

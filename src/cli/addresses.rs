@@ -19,6 +19,7 @@ pub struct Addresses {
 /// only if an address is given.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let local_port = match text.rsplit_once(':') {
+        // A port alone.
         None => Some(text),
         Some((host, port)) => {
             (host.is_empty() || host.eq_ignore_ascii_case("localhost")).then_some(port)

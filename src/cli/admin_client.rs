@@ -53,6 +53,7 @@ impl AdminClient {
             Some(url) => ServerLocation::Url(checked_url("--server", url)?),
             None => ServerLocation::DataDir(data.to_owned()),
         };
+        // Checked before the first request, so a mistyped id fails without a server.
         let project = args.project.as_deref().map(parse_project_id).transpose()?;
         Ok(Self {
             client: JsonClient::new(TIMEOUT),
@@ -236,6 +237,7 @@ impl JsonClient {
             .0
             .send(request)
             .map_err(|error| unavailable(&RequestFailure::from(&error)))?;
+        // Redirects are not followed, so the token is never sent elsewhere.
         let status = response.status().as_u16();
         let body = response.into_body();
         match status {

@@ -228,6 +228,7 @@ fn show_imported(imported: &Imported, format: OutputFormat) -> Result<(), CliErr
         tables,
         shortened_texts,
     } = imported;
+    // SQLite stores U+0000 in texts, PostgreSQL does not.
     if *shortened_texts > 0 {
         log::warn!("{shortened_texts} texts lost characters U+0000, which PostgreSQL cannot store");
     }
@@ -276,6 +277,7 @@ impl Progress {
         let line = format!("{table}: {rows} of {total} rows");
         // An error means that stderr is closed.
         let _ = if self.is_terminal {
+            // Back to the start of the line, and clear it.
             write!(io::stderr(), "\r\x1b[K{line}")
         } else {
             writeln!(io::stderr(), "{line}")

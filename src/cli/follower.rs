@@ -72,6 +72,7 @@ impl<'a> Follower<'a> {
         position: Option<u32>,
     ) -> Result<Self, CallError> {
         let path = format!("/debug/projects/{project}/events");
+        // Without a position, only events from now on: the log may have weeks of them.
         let position = match position {
             Some(position) => position.into(),
             None => newest(server, &path)?,
@@ -93,6 +94,7 @@ impl<'a> Follower<'a> {
     /// the server does not hold, so that its return is noticed at once; the page has no events then.
     pub(super) fn read(&mut self) -> Result<EventsPage, CallError> {
         if self.is_unavailable {
+            // This request has no `after`, so the server does not hold it.
             newest(self.server, &self.path)?;
             self.is_unavailable = false;
             return Ok(EventsPage {
@@ -108,6 +110,7 @@ impl<'a> Follower<'a> {
         let page = page.inspect_err(|error| {
             self.is_unavailable = matches!(error, CallError::Unavailable(_))
         })?;
+        // Not the last event's number: the page may be empty, or its events deleted.
         self.position = page.position;
         Ok(page)
     }
@@ -153,6 +156,7 @@ impl Forwarder {
     ) -> Result<Self, CliError> {
         checked_url(argument, url)?;
         let endpoint = WebhookEndpoint {
+            // Not a record: nothing on the server knows this endpoint.
             id: EndpointId::new(),
             project_id: project.clone(),
             url: url.to_owned(),
@@ -185,6 +189,7 @@ pub(super) fn delivery_id(project: &ProjectId, event: i64) -> DeliveryId {
     // Both, since event numbers are per project.
     let hash = blake3::hash(format!("{project} {event}").as_bytes());
     let mut bytes = [0; 16];
+    // A UUID, as the server's own delivery ids are.
     bytes.copy_from_slice(&hash.as_bytes()[..16]);
     DeliveryId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }

@@ -98,6 +98,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         KeyCommand::List { project, format } => {
             list(config, data, &parse_project_id(&project)?, format)
         }
+        // The database has no more than the prefix and a hash, so the prefix names the key.
         KeyCommand::Revoke { prefix, format } => {
             let prefix = parse_prefix(&prefix)?;
             let revoked = with_store(config, data, async |store| {
@@ -112,6 +113,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
 fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
     let from_whole_key = text.parse().map(|key: ApiKey| key.prefix());
     from_whole_key.or_else(|_| text.parse()).map_err(|_| {
+        // A mistyped key may be nearly a whole secret, which must not reach a log.
         let shown: String = text.chars().take(ApiKeyPrefix::LEN).collect();
         CliError::failed(format!(
             "no key with the prefix {shown:?}; prefixes are vk_live_ or vk_test_ and 4 characters"
@@ -126,6 +128,7 @@ fn list(
     format: OutputFormat,
 ) -> Result<(), CliError> {
     let keys = with_store(config, data, async |store| {
+        // Otherwise a mistyped id would look like a project without keys.
         existing_project(store, project).await?;
         Ok::<_, CliError>(store.api_keys().list(project.clone()).await?)
     })?;
@@ -147,6 +150,7 @@ fn list(
 fn row(record: &ApiKeyRecord) -> Vec<String> {
     let revoked = record
         .revoked_at
+        // Never empty, so that scripts find the same columns in each line.
         .map_or_else(|| "-".into(), |at| at.to_string());
     vec![
         record.prefix.to_string(),

@@ -176,6 +176,7 @@ struct Listener<'a> {
 impl Listener<'_> {
     fn wants(&self, event: &FollowedEvent) -> bool {
         let types = &self.args.event;
+        // Without `--event`, every type.
         let is_of_type = types.is_empty()
             || types
                 .iter()
@@ -197,6 +198,7 @@ impl Listener<'_> {
                 &event.payload,
             )
         };
+        // Before the line is printed, which has the response.
         let outcome = self.forwarder.as_ref().map(post);
         match self.args.print {
             EventFormat::Json => print_event(event, outcome.as_ref()),

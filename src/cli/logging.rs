@@ -59,6 +59,7 @@ pub(super) fn start(is_server: bool) {
         logger.target(Target::Pipe(Box::new(queue.clone())));
     }
     let logger = logger.build();
+    // Without this, the `log` macros drop everything.
     log::set_max_level(logger.filter());
     // Only a second call could fail.
     let _ = log::set_boxed_logger(Box::new(ClientMistakes::new(logger)));

@@ -60,6 +60,7 @@ pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         .iter()
         .map(|heading| heading.to_uppercase())
         .collect();
+    // The headings take part in the widths.
     lines(std::iter::once(&headings).chain(rows))
 }
 

@@ -54,10 +54,12 @@ pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Re
         CliError::data_dir(data, "no server uses it, so the link's address is unknown")
     })?;
     let id = egress_id.clone();
+    // The link is signed for the project, too, which the command need not be given.
     let project = with_store(config, data, async |store| {
         store.local_files().project_of(id).await
     })?;
     let project = project.ok_or_else(|| CliError::failed(format!("no recording {egress_id}")))?;
+    // Links are signed by a key that is derived from the API secret.
     let credentials = MediaCredentials::load(config, data)?
         .ok_or_else(|| CliError::data_dir(data, "no media.key"))?;
     let keys = DerivedKeys::new(&credentials.api_secret);

@@ -57,11 +57,13 @@ pub(super) fn rotate_encryption_key(
         (database_path(data), "database"),
         (key.clone(), "encryption key"),
     ] {
+        // With PostgreSQL, there is no database file to be missing.
         let is_elsewhere = what == "database" && config.database.is_postgres();
         if !is_elsewhere && !path.exists() {
             return Err(CliError::failed(format!("no {what} at {}", path.display())));
         }
     }
+    // Across all steps: a second rotation would replace the key that the first one has just added.
     let _lock = lock_for_key_rotation(data)?;
     // Each server has its own key file, so the key has to reach all of them before records use it.
     if config.database.is_postgres() {
@@ -90,16 +92,19 @@ fn show_step(done: &SharedRotation, key: &Path, format: OutputFormat) -> Result<
     warn_of_unopenable(*unopenable);
     let file = key.display();
     let (number, next) = match step {
+        // No record uses the new key yet, so servers without it can still read everything.
         RotationStep::Added => (
             1,
             format!(
                 "copy {file} to every other server (no restart needed), then run this command again"
             ),
         ),
+        // Every record uses the new key now.
         RotationStep::Sealed => (
             2,
             format!("run this command again to delete the old key from {file}"),
         ),
+        // The old key is only needed for older backups now.
         RotationStep::Dropped => (
             3,
             format!("copy {file} to every other server, and keep a copy with your backups"),
@@ -207,6 +212,7 @@ fn show_change(id: &str, nodes: &[Node], format: OutputFormat) -> Result<(), Cli
          }| NodeView {
             url: &info.url,
             role: role.as_str(),
+            // Each server reports its keys' ids with its lease entry.
             has_key: keys.media == id,
         },
     );

@@ -62,6 +62,7 @@ pub(super) fn run(command: ConfigCommand, sources: &Sources) -> Result<(), CliEr
 
 fn show(sources: &Sources, format: OutputFormat) -> Result<(), CliError> {
     let LoadedConfig { config, origins } = sources.load_with_origins()?;
+    // Without secrets and passwords.
     let settings = origins.report(&config)?;
     if format.json {
         let settings = settings.iter().map(SettingView::from).collect();

@@ -36,8 +36,10 @@ pub(super) fn run(
     admin: Option<SocketAddr>,
     format: OutputFormat,
 ) -> Result<(), CliError> {
+    // By address rather than by data directory: the active server is often on another machine.
     let server = AdminClient::at(admin.unwrap_or(config.admin.listen), config, TIMEOUT);
     let lease = || server.call(Method::GET, "/debug/lease", None);
+    // The epoch before the hand-over, to recognize the next one.
     let before = lease().map_err(explained)?;
     server
         .call(Method::POST, "/step-down", None)

@@ -84,6 +84,7 @@ where
     CliError: From<E>,
 {
     let result = operation(store).await;
+    // Waits for the writer thread.
     store.close();
     // A server beside this command caches records for this long, so it sees the change before the command ends.
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;

@@ -76,6 +76,7 @@ impl RequestBody {
             // `Transfer-Encoding` overrides a length (RFC 9112, section 6.3). A request with both was refused before.
             _ if request.headers().contains_key(TRANSFER_ENCODING) => BodySize::Stream,
             Some(length) => BodySize::Sized(length),
+            // A request without a length has no body (RFC 9112, section 6.3).
             None => BodySize::None,
         };
         let source = BodySource {
@@ -96,6 +97,7 @@ impl RequestBody {
     /// Returns the body for another attempt. Earlier attempts get no more of it.
     pub(super) fn attempt(&self) -> AttemptBody {
         let mut source = self.source.borrow_mut();
+        // From here on, older attempts get `Superseded`.
         source.attempt += 1;
         source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
         // Counted per attempt, since repeated chunks come from the buffer and not from the payload.
@@ -136,6 +138,7 @@ impl BodySource {
             return;
         };
         // Never waits for memory: the body goes on to the node either way.
+        // Above the limit, the active node rejects the body anyway.
         let permit = (buffered.length + chunk.len() <= LIMIT).then(|| {
             let bytes = u32::try_from(chunk.len()).ok()?;
             Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
@@ -164,6 +167,7 @@ impl BodySource {
                 self.buffer(&chunk);
                 Poll::Ready(Some(Ok(chunk)))
             }
+            // Repeating would not help: the rest never arrives.
             Some(Err(_)) => {
                 self.state = BodyState::Incomplete;
                 Poll::Ready(Some(Err(BodyError::Incomplete)))

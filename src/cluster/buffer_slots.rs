@@ -51,6 +51,7 @@ impl BufferSlots {
             .client_ip(request)
             .filter(|client| !proxies.contains(*client))
             .map(ClientAddress::from);
+        // Held for the check and the count, so two workers cannot take the last slot.
         let mut taken = self.taken.lock();
         let is_full = taken.total() >= self.most;
         if is_full || (client.is_some() && taken.get(&client) >= self.most_per_client) {

@@ -241,6 +241,7 @@ impl Pool {
     /// Removes and returns an idle connection to a node, if one is still open as far as this end knows.
     pub(super) fn take(&self, node: &Node) -> Option<Connection> {
         let (mut idle, now) = (self.idle.borrow_mut(), Instant::now());
+        // A takeover makes the previous node's connections useless.
         idle.retain(|(connection, since)| {
             connection.epoch == node.epoch && now - *since < self.longest_idle
         });
@@ -256,6 +257,7 @@ impl Pool {
     /// Keeps a connection whose last response has ended.
     pub(super) fn put(&self, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
+        // Otherwise the connection is dropped, and thereby closed.
         if idle.len() < MOST_IDLE {
             idle.push((connection, Instant::now()));
         }
@@ -290,6 +292,7 @@ impl Connector {
             let stream = tls.connect(server_name(address)?, tcp).await?;
             Ok(Connection::new(Box::new(stream), node.epoch))
         });
+        // The time limit includes name resolution and the TLS handshake.
         connected.await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 }

@@ -88,6 +88,7 @@ impl Forwarder {
         payload: Payload,
         mut known: watch::Receiver<ActiveNode>,
     ) -> Result<HttpResponse, Problem> {
+        // Once: all attempts send the same head.
         let head = Head::new(&request, &self.shared.proxies)?;
         // A WebSocket has no body to repeat: its payload is taken by the attempt that opens it.
         let (payload, websocket) = if head.opens_websocket {
@@ -140,6 +141,7 @@ impl Forwarder {
                             );
                         }
                     }
+                    // Also counted if the next step gives the request up.
                     self.shared.metrics.count(ForwardResult::Repeated);
                 }
             }
@@ -240,6 +242,7 @@ impl Forwarder {
         // Only a request that opens a WebSocket is sent with `Upgrade`.
         let payload = forwarded.websocket.take().ok_or(AttemptFailure::Broken)?;
         let upgraded = incoming.into_upgraded().ok_or(AttemptFailure::Broken)?;
+        // One for each direction.
         let ends = [self.close_signal(node), self.close_signal(node)];
         Ok(websocket::open(
             head,

@@ -31,6 +31,7 @@ pub(super) fn for_request(request: &HttpRequest, proxies: &TrustedProxies) -> He
     // Canonical, since a dual-stack socket reports IPv4 clients as mapped IPv6 addresses.
     let peer = request.peer_addr().map(|peer| peer.ip().to_canonical());
     let is_from_proxy = peer.is_some_and(|peer| proxies.contains(peer));
+    // `Connection` may declare further headers as hop-by-hop (RFC 9110, section 7.6.1).
     let mut named = named_in_connection(request.headers());
     named.retain(|name| !END_TO_END.contains(&name.as_str()));
     let mut headers = HeaderMap::with_capacity(request.headers().len() + 4);
@@ -40,6 +41,7 @@ pub(super) fn for_request(request: &HttpRequest, proxies: &TrustedProxies) -> He
         if is_hop_by_hop(text, &named) || text == FORWARDED_FOR || (is_claim && !is_from_proxy) {
             continue;
         }
+        // Appended, since a header may occur several times.
         headers.append(name.clone(), value.clone());
     }
     // This node determines the address itself and replaces the list. The active node trusts this node, so it would trust the list, too.

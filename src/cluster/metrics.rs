@@ -54,6 +54,7 @@ impl ClusterMetrics {
             "conclave_cluster_requests_held",
             "Requests that wait for an active node",
         )?;
+        // Clones share their counters.
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(buffered.clone()))?;
         Ok(Self { requests, buffered })

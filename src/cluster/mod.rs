@@ -131,6 +131,7 @@ impl Proxy {
             proxies,
             buffer_slots: BufferSlots::new(max_requests, metrics.clone()),
             max_buffer_time,
+            // One permit per byte.
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
             // A node closes a connection after the whole time. A request sent at that moment would be lost, so half of it is a safe margin.
             longest_idle: keep_alive / 2,
@@ -151,6 +152,7 @@ impl Proxy {
     pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
         public_health(config, &self.fixed);
         let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));
+        // The active node answers unknown paths, too, so that both have the same routes.
         config.default_service(web::to(
             move |request: HttpRequest, payload: web::Payload| {
                 let forwarder = Rc::clone(&forwarder);

@@ -42,6 +42,7 @@ impl NodeAddress {
         let host = match url.host()? {
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
+            // Without brackets, as connecting needs it.
             Host::Ipv6(address) => address.to_string(),
         };
         Some(Self {
@@ -78,6 +79,7 @@ impl ActiveNode {
     pub fn serving(&self) -> Option<&Arc<Node>> {
         self.node
             .as_ref()
+            // Between the takeover and the start of its listeners, this node would forward requests to itself.
             .filter(|node| !node.is_this || self.serves_this)
     }
 }
@@ -107,6 +109,7 @@ impl ActiveNodes {
         tokio::spawn(async move {
             // The task holds no reference between changes, so it does not keep its own subject alive.
             loop {
+                // The proxy was dropped.
                 let Some(followed) = followed.upgrade() else {
                     return;
                 };

@@ -40,6 +40,7 @@ impl Reachability {
 
     /// Records the lease.
     pub fn observe(&mut self, now: Duration, lease: LeaseView) {
+        // Also at the first observation: requests are buffered until the first probe.
         let has_changed = lease.epoch != self.epoch;
         self.epoch = lease.epoch;
         let is_silent =
@@ -50,6 +51,7 @@ impl Reachability {
             // The next active node starts to serve.
             _ if has_changed => Some(now),
             Some(since) if is_silent || now.saturating_sub(since) < MAX_BUFFER_TIME => Some(since),
+            // A takeover that took too long is over; it may start again with the next silence.
             _ => is_silent.then_some(now),
         };
     }

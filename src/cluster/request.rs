@@ -40,6 +40,7 @@ impl Head {
             ));
         }
         let method = sent_method(request);
+        // The listener is no forward proxy.
         if method == Method::CONNECT {
             return Err(no_such_route());
         }
@@ -85,6 +86,7 @@ fn refused(message: &'static str) -> Problem {
 /// idempotency key.
 fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    // Operations without idempotency ignore the key, so it would not protect them.
     let has_key = || headers.contains_key(KEY) && takes_key(method, path);
     if is_safe || has_key() {
         Repeat::Always

@@ -46,6 +46,7 @@ pub(super) async fn receive(
         });
     }
     let (mut chunks, mut collected, mut is_whole) = (Vec::new(), 0, false);
+    // The body's length may be unknown, so it is also counted.
     while !is_whole && collected <= MOST_COLLECTED {
         match incoming.chunk().await.map_err(|_| AttemptFailure::Broken)? {
             Some(chunk) => {
@@ -118,6 +119,7 @@ pub(super) fn streamed(
         Some(length) => {
             head(received_head).set_body(BoxBody::new(SizedStream::new(length, chunks)))
         }
+        // Chunked, as the node sent it.
         None => head(received_head).set_body(BoxBody::new(BodyStream::new(chunks))),
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn open(
     payload: Payload,
     ends: [CloseSignal; 2],
 ) -> HttpResponse {
+    // Driven independently, so a slow reader in one direction does not stop the other.
     let (from_node, to_node) = split(node);
     let [send_close, receive_close] = ends;
     spawn(send(payload, to_node, send_close));
@@ -78,6 +79,7 @@ fn received(
                 () = &mut end => Ok(0),
             };
             match read {
+                // Ends the client's stream, and thereby the connection.
                 Ok(0) => None,
                 Ok(_) => Some((Ok(chunk.into()), (from_node, handling, end))),
                 Err(error) => Some((

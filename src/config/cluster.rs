@@ -24,6 +24,7 @@ impl ClusterConfig {
     #[must_use]
     pub fn url_at(&self, listener: SocketAddr) -> Option<String> {
         let mut url = Url::parse(self.url.as_deref()?).ok()?;
+        // The port is known only once the listener is bound.
         if url.port() == Some(0) {
             url.set_port(Some(listener.port())).ok()?;
         }
@@ -44,6 +45,7 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
             "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
         return Err(ConfigError::new("cluster.admin_url", problem));
     }
+    // Without a URL, a server can still share the database, but its standbys forward nothing.
     let Some(text) = &config.cluster.url else {
         return Ok(());
     };
@@ -65,6 +67,7 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
 fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     let proxies = &config.http.trusted_proxies;
     let missing = |problem: String| Err(ConfigError::new("http.trusted_proxies", problem));
+    // Standbys are proxies to the active server; untrusted ones would hide all clients behind their own address.
     if proxies.is_empty() {
         return missing(
             "must contain the address of each server of the cluster, since cluster.url is set"
@@ -73,6 +76,7 @@ fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     }
     let own = match url.host() {
         Some(Host::Ipv4(address)) => address.into(),
+        // Networks are compared in canonical form.
         Some(Host::Ipv6(address)) => std::net::IpAddr::from(address).to_canonical(),
         // A name may resolve differently on each server, so its addresses are not checked here.
         Some(Host::Domain(_)) | None => return Ok(()),

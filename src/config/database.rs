@@ -105,6 +105,7 @@ impl DatabaseConfig {
             }
             (None, None) => return Ok(None),
         };
+        // The error names the setting that has the mistake, which may be the certificate file's.
         let server =
             PostgresServer::new(&url, self.root_cert.as_deref()).map_err(|error| match error {
                 PostgresSettingsError::Url(problem) => ConfigError::new(setting, problem),

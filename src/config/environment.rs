@@ -59,6 +59,7 @@ impl EnvironmentLayer {
         schema: &Dict,
     ) -> Result<(), ConfigError> {
         let path: Vec<&str> = name.split("__").collect();
+        // `CONCLAVE_` alone or with one word names no setting.
         let [section, inner @ .., key] = &path[..] else {
             return Err(unknown_section(variable, schema));
         };

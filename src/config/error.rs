@@ -69,6 +69,7 @@ impl From<figment::Error> for ConfigError {
         match &error.kind {
             // The path includes the unknown name.
             Kind::UnknownField(_, known) => {
+                // The section's settings help more than all of them.
                 let allowed = match error.path.split_last() {
                     Some((_, parent)) if !parent.is_empty() => {
                         format!("the settings of {}", dotted(parent))

@@ -127,8 +127,10 @@ impl TextSetting for Origin {
             // `Url` adds the path `/` itself, so only the text shows whether the operator wrote one.
             && !text.ends_with('/');
         let has_no_user = url.username().is_empty() && url.password().is_none();
+        // Pages with other schemes have opaque origins, which browsers send as `null`.
         if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url)
         {
+            // Without a default port and with an ASCII host, as browsers send it.
             Ok(Self(url.origin().ascii_serialization()))
         } else {
             Err(wrong())
@@ -170,6 +172,7 @@ impl EmbedOrigin {
         };
         let port = origin.0.strip_prefix(host);
         // The colon keeps `http://localhost.example.org` from matching `http://localhost`.
+        // A browser omits the default port.
         port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
     }
 }
@@ -186,6 +189,7 @@ impl TextSetting for EmbedOrigin {
                 .map_err(|_| wrong());
         };
         let origin = Origin::parse(host).map_err(|_| wrong())?;
+        // On another host, any program that can open a port could embed the page.
         let is_loopback = origin
             .0
             .split_once("://")
@@ -233,8 +237,10 @@ impl HostName {
     /// Returns whether it is this machine: `localhost`, or a loopback address.
     pub fn is_loopback(&self) -> bool {
         match &self.0 {
+            // `url` has converted it to lower case.
             Host::Domain(name) => name == "localhost",
             Host::Ipv4(address) => address.is_loopback(),
+            // Also `::ffff:127.0.0.1`.
             Host::Ipv6(address) => address.to_canonical().is_loopback(),
         }
     }
@@ -244,6 +250,7 @@ impl HostName {
         let Host::Domain(name) = &self.0 else {
             return None;
         };
+        // A certificate names no host with the final dot of the root domain.
         let is_name = DnsName::try_from(name.as_str()).is_ok() && !name.ends_with('.');
         is_name.then_some(name)
     }

@@ -62,6 +62,7 @@ fn is_link(name: &str, value: &str) -> bool {
     let protocol = protocol.to_ascii_lowercase();
     match (parts.next(), parts.next()) {
         (None, _) => {
+            // The value repeats the name's protocol and port; a setting's value would not.
             Address::parse(value).is_some_and(|it| it.protocol == protocol && it.port == number)
         }
         (Some("PROTO"), None) => value == protocol,

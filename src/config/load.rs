@@ -88,10 +88,12 @@ impl Sources {
             let source = source(&error.setting, &environment, file.as_ref());
             error.with_origin(source.map(|source| source.to_string()))
         };
+        // Before serde, which would accept such a list.
         refuse_lists_as_sections(&schema, table).map_err(with_origin)?;
         let mut config: Config = layers
             .extract()
             .map_err(|error| with_origin(error.into()))?;
+        // Options are typed values already, so they are not a layer.
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         // The default in `dev` allows embedding the call page, which a user may have turned off.
@@ -169,6 +171,7 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
 /// Parses TOML. The parser's message quotes the invalid line, which may contain a secret, so only its number is reported.
 pub(super) fn parse_toml(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
+        // The parser reports a byte offset.
         let before = error
             .span()
             .and_then(|span| text.get(..span.start))

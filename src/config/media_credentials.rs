@@ -56,6 +56,7 @@ impl MediaCredentials {
             return Ok(stored);
         }
         let path = key_path(data);
+        // Generated only for the embedded media plane: validation requires LiveKit's credentials in the settings.
         let (key, secret) = (
             random_text(KEY_CHARACTERS, BASE62),
             random_text(SECRET_CHARACTERS, BASE62),
@@ -103,6 +104,7 @@ fn from_config(config: &Config) -> Result<Option<MediaCredentials>, MediaCredent
     let api_secret = match (&media.api_secret, &media.api_secret_file) {
         (Some(secret), _) => secret.clone(),
         (None, Some(path)) => read_secret_file(path)?,
+        // Unreachable after validation, which requires a secret for a key.
         (None, None) => return Ok(None),
     };
     Ok(Some(MediaCredentials {

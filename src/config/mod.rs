@@ -80,6 +80,7 @@ impl Config {
     #[must_use]
     pub fn defaults(mode: Mode) -> Self {
         let mut config = Self::default();
+        // Everything that a developer would otherwise have to enable first, limited to this machine.
         if mode == Mode::Dev {
             config.http.call_page = true;
             config.http.embed_origins = EmbedOrigin::loopback();
@@ -101,6 +102,7 @@ impl Config {
             TurnMode::On => true,
             TurnMode::Off => false,
         };
+        // It relays to media workers only, which LiveKit and `enabled = false` do not have here.
         is_wanted && self.media.kind == MediaKind::Embedded && self.media.rtc.enabled
     }
 }

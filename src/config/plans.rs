@@ -52,6 +52,7 @@ impl Plans {
     /// If the file cannot be read or contains an invalid plan. Only the first invalid setting is reported.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         match file {
+            // Parsed and validated like an operator's file.
             None => Self::parse("config/plans.toml", BUILT_IN),
             Some(path) => {
                 let name = path.display().to_string();
@@ -108,6 +109,7 @@ fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
             "a plan's id must be 1 to 40 of a-z, 0-9, _ and -",
         ));
     }
+    // A price of 0 is a free plan.
     if plan.price_ugx < 0 {
         return Err(ConfigError::new(
             format!("{id}.price_ugx"),

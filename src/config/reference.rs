@@ -128,6 +128,7 @@ impl Reference {
         let shown = |value: &Value| Some(text(value)).filter(|text| !text.is_empty());
         let mut cell = match (shown(default), unset) {
             (Some(value), _) => format!("`{value}`"),
+            // The comment describes the unset setting, such as a file in the data directory.
             (None, Some(unset)) => unset,
             (None, None) => "none".to_owned(),
         };

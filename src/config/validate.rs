@@ -13,6 +13,7 @@ impl Config {
     /// # Errors
     /// If a setting is out of range or contradicts another one. Only the first error is reported.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        // Each setting by itself first: later rules rely on valid values.
         self.check("")?;
         self.validate_listeners()?;
         self.validate_tls()?;
@@ -61,6 +62,7 @@ impl Config {
                 "tls.redirect_listen",
                 "must not be set without tls.domain or tls.cert",
             ),
+            // Otherwise the second bind would fail with a less clear message.
             Some(redirect) if redirect == http && http.port() != 0 => invalid(
                 "tls.redirect_listen",
                 format!("must differ from http.listen, which is also {http}"),
@@ -80,6 +82,7 @@ impl Config {
                 "must not be set together with tls.cert and tls.key: use ACME or certificate files",
             );
         }
+        // ACME challenges for IP addresses and wildcards work differently.
         if domain.domain().is_none() {
             return invalid(
                 "tls.domain",

@@ -40,6 +40,7 @@ impl ServerAddresses {
             Ok(text) => serde_json::from_str(&text)
                 .map(Some)
                 .map_err(io::Error::from),
+            // No server has run here, or the last one has stopped.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -69,6 +70,7 @@ impl AddressFile {
     /// Writes the file. The caller has to hold the data directory's lock.
     pub(super) fn write(data: &Path, addresses: &ServerAddresses) -> io::Result<Self> {
         let path = path(data);
+        // Readable by the owner only.
         private_file::write(&path, &format!("{}\n", serde_json::to_string(addresses)?))?;
         Ok(Self(path))
     }

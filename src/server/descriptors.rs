@@ -125,6 +125,7 @@ fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
     // quarter.
     let with_few_files = (open_files / 2)
         .min(open_files.saturating_sub(SERVER_DESCRIPTORS))
+        // A server with very few files should still accept some clients.
         .max(open_files / 4);
     configured.min(open_files.saturating_sub(RESERVED).max(with_few_files) / sockets)
 }

@@ -60,9 +60,11 @@ async fn valid_key(
     project: &ProjectId,
     api_keys: &ApiKeys,
 ) -> Result<Option<ApiKey>, CliError> {
+    // Already logged, if there was a file.
     let Some(key) = read_key(path) else {
         return Ok(None);
     };
+    // As a request would, so the printed key works.
     let credential = api_keys.authenticate(key.lookup()).await?;
     let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
     if !is_valid {
@@ -80,6 +82,7 @@ fn read_key(path: &Path) -> Option<ApiKey> {
             Ok(key) => return Some(key),
             Err(error) => format!("{error}"),
         },
+        // The first start.
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => error.to_string(),
     };

@@ -31,6 +31,7 @@ pub(super) async fn remove() {
 /// Deletes a user's files in a directory, and returns their number. A file that cannot be read or deleted stays.
 fn remove_from(directory: &Path, user: u32) -> io::Result<usize> {
     let entries = fs::read_dir(directory)?.filter_map(Result::ok);
+    // By name first, which is cheaper than opening the file.
     let ours = entries.filter(|entry| has_our_name(entry) && is_ours(entry, user).unwrap_or(false));
     Ok(ours
         .filter(|entry| fs::remove_file(entry.path()).is_ok())
@@ -72,6 +73,7 @@ fn has_stream_key(file: File) -> io::Result<bool> {
     let starts = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     Ok(starts[0].starts_with(b"rtmp_app=")
         && starts[1].starts_with(b"rtmp_playpath=")
+        // Another program's file may start alike.
         && lines.next().is_none())
 }
 

@@ -276,6 +276,7 @@ pub fn serve<S: Send + Sync + 'static>(
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
     let connections =
         |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
+    // The same for all listeners: slow clients are equally costly.
     let timeouts = ClientTimeouts {
         request: config.http.request_timeout,
         keep_alive: config.http.keep_alive,

@@ -105,6 +105,7 @@ fn start_workers(
     let mut wanted = rtc_config(settings);
     let per_worker = descriptors::max_media_connections() / wanted_workers(settings);
     wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(per_worker);
+    // Logged at each start, since fewer workers use fewer cores.
     workers_problem(settings)
         .iter()
         .for_each(|problem| log::info!("{problem}"));

@@ -217,6 +217,7 @@ impl Server {
 
     /// Stops, and keeps the resources that a standby in this process needs; `None` if the server does not share its database.
     pub async fn step_down(mut self) -> Option<SteppedDown> {
+        // Before the stop, which consumes the rest.
         let bound = self.bound.take();
         let lock = self.end(Drain::No).await;
         bound.map(|bound| SteppedDown { lock, bound })

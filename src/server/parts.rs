@@ -64,6 +64,7 @@ pub(super) fn actor_context(
         &config.webhooks.allow_networks,
         &config.egress.allow_networks,
     );
+    // Once per start, rather than by each client that uses the roots.
     roots::warn_of_environment();
     let (receiver_roots, storage_roots) =
         (roots::for_webhooks(config)?, roots::for_storage(config)?);
@@ -96,6 +97,7 @@ pub(super) fn actor_context(
         clock: clock.clone(),
         deliveries: deliveries.map_err(refused)?,
         uploads: uploads.map_err(refused)?,
+        // Recordings refer by it to the server whose disk has their file.
         node: data_dir::node_id(data)?,
         settings: Settings::new(&config.webhooks, &config.media, &config.recordings),
         room_ends: ProjectPermits::new(ROOMS_ENDING),
@@ -169,6 +171,7 @@ pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
 
 /// Creates the gate for proxied requests, for a server that has become active in a cluster.
 pub(super) fn forwarded_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
+    // Without `cluster.url`, standbys forward nothing.
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
     Some(Arc::new(PassedOnGate::new(
         TrustedProxies(config.http.trusted_proxies.clone()),
@@ -296,6 +299,7 @@ pub(super) fn console_access(
     let gate = match (token, mode) {
         (Some(token), _) => Gate::Token(Arc::clone(token)),
         (None, Mode::Dev) => Gate::Open,
+        // A console without a token must not be open by default.
         (None, Mode::Serve) => Gate::Closed,
     };
     let access = ConsoleAccess::new(

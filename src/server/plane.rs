@@ -121,6 +121,7 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
         .as_ref()
         .filter(|_| media.kind == MediaKind::Livekit);
     // `http` becomes `ws`, and `https` becomes `wss`.
+    // `media.url` may have either scheme, but clients need a WebSocket URL.
     let websocket_url =
         |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
     let public_url = media
@@ -138,6 +139,7 @@ pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
         .media
         .public_url
         .as_deref()
+        // LiveKit's public URL is another server's.
         .filter(|_| is_embedded)
         .and_then(|url| Url::parse(url).ok());
     public_url.map_or_else(

@@ -42,6 +42,7 @@ impl NodeProxy {
         if config.cluster.url.is_none() {
             return Ok(None);
         }
+        // Also used after a takeover, since this node may step down later.
         let nodes = ActiveNodes::new();
         nodes.follow(lease);
         let proxy = Proxy::new(ProxyOptions {
@@ -111,6 +112,7 @@ impl Handover {
     /// Releases the lease. Returns once the other nodes know, and one of them has the lease or has had the time to take it.
     pub(super) async fn hand_over(&self, lease: &Lease) {
         let (has_other, reads) = (has_other(lease), 2 * LeaseTiming::default().read);
+        // Before the wait: from here on, another node may take over.
         lease.hand_over().await;
         // Two reads: one may have just happened.
         sleep(reads).await;

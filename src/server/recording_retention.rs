@@ -76,6 +76,7 @@ async fn remove_old(
             // After each recording, so an error repeats only the failed one.
             *position = recording.position;
         }
+        // A page that is not full may still be followed by new recordings.
         if page.is_empty() {
             return Ok(());
         }
@@ -112,6 +113,7 @@ fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<
         .parent()
         .zip(path.file_name())
         .ok_or(ErrorKind::NotFound)?;
+    // Resolves links in the path; the last component is checked by itself.
     let folder = folder.canonicalize()?;
     let path = folder.join(file_name);
     let metadata = path.symlink_metadata()?;

@@ -35,6 +35,7 @@ pub fn run(
     };
     let no_signals = |error| CliError::failed(format!("signals cannot be received: {error}"));
     let stop = StopSignal::new().map_err(no_signals)?;
+    // Each round has a new runtime; only sockets and the lock pass from one to the next.
     let mut kept = None;
     loop {
         kept = run_in_system(serve(options.clone(), kept.take(), stop.clone()))?;
@@ -75,6 +76,7 @@ async fn serve(
         () = server.step_down_asked() => ServerEnd::StepDown,
         failure = server.failed() => ServerEnd::Failure(failure),
     };
+    // Before anything can block, so that a slow stop is visible.
     log::info!("stopping");
     match end {
         ServerEnd::Stop => server.stop().await,

@@ -82,6 +82,7 @@ impl StartingServer {
             clock,
             ..
         } = &options;
+        // First: a mistake in a file should not cost the time to bind and connect.
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These two fail while another server is running, so they come before anything that changes its data.
         // Such a server lets others take over first.
@@ -119,6 +120,7 @@ impl StartingServer {
                     .map(|view| (lease, Arc::new(view)))
             })
             .transpose()?;
+        // Shared by both sets of listeners, so a takeover does not reset a client's count.
         let fixed = parts::fixed_limits(config, clock);
         let (epoch, standby) = (None, Standby::default());
         Ok(Self {
@@ -247,6 +249,7 @@ impl StartingServer {
         let store = data_dir::open_store(&config, &data, setup)?;
         key_files::remove().await;
         let dev = dev::prepare(mode, &data, &store).await?;
+        // One secret for several uses, so each use has a key of its own.
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(
             credentials.api_key,
@@ -313,6 +316,7 @@ impl StartingServer {
         // Weak: the tree owns the media plane, which owns the inlet.
         reports.connect(Arc::downgrade(&sink));
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
+        // After the actors, which reconcile when the media plane returns.
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let state = Arc::new(AppState {
@@ -393,6 +397,7 @@ impl StartingServer {
         handover.iter().for_each(Handover::serve);
         // The CA calls the listeners to check a challenge, so they have to serve before.
         tls.iter_mut().for_each(Tls::start_renewal);
+        // Not the bound address: commands print links for clients.
         let addresses = ServerAddresses::new(
             &client_api_url,
             admin,

@@ -39,6 +39,7 @@ pub(super) struct PublicUrls {
 impl PublicUrls {
     /// Returns the URLs for an API listener at this address.
     pub fn new(api: SocketAddr, tls: Option<&Tls>) -> Self {
+        // For both schemes.
         let s = if tls.is_some() { "s" } else { "" };
         let authority = match tls.and_then(|tls| tls.name.as_deref()) {
             // Browsers omit the default port in origins, so the URL does, too.

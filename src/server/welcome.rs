@@ -31,6 +31,7 @@ pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
     ]
     .map(|(path, body)| {
         // The key is in one line only, as a variable: users copy the other lines into notes and issues.
+        // A line feed after the response, which curl does not print.
         let head = r#"curl -sSw '\n' -H "Authorization: Bearer $CONCLAVE_KEY" -H 'Content-Type: application/json'"#;
         format!(r#"{head} "$CONCLAVE_URL/v1/{path}" -d '{body}'"#)
     });

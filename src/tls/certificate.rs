@@ -53,6 +53,7 @@ impl Certificate {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
             .map_err(|_| CertificateError::NoCertificate)?;
+        // The server's own certificate comes first (RFC 8446, section 4.4.2).
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let ([not_before, not_after], names) = validity_and_names(first)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
@@ -104,6 +105,7 @@ fn host_name(name: &GeneralName) -> Option<String> {
                 .map(|ip| ip.to_string())
                 .ok()
         }
+        // Other kinds, such as e-mail addresses, name no host.
         _ => None,
     }
 }

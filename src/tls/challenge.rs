@@ -38,6 +38,7 @@ pub struct AnswerGuard(Challenges);
 impl Challenges {
     /// Makes an answer available until the returned value is dropped.
     pub fn answer(&self, answer: ChallengeAnswer) -> AnswerGuard {
+        // Replaces any earlier answer: there is one attempt at a time.
         self.set(Some(answer));
         AnswerGuard(self.clone())
     }
@@ -48,6 +49,7 @@ impl Challenges {
             ChallengeAnswer::TlsAlpn {
                 domain,
                 certificate,
+                // Host names ignore case (RFC 4343).
             } if domain.eq_ignore_ascii_case(name) => Some(certificate),
             _ => None,
         }

@@ -53,6 +53,7 @@ impl TlsAcceptor {
     /// If there is no certificate yet, or if the client does not use TLS, offers nothing acceptable, takes longer than five seconds, or is
     /// a CA that has validated a challenge.
     pub async fn accept(&self, tcp: TcpStream) -> io::Result<Socket> {
+        // A client that never finishes would hold a connection slot.
         let handshake = timeout(HANDSHAKE_TIMEOUT, self.0.accept(tcp));
         let mut stream = handshake.await.map_err(|_| io::ErrorKind::TimedOut)??;
         if stream.get_ref().1.alpn_protocol() == Some(ACME_TLS) {
@@ -77,6 +78,7 @@ impl ResolvesServerCert for Resolver {
         if hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS])) {
             return self.challenges.certificate(hello.server_name()?);
         }
+        // Whatever name the client requests, which may be an old one or none.
         Some(self.certificates.current()?.key)
     }
 }
@@ -106,6 +108,7 @@ impl Socket {
         match self {
             Self::Plain(tcp) => {
                 let mut first = [0];
+                // Peeked, so HTTP and TURN both read their first byte themselves.
                 Ok((tcp.peek(&mut first).await? > 0).then_some(first[0]))
             }
             Self::Tls(tls) => Ok(tls.fill_buf().await?.first().copied()),

@@ -54,6 +54,7 @@ impl CertificateFiles {
     /// the current certificate stays.
     pub fn watch(self, certificates: Certificates) {
         // Polling also notices a container volume's update, which replaces a symbolic link instead of the file.
+        // Before the task starts: a change during the start is noticed.
         let mut known = self.version();
         tokio::spawn(async move {
             let mut poll = tokio::time::interval(POLL);

@@ -55,6 +55,7 @@ impl TlsStatus {
 impl fmt::Display for TlsStatus {
     /// Writes the certificate's names, its expiry, and the state of its renewal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Copied, so the lock is not held while the text is written.
         let renewal = self
             .renewal
             .as_ref()
@@ -70,6 +71,7 @@ impl fmt::Display for TlsStatus {
                 )
             }
             (Some(present), Some(renewal)) => write!(f, "{}; {renewal}", present.summary()),
+            // Until the first certificate, operators see why there is none.
             (None, Some(renewal)) => {
                 write!(f, "no certificate for {} yet; {renewal}", renewal.domain)
             }

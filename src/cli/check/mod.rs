@@ -108,6 +108,7 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let checked = loaded.and_then(|LoadedConfig { config, origins }| {
         let plans = Plans::load(config.plans.file.as_deref())?;
+        // Here, since only the origins show which file a secret is in.
         let readable = readable_secrets(&config, &origins)?;
         Ok((config, plans, readable))
     });
@@ -136,6 +137,7 @@ pub(super) fn run(
     let cluster = config
         .database
         .is_postgres()
+        // Only a PostgreSQL database can be shared by several servers.
         .then(|| PartResult::new("cluster", check_cluster(&config, data)));
     let files = config
         .tls
@@ -145,6 +147,7 @@ pub(super) fn run(
         .tls
         .acme()
         .map(|acme| PartResult::new("tls", check_acme(&acme, data)));
+    // LiveKit records in its own services, which the media check covers.
     let egress =
         (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled).then(|| {
             PartResult {
@@ -200,6 +203,7 @@ fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
         vec![
             word.to_owned(),
             result.part.to_owned(),
+            // One line per part, so that a search for FAIL shows the whole result.
             detail.replace('\n', " "),
         ]
     };
@@ -212,6 +216,7 @@ fn readable_secrets(
     origins: &SettingOrigins,
 ) -> Result<Option<String>, ConfigError> {
     let settings = origins.report(config)?;
+    // A URL with a password counts as secret, too.
     let secrets = settings.iter().filter(|setting| setting.is_secret());
     let in_files = secrets.filter_map(|setting| match &setting.origin {
         Some(SettingSource::File(file)) => Some((setting.name.as_str(), file.as_str())),
@@ -220,6 +225,7 @@ fn readable_secrets(
     let readable: Vec<_> = in_files
         .filter(|(_, file)| others_read(Path::new(file)))
         .collect();
+    // All secrets are in the same file: there is only one settings file.
     Ok(readable.first().map(|(_, file)| {
         let names = readable
             .iter()
@@ -246,6 +252,7 @@ fn others_read(path: &Path) -> bool {
 /// settings. Lists the plans.
 fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>) -> Verdict {
     let limits = &config.limits;
+    // Otherwise one project's backlog would cause 503 for all others.
     let takes_all = limits
         .project_running
         .saturating_add(limits.project_waiting)
@@ -271,6 +278,7 @@ fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>)
 /// Reads the whole database and verifies its integrity. PostgreSQL verifies its pages itself.
 fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let location = location(config, data, None)?;
+    // A database that does not exist yet is not a failure: the first start creates it.
     if let Location::File(path) = &location
         && !path.exists()
     {
@@ -292,6 +300,7 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     };
     let summary = format!("schema {schema}{older}, {shown}");
     Ok(health.map_or(Verdict::Ok(summary.clone()), |health| {
+        // A file is local, so there is nothing to judge besides its integrity.
         postgres::judge(&summary, &health)
     }))
 }
@@ -327,6 +336,7 @@ fn judge_cluster(state: &ClusterState) -> Verdict {
         format!("standby {}", standbys.join(", "))
     };
     let summary = format!("epoch {}, {active}, {standbys}", state.epoch);
+    // Servers with other keys, or with an older version: they follow the lease, but never become active.
     let stuck = state.standbys().filter(|node| node.role != Role::Standby);
     let stuck: Vec<_> = stuck
         .map(|node| format!("{} cannot take over: {}", node.info.url, node.role.as_str()))
@@ -361,12 +371,14 @@ fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
     let shown = directory.path().display();
     let mode =
         std::fs::metadata(directory.path()).map(|metadata| metadata.permissions().mode() & 0o777);
+    // A directory that does not exist yet has no mode; the server creates it with 0700.
     if let Ok(mode) = mode
         && mode & 0o077 != 0
     {
         let problem = "other users may enter it, and a copy contains all records";
         return Verdict::Warning(format!("{shown} has mode {mode:o}: {problem}; chmod 700"));
     }
+    // Oldest first, so the last one is the newest.
     let Some(last) = directory.copies().pop() else {
         return Verdict::Ok(format!(
             "no copy yet in {shown}; a server makes the first at its start"
@@ -387,6 +399,7 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         ));
     };
     match (path.exists(), database_path(data).exists()) {
+        // The records are elsewhere, so a missing key may be a lost key.
         (false, false) if config.database.is_postgres() => Ok(Verdict::Warning(format!(
             "none at {}; the next start creates it; if the database already has records, restore their key",
             path.display()
@@ -395,6 +408,7 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
             "none yet; the first start creates {}",
             path.display()
         ))),
+        // A failure, since the server itself would start with a new key and hide the loss.
         (false, true) => Err(CliError::failed(format!(
             "encryption.key_file {} is missing; restore it: the next start creates another key, which cannot decrypt the \
              existing secrets",
@@ -403,6 +417,7 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         (true, _) => {
             let vault = Vault::open(Some(&path), &Secret::new(""))?;
             let key = vault.key_id().unwrap_or_default();
+            // Both keys are in the file until the rotation's last step.
             let rotating = if vault.is_rotating() {
                 ", its rotation is not complete: run conclave key-rotate"
             } else {
@@ -430,6 +445,7 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 
 /// Checks that the certificate and its key can be used, and its remaining validity.
 fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
+    // Loading also checks that the key belongs to the certificate.
     let certificate = files.load()?;
     let (now, summary) = (Clock::system().now(), certificate.summary());
     Ok(
@@ -453,6 +469,7 @@ fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
             "none yet; a server obtains one for {} from {}",
             config.domain, config.directory
         )),
+        // The server's own rule, so a certificate is not reported before its renewal is due.
         Ok(Some(certificate)) if Validity::from(&certificate).renewal() > Clock::system().now() => {
             Verdict::Ok(certificate.summary())
         }
@@ -476,6 +493,7 @@ fn check_roots(config: &Config) -> Option<Verdict> {
         Err(problem) => Some(Verdict::Warning(format!(
             "{VARIABLE} is ignored: {problem}"
         ))),
+        // Private authorities are rare; without one, there is no line.
         Ok(found) if found.is_empty() && settings.iter().all(|file| file.is_none()) => None,
         Ok(_) => Some(Verdict::Ok(
             "private authorities are trusted beside the public ones".into(),
@@ -485,6 +503,7 @@ fn check_roots(config: &Config) -> Option<Verdict> {
 
 /// Reports the ffmpeg for recordings, and checks the file of `egress.rtmps_root`.
 fn check_egress(config: &EgressConfig) -> Verdict {
+    // Creating the connector reads the root certificates.
     if let Err(error) = dialler(config) {
         return Verdict::Failure(error.to_string());
     }
@@ -497,6 +516,7 @@ fn check_egress(config: &EgressConfig) -> Verdict {
 /// Reports the media addresses for clients, and checks the socket buffers.
 fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
     let settings = &config.media.rtc;
+    // Binds free ports for a moment: only that shows whether a configured address exists.
     let addresses: Vec<_> = client_addresses(settings)?
         .iter()
         .map(ToString::to_string)
@@ -520,6 +540,7 @@ fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
         "embedded; clients send media to {}{relayed}",
         addresses.join(", ")
     );
+    // Warnings only: media flows, but packets may be lost under load.
     let problems: Vec<_> = buffer_problem()
         .into_iter()
         .chain(workers_problem(settings))

@@ -7,6 +7,7 @@ use super::Verdict;
 /// Reports the connection to a PostgreSQL server, and risks that an operator should know before calls depend on it.
 pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
     let tls = if health.is_encrypted { "TLS" } else { "no TLS" };
+    // With one decimal: every write waits for at least one round trip.
     let milliseconds = health.round_trip.as_secs_f64() * 1_000.0;
     let version = &health.version;
     let summary =
@@ -35,6 +36,7 @@ fn risks(health: &PostgresHealth) -> Vec<String> {
             "synchronous_commit = {other}: a failover of PostgreSQL can lose the last changes; set it to on"
         )),
     }
+    // Without one, `synchronous_commit` waits for the primary's disk only.
     if !has_synchronous_standby {
         risks.push(
             "no synchronous standby (synchronous_standby_names): a failover of PostgreSQL can lose the last changes"

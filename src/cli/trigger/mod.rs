@@ -72,6 +72,7 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
     )?;
     // Before the post, so that a failing receiver can be debugged with the body.
     print(&format!("{payload}\n"))?;
+    // A new id each time: receivers must not take it for a duplicate.
     let outcome = forwarder.post(DeliveryId::new(), args.event.as_str(), &payload);
     if outcome.error.is_some() {
         return Err(CliError::failed(format!(
@@ -112,6 +113,7 @@ fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), C
                 Api::new(url, Secret::new(key)),
             )
         }
+        // Without a key, the command needs the data directory, where it can create one.
         (_, None) => {
             let missing = "CONCLAVE_URL and CONCLAVE_KEY are required: the API's URL and an API key of the project";
             let url = server.api()?.ok_or_else(|| CliError::failed(missing))?;
@@ -154,6 +156,7 @@ fn in_new_room(
     project: &ProjectId,
     api: Api,
 ) -> Result<(), CliError> {
+    // Before the room exists, so that it misses none of its events.
     let follower = Follower::new(server, project, None)?;
     let mut room = TriggerRoom::create(api, server, follower)?;
     eprintln!("conclave: in the room {}", room.name());

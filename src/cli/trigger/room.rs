@@ -57,6 +57,7 @@ impl Api {
     fn template(&self) -> Result<Value, CallError> {
         let listed = self.call(Method::GET, &format!("/templates?limit={TEMPLATES}"), None)?;
         let mut templates = listed["templates"].as_array().into_iter().flatten();
+        // Reused, so that repeated runs do not fill the list of templates.
         if let Some(known) = templates.find(|template| template["name"] == TEMPLATE) {
             return Ok(known["id"].clone());
         }
@@ -88,6 +89,7 @@ impl<'a> TriggerRoom<'a> {
         server: &'a AdminClient,
         follower: Follower<'a>,
     ) -> Result<Self, CallError> {
+        // Random, since a project can use a room name only once.
         let name = format!("trigger-{}", random_text(NAME_CHARACTERS, UNAMBIGUOUS));
         // The metadata shows operators where the room comes from.
         let body = json!({"name": name, "template_id": api.template()?, "metadata": {"created_by": TEMPLATE}});

@@ -135,6 +135,7 @@ impl Client {
         let Some(stored) = self.on_disk(Storage::account).await? else {
             let new = NewAccount {
                 contact: &urls,
+                // The operator agrees by setting `tls.domain`, as the setting's text states.
                 terms_of_service_agreed: true,
                 only_return_existing: false,
             };
@@ -221,6 +222,7 @@ impl Client {
         };
         let (tls_alpn, http) = (
             offers(ChallengeType::TlsAlpn01),
+            // Only the redirecting listener answers on port 80.
             self.config.has_http && offers(ChallengeType::Http01),
         );
         let chosen = |kind, name| {

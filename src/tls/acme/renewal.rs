@@ -154,6 +154,7 @@ impl Renewal {
     }
 
     async fn attempt(&mut self) -> Result<(), OrderError> {
+        // Each request has a time limit, but a CA could prolong an order with many of them.
         let obtained = timeout(ATTEMPT_TIMEOUT, self.client.obtain(&self.schedule)).await;
         let issued = obtained.unwrap_or_else(|_| Err(OrderError::TimedOut(ATTEMPT_TIMEOUT)))?;
         let certificate = self.usable(&issued)?;

@@ -104,6 +104,7 @@ impl Schedule {
         // No delay is longer, so the clock was set back since.
         let is_explained = failures.next <= now.after(LONGEST_DELAY.mul_f64(1.0 + JITTER));
         Self {
+            // Otherwise a wrong clock could delay the renewal by years.
             next: if is_explained { failures.next } else { now },
             failures: failures.count,
         }
@@ -139,6 +140,7 @@ impl Schedule {
         let minutes = match failure {
             // The first failure costs no delay if the other challenge was not tried yet: port 443 or 80 may be blocked.
             Failure::OneChallenge if self.failures == 0 => 0,
+            // The last delay repeats until an attempt succeeds.
             _ => DELAYS[self.failures.min(DELAYS.len() - 1)],
         };
         // Counted after the delay was chosen: the first failure has the first delay.
