@@ -62,6 +62,7 @@ impl AddressFilter {
         }
         match address {
             IpAddr::V4(v4) => special_v4(v4),
+            // The gateway sends the packet to the IPv4 address inside.
             IpAddr::V6(v6) => match nat64_target(v6) {
                 // An allowed IPv4 network is allowed through NAT64, too.
                 Some(v4) if self.allows(v4.into()) => None,

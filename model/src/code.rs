@@ -52,6 +52,7 @@ impl RoomCode {
 
     /// Returns the first four characters.
     pub fn prefix(&self) -> RoomCodePrefix {
+        // The first group, before the hyphen.
         RoomCodePrefix(self.0.reveal()[..GROUP_LEN].into())
     }
 

@@ -44,6 +44,7 @@ impl EgressStatus {
         match self {
             // No move leads back to the start.
             Self::Starting => &[],
+            // Never from `ending`: a late report must not revive an egress that is being stopped.
             Self::Active => &[Self::Starting],
             // A recording may be stopped before its first packet.
             Self::Ending => &[Self::Starting, Self::Active],

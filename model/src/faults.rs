@@ -42,6 +42,7 @@ fn from_environment() -> Option<Armed> {
     let (point, number) = text.rsplit_once(':')?;
     let after = number.parse::<u32>().ok()?.checked_sub(1)?;
     Some(Armed {
+        // A process under test has one server, so any scope is its own.
         scope: None,
         point: point.to_owned(),
         after,
@@ -85,6 +86,7 @@ fn take(scope: &str, point: &str) -> Option<Fault> {
         |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
     let index = all.iter().position(matches)?;
     if all[index].after > 0 {
+        // Counts down to the occurrence that is meant.
         all[index].after -= 1;
         return None;
     }

@@ -52,6 +52,7 @@ impl FilePath {
             .filter(|c| !matches!(c, ':' | '-'))
             .collect();
         let extension = if audio_only { "ogg" } else { "mp4" };
+        // A room's name is valid in a path, so the result needs no check.
         Self(format!("{room}-{time}.{extension}").into())
     }
 

@@ -39,6 +39,7 @@ impl IngressStatus {
     /// Returns whether no other status can follow. A project can still delete a `complete`
     /// endpoint.
     pub const fn is_final(self) -> bool {
+        // After an error, an encoder may connect again.
         matches!(self, Self::Complete | Self::Deleted)
     }
 

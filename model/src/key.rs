@@ -143,6 +143,7 @@ impl FromStr for ApiKeyPrefix {
         let shaped =
             text.is_ascii() && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
         match text.as_bytes().try_into() {
+            // The last four characters may be anything, since a prefix finds a record or nothing.
             Ok(prefix) if shaped => Ok(Self(prefix)),
             _ => Err(ParseApiKeyError),
         }
@@ -169,6 +170,7 @@ impl fmt::Debug for ApiKeyPrefix {
 
 impl ApiKeyHash {
     fn from_key(text: &str) -> Self {
+        // Without a salt or a slow hash: the key itself has 256 random bits.
         Self(Sha256::digest(text).into())
     }
 }

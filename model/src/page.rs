@@ -45,6 +45,7 @@ impl<T> Page<T> {
         let limit = request.limit as usize;
         // Cheaper than a count, which would read all rows.
         let has_more = rows.len() > limit;
+        // The additional row belongs to the next page.
         rows.truncate(limit);
         Self {
             items: rows,

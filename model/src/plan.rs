@@ -86,6 +86,7 @@ impl Plan {
         // In a request, 0 means the plan's maximum.
         let own = Some(max_participants).filter(|cap| *cap > 0);
         match (own, self.limits.participants_per_room) {
+            // The plan may have changed since the room was created.
             (Some(own), Some(plan)) => Some(own.min(plan)),
             (own, plan) => own.or(plan),
         }

@@ -155,6 +155,7 @@ pub struct Throttle<K = (), T = Instant> {
 impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
     /// Creates an unused throttle.
     pub fn new(interval: Duration) -> Self {
+        // All calls share one key.
         Self::by_key(interval, 1)
     }
 
@@ -181,6 +182,7 @@ impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K,
         allowed.retain(|_, at| now < *at + self.interval);
         let is_allowed = allowed.len() < self.most_keys && !allowed.contains_key(&key);
         if is_allowed {
+            // A refused call does not extend the interval.
             allowed.insert(key, now);
         }
         is_allowed

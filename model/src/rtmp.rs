@@ -152,6 +152,7 @@ fn redacted(url: &Url, host: &str) -> String {
         .unwrap_or_default();
     let mut parts = url.path().split('/').filter(|part| !part.is_empty());
     let app = match (parts.next(), parts.next()) {
+        // Further parts may belong to the key, so only the first one is shown.
         (Some(app), Some(_)) => format!("/{app}"),
         _ => String::new(),
     };

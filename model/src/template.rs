@@ -47,6 +47,7 @@ word_enum! {
 )]
 impl Default for Region {
     fn default() -> Self {
+        // The contract's default.
         Self::Auto
     }
 }

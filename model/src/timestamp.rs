@@ -218,6 +218,7 @@ fn two(tens: u8, ones: u8) -> Option<i8> {
 
 /// Parses an offset from UTC into hours and minutes, which have the same sign.
 fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
+    // `-00:00` is valid and means an unknown local offset (RFC 3339, section 4.3).
     let sign = match text {
         [b'Z' | b'z'] => return Some((0, 0)),
         [b'+', ..] => 1,

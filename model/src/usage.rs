@@ -153,6 +153,7 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     ) else {
         return 0;
     };
+    // Saturated: a time that does not fit is above every limit.
     let used = u64::try_from(participant_time.as_millis()).unwrap_or(u64::MAX);
     // In milliseconds, so that a started minute is rounded up only once per month.
     let past = used.saturating_sub(u64::from(block).saturating_mul(MINUTE_MILLIS));
@@ -217,6 +218,7 @@ impl QuotaDecision {
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => {
                 Self::WalletEmpty
             }
+            // Within the limit, the wallet does not matter.
             (ProjectStatus::Active, _, _) => Self::Allowed,
         }
     }
@@ -236,6 +238,7 @@ impl QuotaDecision {
             _ if !self.depends_on_balance() => self,
             BillingVerdict::Ok => Self::Allowed,
             BillingVerdict::InsufficientBalance => Self::WalletEmpty,
+            // As if the operator had suspended the project.
             BillingVerdict::Suspended => Self::Suspended,
         }
     }

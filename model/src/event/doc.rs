@@ -49,6 +49,7 @@ impl BodySchema {
         // Parts are structs, so the schema is always an object in place.
         if let RefOr::T(Schema::Object(part)) = Part::schema() {
             self.object.properties.extend(part.properties);
+            // A field of a part is required in the body if it is in the part.
             self.object.required.extend(part.required);
         }
         self

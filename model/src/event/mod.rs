@@ -476,7 +476,7 @@ impl Event {
         participant: ParticipantRef,
         limit: PublishLimit,
     ) -> Self {
-        // The flag is not sent: the event's name says it.
+        // The flag is not sent: the event's name shows it.
         if limit.exceeded {
             Self::ParticipantPublishLimitExceeded {
                 context,
@@ -545,7 +545,7 @@ impl Event {
                 match status {
                     // Instead of `recording.ended`, so that receivers need not compare statuses.
                     EgressStatus::Failed => Self::RecordingFailed { context, recording },
-                    // Also for `aborted` and `limit_reached`: the status in the body tells them apart.
+                    // Also for `aborted` and `limit_reached`: the body has the status.
                     status if status.is_final() => Self::RecordingEnded { context, recording },
                     _ => Self::RecordingUpdated { context, recording },
                 }

@@ -125,6 +125,7 @@ impl TextSetting for PathBuf {
     const EXPECTED: &'static str = "a path";
 
     fn parse(text: &str) -> Result<Self, String> {
+        // The operating system ends paths there.
         if text.contains('\0') {
             Err(must_be::<Self>(text))
         } else {
@@ -167,6 +168,7 @@ impl TextSetting for Secret {
     }
 
     fn format(&self) -> String {
+        // A fixed length, which reveals nothing.
         "***".into()
     }
 

@@ -162,6 +162,7 @@ impl<T: TextSetting> SettingValue for Vec<T> {
     }
 
     fn check(&self, rule: &Rule) -> Result<(), InvalidSetting> {
+        // The list as a whole first, then its elements.
         rule.check_length(self.len())?;
         self.iter().enumerate().try_for_each(|(index, value)| {
             TextSetting::check(value, rule).map_err(|invalid| invalid.at(index))
@@ -227,6 +228,7 @@ impl<T: FromText> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
+        // figment adds the setting's path to the message.
         T::from_text(text).map(Text).map_err(E::custom)
     }
 }
