@@ -117,7 +117,7 @@ impl Forwarder {
                     wait(&mut known, started + until).await;
                 }
                 ForwardStep::Send => {
-                    // The node was lost between the read and the step.
+                    // Unreachable: without an active node, the step is to wait.
                     let Some(node) = node else { continue };
                     let sent = self.attempt(&node, &forwarded, known.clone()).await;
                     match sent {

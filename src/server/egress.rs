@@ -59,7 +59,7 @@ pub(crate) fn dialler(config: &EgressConfig) -> Result<RtmpDialler, CliError> {
         "egress.rtmps_root",
         config.rtmps_root.as_deref(),
     )?);
-    // Unlike the HTTP clients, the RTMPS client has no other place where the environment's roots are added.
+    // `TrustedRoots` adds the environment's roots for the HTTP clients; RTMPS has its own list.
     found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
     let filter = AddressFilter::new(config.allow_networks.clone());
     RtmpDialler::new(filter, &found).map_err(CliError::failed)

@@ -219,7 +219,7 @@ impl Server {
     pub async fn step_down(mut self) -> Option<SteppedDown> {
         // Before the stop, which consumes the rest.
         let bound = self.bound.take();
-        let lock = self.end(Drain::No).await;
+        let lock = self.shut_down(Drain::No).await;
         bound.map(|bound| SteppedDown { lock, bound })
     }
 
@@ -227,12 +227,12 @@ impl Server {
     pub async fn stop(mut self) {
         // Connections are refused from now on, since nothing would accept them.
         self.bound = None;
-        drop(self.end(Drain::Yes).await);
+        drop(self.shut_down(Drain::Yes).await);
     }
 
     /// Stops running egresses, rejects new requests, ends the sessions of the embedded media plane, waits up to 10 s for requests in
     /// flight, stops the actors, closes the database and releases its lease.
-    async fn end(self, drain: Drain) -> DirectoryLock {
+    async fn shut_down(self, drain: Drain) -> DirectoryLock {
         let started = Instant::now();
         if let Some(plane) = &self.embedded {
             plane.end_egresses().await;
@@ -245,7 +245,7 @@ impl Server {
         let are_recorded = match self.handover.as_ref().zip(self.lease.as_ref()) {
             Some((handover, lease)) => {
                 handover
-                    .hold_requests(lease, listeners::SHUTDOWN_TIMEOUT)
+                    .buffer_requests(lease, listeners::SHUTDOWN_TIMEOUT)
                     .await;
                 stop_sessions(self.embedded.as_ref()).await
             }

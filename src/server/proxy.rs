@@ -91,7 +91,7 @@ impl Handover {
 
     /// Buffers requests from now on, and returns when the running ones have ended, or after `limit`. Clients' requests are refused if no
     /// other node can take over.
-    pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
+    pub(super) async fn buffer_requests(&self, lease: &Lease, limit: Duration) {
         // Before anything that takes time: a client that is disconnected must not come back to this node.
         self.proxy.nodes.stop_serving_this();
         self.gate.begin_to_close();

@@ -62,11 +62,11 @@ async fn remove_old(
                     filepath,
                     ..
                 } = recording;
+                // After the removal: if the process dies in between, the recording counts as having a missing file.
                 state
                     .store
                     .local_files()
                     .record_removed(project_id.clone(), egress_id.clone())
-                    // After the removal: if the process dies in between, the recording counts as having a missing file.
                     .await?;
                 log::info!(
                     project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();

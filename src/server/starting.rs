@@ -245,8 +245,8 @@ impl StartingServer {
         } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
-        // An earlier version's crash may have left them, so they are removed before this server starts anything that could create new ones.
         let store = data_dir::open_store(&config, &data, setup)?;
+        // This version creates no such files, so a running broadcast needs none of them.
         key_files::remove().await;
         let dev = dev::prepare(mode, &data, &store).await?;
         // One secret for several uses, so each use has a key of its own.

@@ -61,7 +61,7 @@ impl Api {
         if let Some(known) = templates.find(|template| template["name"] == TEMPLATE) {
             return Ok(known["id"].clone());
         }
-        // Two roles: one with a limit to exceed, and another one to change to.
+        // Two roles: a limited one to exceed, and another to change to.
         let roles = json!({LIMITED: {"publish": {"max_kbps": LIMIT_KBPS}}, OTHER: {}});
         let created = self.call(
             Method::POST,
