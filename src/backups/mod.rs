@@ -199,7 +199,7 @@ fn warn_of_secrets(contents: &Contents) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {
         log::warn!(
-            "{} of {} secrets in the database, and in its copies, need an encryption key that is not there: {}",
+            "{} of {} secrets in the database, and in its copies, need a missing encryption key: {}",
             secrets.unopenable,
             secrets.total,
             secrets.missing_keys.join(", ")

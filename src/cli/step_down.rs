@@ -62,7 +62,7 @@ pub(super) fn run(
 fn explained(error: CallError) -> CliError {
     match error {
         CallError::Refused { status: 404, .. } => CliError::failed(
-            "the server shares its database with no other: there is nothing to hand over",
+            "the server does not share its database: there is nothing to hand over",
         ),
         error => error.into(),
     }

@@ -176,7 +176,7 @@ impl Forwarder {
             return Ok(connection);
         }
         self.shared.connector.connect(node).await.map_err(|error| {
-            log::debug!(epoch = node.epoch; "the active node is not reached: {error}");
+            log::debug!(epoch = node.epoch; "the active node cannot be reached: {error}");
             AttemptFailure::NotReached
         })
     }

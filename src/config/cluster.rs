@@ -42,7 +42,7 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
         .is_some_and(|url| node_url(url).is_none())
     {
         let problem =
-            "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
+            "must be a URL such as \"http://10.0.0.1:8081\", without path, query and user";
         return Err(ConfigError::new("cluster.admin_url", problem));
     }
     // Without a URL, a server can still share the database, but its standbys forward nothing.
@@ -52,7 +52,7 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     let invalid = |problem: &str| Err(ConfigError::new("cluster.url", problem));
     let Some(url) = node_url(text) else {
         return invalid(
-            "must be a URL such as \"http://10.0.0.1:8080\", without a path, a query and a user",
+            "must be a URL such as \"http://10.0.0.1:8080\", without path, query and user",
         );
     };
     if !config.database.is_postgres() {

@@ -173,7 +173,7 @@ fn validate_turn(turn: &TurnConfig) -> Result<(), ConfigError> {
     if turn.urls.is_empty() == turn.secret.is_some() {
         return invalid(
             "media.rtc.turn.secret",
-            "must be set if media.rtc.turn.urls is, and only then",
+            "must be set if and only if media.rtc.turn.urls is set",
         );
     }
     Ok(())

@@ -110,7 +110,7 @@ impl Acceptor {
         );
         tokio::select! {
             served = turn.serve(peer, move || socket.into_current_runtime()) => {
-                let _ = served.inspect_err(|error| log::error!(error:%; "the threads of TURN cannot be started"));
+                let _ = served.inspect_err(|error| log::error!(error:%; "the TURN server's threads cannot be started"));
             }
             () = self.stopping.notified() => {}
         }

@@ -189,7 +189,7 @@ impl Server {
     /// directory is gone.
     pub async fn failed(&self) -> &'static str {
         tokio::select! {
-            () = self.tree.ended() => "the actors ended by themselves",
+            () = self.tree.ended() => "the actors stopped unexpectedly",
             end = self.store.writer_ended() => end.as_str(),
             end = lease_lost(self.lease.as_ref()) => end.as_str(),
             () = directory_removed(&self.lock) => WriterEnd::FileGone.as_str(),

@@ -88,7 +88,7 @@ pub(super) fn actor_context(
     );
     let refused = |error| {
         CliError::failed(format!(
-            "the threads of webhooks and uploads cannot be started: {error}"
+            "the webhook and upload threads cannot be started: {error}"
         ))
     };
     Ok(ActorContext {
@@ -307,7 +307,11 @@ pub(super) fn console_access(
         clock.clone(),
         TrustedProxies(config.http.trusted_proxies.clone()),
     );
-    access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
+    access.map_err(|error| {
+        CliError::failed(format!(
+            "the operating system provides no random numbers: {error}"
+        ))
+    })
 }
 
 /// Spawns a task that samples the counts for the console's plots while the server runs. Does nothing if the console is closed.

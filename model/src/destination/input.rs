@@ -76,7 +76,7 @@ impl Credential {
 fn missing(field: &'static str) -> Problem {
     Problem::invalid(
         field,
-        "is required: none of this type is stored that could be kept",
+        "is required: no stored credential of this type can be kept",
     )
 }
 

@@ -71,7 +71,7 @@ impl DestinationKind {
     pub fn immutable_kind(self, field: &'static str) -> Problem {
         Problem::invalid(
             field,
-            format!("the destination's kind is {self} and stays so"),
+            format!("the destination's kind is {self} and cannot be changed"),
         )
     }
 

@@ -133,7 +133,7 @@ pub struct RoleSubscribeInput {
 
 /// The input has another name than the role in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a role's name, if sent, must be the name it is filed under")]
+#[error("a role's name, if sent, must equal its key in roles")]
 pub struct RoleNameMismatch;
 
 impl RoleInput {
