@@ -93,6 +93,7 @@ impl From<StoreError> for CliError {
             // Written for API clients, and clear for operators, too.
             StoreError::Refused(problem) => Self::failed(problem.message),
             StoreError::OlderSchema { found, known } => Self::OlderSchema { found, known },
+            // Kept as it is, since the server's start adds the damaged tables to it.
             damaged @ StoreError::Damaged(_) => Self::Damaged(damaged),
             other => Self::failed(other.to_string()),
         }

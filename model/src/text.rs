@@ -40,6 +40,7 @@ impl TryFrom<String> for Text {
     type Error = ParseTextError;
 
     fn try_from(text: String) -> Result<Self, ParseTextError> {
+        // PostgreSQL rejects the character, and C functions stop at it.
         if text.contains('\0') {
             Err(ParseTextError)
         } else {

@@ -125,6 +125,7 @@ impl<L: Log> ClientMistakes<L> {
     }
 
     fn log_at(&self, record: &Record<'_>, now: Instant) {
+        // By the original level: excluded records are not formatted.
         if self.log.enabled(record.metadata()) {
             let level = self.level(record.metadata(), now);
             let mut pairs = VisiblePairs::default();

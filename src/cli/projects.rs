@@ -309,6 +309,7 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
     if format.json {
         return print_json(&ProjectView::from(project));
     }
+    // Shown here only; the list has no room for it.
     let template = project
         .default_template_id
         .as_ref()

@@ -96,6 +96,7 @@ impl HttpConfig {
     /// Returns the number of worker threads.
     pub fn worker_threads(&self) -> usize {
         if self.workers == 0 {
+            // Respects CPU affinity and cgroup quotas, as containers have them.
             available_parallelism().map_or(1, usize::from)
         } else {
             self.workers

@@ -121,6 +121,7 @@ impl Reference {
             .into_iter()
             .next()
             .unwrap_or_default();
+        // The table has a column of its own for the default.
         let (mut meaning, unset) = split_default(&summary);
         if let Some(allowed) = setting.rule.describe() {
             let _ = write!(meaning, " Allowed: {allowed}.");

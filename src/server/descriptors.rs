@@ -55,6 +55,7 @@ pub(super) fn max_connections(config: &Config) -> usize {
         RequiredDescriptors::from_config(config),
         getrlimit(Resource::Nofile).current,
     );
+    // Only a warning: fewer connections are better than no server.
     problem.iter().for_each(|problem| log::warn!("{problem}"));
     allowed
 }

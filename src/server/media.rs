@@ -197,6 +197,7 @@ pub(crate) fn buffer_problem() -> Option<String> {
         .trim()
         .parse()
         .ok()?;
+    // The kernel caps larger requests without an error.
     (granted < ENOUGH_BUFFER).then(|| {
         format!(
             "net.core.rmem_max is {granted} bytes: packets may be lost under load, raise it to {ENOUGH_BUFFER} or more"

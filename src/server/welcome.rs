@@ -101,6 +101,7 @@ pub(super) fn next_commands(program: &str, data: &Path) -> String {
 /// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
+    // An empty word needs quotes to be one.
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.into();
     }

@@ -43,6 +43,7 @@ impl TlsAcceptor {
             certificates,
             challenges,
         }));
+        // A client that offers only other protocols is rejected (RFC 7301, section 3.2).
         config.alpn_protocols = vec![b"http/1.1".to_vec(), ACME_TLS.to_vec()];
         Ok(Self(Arc::new(config).into()))
     }

@@ -621,6 +621,7 @@ pub fn docs() -> Vec<EventDoc> {
         let (name, summary) = (event_type.as_str(), event_type.summary());
         event_type.body().doc(name, summary, example)
     };
+    // With the other examples' project and time.
     let example = EventContext::example().map(|at| TestEvent::new(at.project_id, at.occurred_at));
     // Last, since it is not among the events that a project can cause.
     let test = BodySchema::new(TestEvent::NAME).with::<TestEvent>();

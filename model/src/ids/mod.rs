@@ -159,6 +159,7 @@ impl Identity {
     pub fn guest() -> Self {
         const RANDOM_CHARACTERS: usize = 8;
         let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
+        // Within the identity's pattern, so it needs no check.
         Self(format!("guest-{random}").into())
     }
 }

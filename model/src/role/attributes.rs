@@ -110,6 +110,7 @@ impl From<RoleAttributes> for BTreeMap<String, String> {
 impl utoipa::PartialSchema for RoleAttributes {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String);
+        // The parser's rules, so that generated clients check alike.
         let value = text()
             .min_length(Some(1))
             .max_length(Some(LONGEST_VALUE))

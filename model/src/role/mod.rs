@@ -109,6 +109,7 @@ impl RolePermissions {
     /// Creates the permissions for which `is_held` is true.
     pub fn new(is_held: impl Fn(Permission) -> bool) -> Self {
         Self {
+            // Field by field, so the compiler reports a permission that is missing here.
             end_room: is_held(Permission::EndRoom),
             remove_others: is_held(Permission::RemoveOthers),
             mute_others: is_held(Permission::MuteOthers),
