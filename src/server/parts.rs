@@ -170,7 +170,7 @@ pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
 }
 
 /// Creates the gate for proxied requests, for a server that has become active in a cluster.
-pub(super) fn forwarded_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
+pub(super) fn forwarding_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
     // Without `cluster.url`, standbys forward nothing.
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
     Some(Arc::new(PassedOnGate::new(

@@ -269,7 +269,7 @@ impl StartingServer {
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
-        let forwarded_gate = parts::forwarded_gate(&config, epoch);
+        let forwarding_gate = parts::forwarding_gate(&config, epoch);
         let lease_check = lease
             .as_ref()
             .map_or_else(LeaseCheck::not_needed, Lease::check);
@@ -323,7 +323,7 @@ impl StartingServer {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            passed_on: forwarded_gate.clone(),
+            passed_on: forwarding_gate.clone(),
             media,
             signer,
             keys,
@@ -379,7 +379,7 @@ impl StartingServer {
         };
         // From here to `serve`, neither the standby's nor the active server's listeners accept. Clients wait in the sockets' backlog.
         standby.pause().await;
-        let proxy = forwarded_gate.zip(standby.take_proxy()).zip(lease.clone());
+        let proxy = forwarding_gate.zip(standby.take_proxy()).zip(lease.clone());
         let handover = proxy.map(|((gate, proxy), lease)| Handover::new(gate, proxy, lease));
         let routes = Arc::new(ActiveRoutes {
             http: state,
