@@ -1,11 +1,10 @@
-//! Client of the external billing service, which keeps the projects' wallets when `billing.url` is set.
+//! Client of the external billing service, which keeps the projects' wallets if `billing.url` is set.
 //!
-//! Before a project starts work, the server requests `GET {url}/v1/projects/{id}/standing`, which answers
-//! `{"standing": "ok"}`. An answer is cached for 30 s and a failure for 1 s: a service that is down must not cost each
-//! request the full timeout, and its recovery must be noticed soon. Requests for a project whose answer is already being
-//! fetched wait for that answer.
+//! Before a project starts work, the server requests `GET {url}/v1/projects/{id}/standing`, which returns `{"standing": "ok"}`. A response
+//! is cached for 30 s and a failure for 1 s: an unavailable service must not cost each request the full timeout, and its recovery must be
+//! noticed soon. Concurrent requests for a project share one call.
 //!
-//! `model::usage` combines the service's verdict with the plan; `http::quota` decides what happens without a verdict.
+//! `model::usage` combines the service's verdict with the plan; `http::quota` decides without a verdict.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +18,19 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use url::Url;
 
-/// Limit for the whole request, from name resolution to the last byte of the body.
+/// Time limit for the whole request, from name resolution to the body's last byte.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a verdict is cached.
+/// Time for which a verdict is cached.
 const VERDICT_TTL: Duration = Duration::from_secs(30);
-/// How long a failure is cached.
+/// Time for which a failure is cached.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
-/// Limit in bytes for the response header, and the same for the body.
+/// Maximum size for the response's header and for its body, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
-/// A failed request to the billing service. Contains neither the token nor anything that the service sent.
+/// Failed request to the billing service. Contains neither the token nor anything that the service sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BillingError {
-    /// The service did not answer within the timeout.
+    /// The service did not respond within the timeout.
     #[error("the billing service did not answer within {TIMEOUT:?}")]
     TimedOut,
     /// No HTTP response was received, for this reason.
@@ -45,7 +44,7 @@ pub enum BillingError {
     UnknownStanding,
 }
 
-/// The last result for a project and the monotonic time at which it was received.
+/// Last result for a project, and the monotonic time at which it was received.
 #[derive(Debug, Clone)]
 struct CachedVerdict {
     at: Duration,
@@ -63,22 +62,22 @@ impl CachedVerdict {
     }
 }
 
-/// The cached result of one project. The lock is held during a request, so that concurrent callers share its result.
+/// A project's cached result. The lock is held during a request, so that concurrent callers share its result.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedVerdict>>>;
 
-/// A caching client of the billing service.
+/// Caching client of the billing service.
 #[derive(Debug)]
 pub struct BillingClient {
     service: Arc<Service>,
     clock: Clock,
-    /// One entry for each project that has started work since the server started.
+    /// One entry per project that has started work since the server started.
     cache: Mutex<HashMap<ProjectId, CacheEntry>>,
 }
 
 impl BillingClient {
-    /// Creates a client of the service at `url`, which sends `token` as a bearer token.
+    /// Creates a client for the service at `url`, which sends `token` as a bearer token.
     pub fn new(url: Url, token: Option<Secret>, clock: Clock) -> Self {
-        // Connections are not reused: one that the service has closed meanwhile would look like an outage.
+        // Connections are not reused: a connection that the service has closed meanwhile would look like an outage.
         let config = config()
             .timeout_global(Some(TIMEOUT))
             .max_response_header_size(MAX_RESPONSE_BYTES)
@@ -99,8 +98,9 @@ impl BillingClient {
     /// Returns the service's verdict on a project, from the cache if it is at most 30 s old.
     ///
     /// # Errors
-    /// The service gave no verdict, now or within the last second.
+    /// If the service gave no verdict, now or within the last second.
     pub async fn verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
+        // The map's lock is released before the request.
         let entry = self.cache_entry(project);
         let mut entry = entry.lock().await;
         if let Some(cached) = entry
@@ -110,7 +110,7 @@ impl BillingClient {
             return cached.result.clone();
         }
         let result = self.fetch(project.clone()).await;
-        // Only the first failure in a row is logged here. Requests refused because of it are logged by the HTTP layer.
+        // Only the first failure in a row is logged here. The HTTP layer logs the requests that are refused because of it.
         let has_failed_before = entry.as_ref().is_some_and(|cached| cached.result.is_err());
         if let Err(error) = &result
             && !has_failed_before
@@ -131,12 +131,13 @@ impl BillingClient {
 
     async fn fetch(&self, project: ProjectId) -> Result<BillingVerdict, BillingError> {
         let service = Arc::clone(&self.service);
+        // The HTTP client blocks.
         let joined = tokio::task::spawn_blocking(move || service.fetch_verdict(&project)).await;
         joined.unwrap_or(Err(BillingError::Unreachable("the request panicked")))
     }
 }
 
-/// The blocking HTTP client and the address of the service.
+/// Blocking HTTP client and address of the service.
 #[derive(Debug)]
 struct Service {
     client: Client,
@@ -144,17 +145,18 @@ struct Service {
     token: Option<Secret>,
 }
 
-/// The response body. Unknown fields are ignored, so that the service may add some.
+/// Response body. Unknown fields are ignored, so that services may add some.
 #[derive(Deserialize)]
 struct StandingResponse {
     standing: BillingVerdict,
 }
 
 impl Service {
-    /// Sends the request. Blocks for [`TIMEOUT`] at most.
+    /// Sends the request. Blocks for at most [`TIMEOUT`].
     fn fetch_verdict(&self, project: &ProjectId) -> Result<BillingVerdict, BillingError> {
         let mut request =
             Request::get(self.standing_url(project).as_str()).header("Accept", "application/json");
+        // The connection is not reused, so the service need not keep it open.
         request = request.header("Connection", "close");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {}", token.reveal()));
@@ -172,6 +174,7 @@ impl Service {
         // An http URL always has path segments.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments
+                // An operator may have written the URL with a slash at its end.
                 .pop_if_empty()
                 .extend(["v1", "projects", project.as_str(), "standing"]);
         }
@@ -194,6 +197,7 @@ impl From<Error> for BillingError {
                 "its certificate is of an issuer that is not trusted (SSL_CERT_FILE)",
             ),
             RequestFailure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
+            // A response of that size cannot be a standing.
             RequestFailure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),
         }

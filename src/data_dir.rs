@@ -13,9 +13,9 @@ use conclave_model::{Clock, NodeId};
 use crate::config::{Config, ConfigError, MediaCredentials};
 use crate::error::CliError;
 
-/// What the store of a data directory is opened with, besides the configuration.
+/// Options for opening a data directory's store, besides the configuration.
 pub struct StoreSetup {
-    /// What to do with a database of an older version, or a missing one. Only the holder of the server's lock may migrate.
+    /// Handling of an older version's database, or a missing one. Only the holder of the server lock may migrate.
     pub older_schema: OlderSchema,
     /// Source of timestamps.
     pub clock: Clock,
@@ -23,25 +23,25 @@ pub struct StoreSetup {
     pub on_commit: CommitHook,
     /// Metrics that the store updates.
     pub metrics: StoreMetrics,
-    /// Number of threads that read records of a file by key.
+    /// Number of threads that read a file's records by key.
     pub readers: usize,
-    /// The epoch in which this process is the server of a database of PostgreSQL; `None` for a command.
+    /// Epoch of this process as the server of a PostgreSQL database; `None` for a command.
     pub epoch: Option<i64>,
 }
 
-/// The data directory unless `--data` names another one.
+/// Data directory unless `--data` is given.
 pub const DEFAULT_DATA: &str = "./conclave-data";
 
-/// The name of the database file in a data directory.
+/// Name of a data directory's database file.
 pub const DATABASE_FILE: &str = "conclave.db";
 
-/// The name of the file with the API key of `conclave dev`.
+/// Name of the file with `conclave dev`'s API key.
 pub const DEV_KEY_FILE: &str = "dev.key";
 
-/// The name of the file with the id of the server.
+/// Name of the file with the server's id.
 const NODE_FILE: &str = "node.id";
 
-/// Returns the path of the database file, where the records are in one.
+/// Returns the database file's path, if the records are in a file.
 #[must_use]
 pub fn database_path(data: &Path) -> PathBuf {
     data.join(DATABASE_FILE)
@@ -50,13 +50,13 @@ pub fn database_path(data: &Path) -> PathBuf {
 /// Creates the data directory with mode 0700. An existing directory keeps its mode.
 ///
 /// # Errors
-/// The directory cannot be created.
+/// If the directory cannot be created.
 pub fn create(data: &Path) -> Result<(), CliError> {
     private_file::create_directory(data)
         .map_err(|error| CliError::data_dir(data, format!("cannot be created: {error}")))
 }
 
-/// A lock on the data directory, until it is dropped or the process ends.
+/// Lock on the data directory, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct DirectoryLock {
     file: File,
@@ -64,16 +64,16 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Returns the file that is locked.
+    /// Returns the locked file.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns what tells whether the file is where it was locked.
+    /// Returns the locked file's identity, for checks that it still exists at its path.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// If the file cannot be read.
     pub fn place(&self) -> io::Result<FileLocation> {
         self.file
             .metadata()
@@ -83,18 +83,18 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a program that is being started at this moment has the file, too, until it runs.
+        // Closing the file is not enough: a child process that is being started has a copy of the descriptor until it executes its program.
         let _ = self.file.unlock();
     }
 }
 
 /// Creates the data directory if necessary and locks it for a server.
 ///
-/// Two servers on one directory would each reconcile the records with a media plane that knows only half of the
-/// participants. Other commands work beside a server and do not take this lock.
+/// Two servers in one directory would each reconcile the records with a media plane that knows only half of the participants. Other
+/// commands run beside a server and do not take this lock.
 ///
 /// # Errors
-/// Another server holds the lock, or the directory cannot be created or locked.
+/// If another server holds the lock, or the directory cannot be created or locked.
 pub fn lock_for_server(data: &Path) -> Result<DirectoryLock, CliError> {
     create(data)?;
     lock(data, "server.lock", "another server is using it")
@@ -103,7 +103,7 @@ pub fn lock_for_server(data: &Path) -> Result<DirectoryLock, CliError> {
 /// Locks the data directory for a key rotation: two at once would each drop the other's key.
 ///
 /// # Errors
-/// Another rotation holds the lock, or the directory cannot be locked.
+/// If another rotation holds the lock, or the directory cannot be locked.
 pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
     lock(
         data,
@@ -114,6 +114,7 @@ pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
 
 fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliError> {
     let path = data.join(file_name);
+    // Never truncated: the lock file of a running server names its process.
     let file = File::options()
         .create(true)
         .read(true)
@@ -122,6 +123,7 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliEr
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(DirectoryLock { file, path }),
+        // Not awaited: the other process may run for months.
         Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
         Err(TryLockError::Error(error)) => Err(CliError::data_dir(
             data,
@@ -130,15 +132,15 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliEr
     }
 }
 
-/// Returns the id of the server that has this data directory, and creates it at the first start. Records name the server on whose disk a file
-/// is by it, so it must not be copied to another one.
+/// Returns the id of the server that owns this data directory, and creates it at the first start. Records refer to the server whose disk
+/// has a file by this id, so it must not be copied to another server.
 ///
 /// # Errors
-/// The file of the id cannot be read or created, or has another content.
+/// If the id's file cannot be read or created, or has other content.
 pub fn node_id(data: &Path) -> Result<NodeId, CliError> {
     let path = data.join(NODE_FILE);
     let read = || {
-        // It exists already, except at the first start.
+        // The file exists, except at the first start.
         private_file::create(&path, &format!("{}\n", NodeId::new()))?;
         private_file::read(&path)
     };
@@ -148,11 +150,11 @@ pub fn node_id(data: &Path) -> Result<NodeId, CliError> {
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
 }
 
-/// Opens the store of a deployment. Creates what is missing: the data directory, the media credentials, the encryption key
-/// and, if it may be migrated, the file of the database or its tables. Must run inside [`run_in_system`](crate::runtime::run_in_system).
+/// Opens a deployment's store. Creates what is missing: the data directory, the media credentials, the encryption key and, if it may be
+/// migrated, the database file or its tables. Must run inside [`run_in_system`](crate::runtime::run_in_system).
 ///
 /// # Errors
-/// The data directory, a key file or the database cannot be used.
+/// If the data directory, a key file or the database cannot be used.
 pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Store, CliError> {
     create(data)?;
     let media = MediaCredentials::load_or_create(config, data)?;
@@ -178,10 +180,10 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     })?)
 }
 
-/// Returns where the records of a deployment are.
+/// Returns the location of a deployment's records.
 ///
 /// # Errors
-/// The settings of the database, or a file that they name, cannot be read.
+/// If the database settings, or a file that they name, cannot be read.
 pub fn location(config: &Config, data: &Path, epoch: Option<i64>) -> Result<Location, ConfigError> {
     let postgres = config.database.postgres(epoch)?;
     Ok(postgres.map_or_else(|| Location::File(database_path(data)), Location::Server))
@@ -210,7 +212,7 @@ mod tests {
     fn a_lock_ends_when_it_is_dropped_although_a_started_program_has_its_file() {
         let data = tempfile::tempdir().unwrap();
         let lock = lock_for_server(data.path()).unwrap();
-        // What a program that is being started has until it runs.
+        // A descriptor such as a child process has until it executes its program.
         let inherited = lock.file.try_clone().unwrap();
         assert!(lock_for_server(data.path()).is_err());
         drop(lock);

@@ -1,4 +1,4 @@
-//! The error of a command or of the server's start: one line for stderr and an exit code.
+//! Error of a command or of the server's start: one line for stderr and an exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,37 +9,37 @@ use conclave_media::MediaError;
 
 use crate::config::{ConfigError, MediaCredentialsError};
 
-/// A command that failed, or a server that could not start or ended by itself. Printed to stderr after `conclave: `.
+/// A failed command, or a server that could not start or failed. Printed to stderr after `conclave: `.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// A setting is unknown or has an invalid value.
     #[error("{0}")]
     Config(ConfigError),
-    /// A command line argument has an invalid value.
+    /// A command-line argument has an invalid value.
     #[error("{argument}: {problem}")]
     InvalidArgument {
-        /// The argument's name, such as `--plan`.
+        /// Argument name, such as `--plan`.
         argument: &'static str,
-        /// What is wrong and what is allowed.
+        /// Problem, with the allowed values.
         problem: String,
     },
     /// The data directory cannot be used.
     #[error("--data {path}: {problem}")]
     DataDir {
-        /// The path, as given on the command line.
+        /// Path as given on the command line.
         path: String,
-        /// What is wrong with it.
+        /// Problem with it.
         problem: String,
     },
-    /// The database has the schema of an older version, and may not be migrated now.
+    /// The database has an older version's schema, and must not be migrated now.
     #[error("the database has schema {found}, this conclave needs {known}")]
     OlderSchema {
-        /// The schema of the database; 0 for one that is being created.
+        /// Schema of the database; 0 if it is being created.
         found: i64,
-        /// The schema that this program needs.
+        /// Schema that this program needs.
         known: i64,
     },
-    /// A page of the database's file cannot be read.
+    /// A page of the database file cannot be read.
     #[error("{0}")]
     Damaged(StoreError),
     /// The operation failed, for this reason.
@@ -64,6 +64,7 @@ impl CliError {
     /// Returns 2 for an invalid setting or argument, 1 for a failed operation.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            // As clap does for invalid arguments.
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
             Self::DataDir { .. }
             | Self::OlderSchema { .. }
@@ -86,11 +87,13 @@ impl From<MediaCredentialsError> for CliError {
 }
 
 impl From<StoreError> for CliError {
-    /// A refusal becomes its bare message, without the prefix that `StoreError` displays.
+    /// Converts a refusal to its bare message, without `StoreError`'s prefix.
     fn from(error: StoreError) -> Self {
         match error {
+            // Written for API clients, and clear for operators, too.
             StoreError::Refused(problem) => Self::failed(problem.message),
             StoreError::OlderSchema { found, known } => Self::OlderSchema { found, known },
+            // Kept as it is, since the server's start adds the damaged tables to it.
             damaged @ StoreError::Damaged(_) => Self::Damaged(damaged),
             other => Self::failed(other.to_string()),
         }

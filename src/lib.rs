@@ -5,7 +5,7 @@
 //! - [`cli`], [`config`], [`error`]: the command line, the settings, and the error that both the commands and the server's
 //!   start return.
 //! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
-//! - [`cluster`]: what a standby passes on to the active server.
+//! - [`cluster`]: a standby's proxy to the active server.
 //! - [`http`], [`tls`]: the API and the admin listener, and the encryption of the former.
 //! - [`billing`], [`livekit_config`], [`backups`]: the client of an external billing service, the check of LiveKit's configuration,
 //!   and copies of the database.

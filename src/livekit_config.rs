@@ -1,7 +1,6 @@
-//! Periodic check of the LiveKit server's configuration, whose latest result `/readyz` shows.
+//! Periodic check of the LiveKit server's configuration. `/readyz` shows its latest result.
 //!
-//! The check runs once LiveKit answers, after each outage, and every 10 min, since a cluster can be reconfigured without
-//! an outage.
+//! The check runs when LiveKit first responds, after each outage, and every 10 min, since a cluster can be reconfigured without an outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +9,9 @@ use conclave_media::livekit::{ConfigCheck, LivekitPlane};
 use conclave_model::Clock;
 use tokio::sync::{Notify, watch};
 
-/// Delay after a check that LiveKit did not answer.
+/// Delay after a check without a response.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Interval between checks that LiveKit answered.
+/// Interval between checks with a response.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// Handle of the background task that checks LiveKit's configuration. Clones share one task.
@@ -54,7 +53,7 @@ impl LivekitConfigMonitor {
         self.requested.notify_one();
     }
 
-    /// Returns `ok`, or the mismatches and how to correct them, or `unknown` until LiveKit has answered once.
+    /// Returns `ok`, the mismatches with their corrections, or `unknown` until LiveKit has responded once.
     pub fn status(&self) -> String {
         self.latest
             .borrow()
@@ -63,7 +62,7 @@ impl LivekitConfigMonitor {
     }
 }
 
-/// Publishes a result, and logs it if it is not ok and differs from the previous one.
+/// Publishes a result. Logs it if it is not ok and differs from the previous one.
 fn store_result(results: &watch::Sender<Option<ConfigCheck>>, check: ConfigCheck) {
     let previous = results.send_replace(Some(check.clone()));
     if previous.as_ref() != Some(&check) && !check.is_ok() {

@@ -1,12 +1,11 @@
-//! The async runtime of the program.
+//! The program's async runtime.
 
 use crate::error::CliError;
 
-/// Runs a future to completion in an actix system on a new multi-threaded tokio runtime, as the store and the actors
-/// need it.
+/// Runs a future to completion in an actix system on a new multi-threaded tokio runtime, which the store and the actors need.
 ///
 /// # Errors
-/// The future's own error, or a runtime that cannot be started.
+/// The future's own error, or an error if the runtime cannot be started.
 pub fn run_in_system<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

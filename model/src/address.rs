@@ -30,6 +30,7 @@ impl AddressFilter {
     /// network means the IPv4 network.
     pub fn new(allow: Vec<IpNet>) -> Self {
         Self {
+            // Addresses are compared as IPv4, so mapped networks have to be, too.
             allow: allow.into_iter().map(unmapped_net).collect(),
         }
     }
@@ -42,6 +43,7 @@ impl AddressFilter {
             .into_iter()
             .filter_map(|address| special_network(unmapped(address)));
         Self {
+            // The operator's networks stay allowed.
             allow: self.allow.iter().copied().chain(networks).collect(),
         }
     }
@@ -60,6 +62,7 @@ impl AddressFilter {
         }
         match address {
             IpAddr::V4(v4) => special_v4(v4),
+            // The gateway sends the packet to the IPv4 address inside.
             IpAddr::V6(v6) => match nat64_target(v6) {
                 // An allowed IPv4 network is allowed through NAT64, too.
                 Some(v4) if self.allows(v4.into()) => None,
@@ -94,6 +97,7 @@ impl From<IpAddr> for ClientAddress {
 impl fmt::Display for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            // In logs, the prefix length shows that more than one address is meant.
             IpAddr::V6(network) => write!(f, "{network}/{IPV6_NETWORK_BITS}"),
             IpAddr::V4(address) => address.fmt(f),
         }

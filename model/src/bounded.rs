@@ -15,6 +15,7 @@ macro_rules! bounded {
         impl $name {
             /// The number, if it lies in the range.
             pub const fn new(value: i64) -> Option<Self> {
+                // Both bounds fit into `i32`, so the conversion cannot truncate.
                 if value >= $from && value <= $to { Some(Self(value as i32)) } else { None }
             }
 

@@ -50,6 +50,7 @@ impl Clock {
 
     /// Creates a clock that stands at `start` until [`Clock::advance`] moves it.
     pub fn manual(start: Timestamp) -> Self {
+        // An arbitrary start, as with the system's clock: only differences count.
         let monotonic = Duration::from_millis(u64::try_from(start.millis()).unwrap_or(0));
         Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime {
             wall: start.millis(),
@@ -61,6 +62,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(match &self.0 {
             Source::System { .. } => {
+                // A clock before 1970 counts as 1970.
                 let since = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default();
@@ -86,6 +88,7 @@ impl Clock {
             let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
             now.send_modify(|now| {
                 now.wall = now.wall.saturating_add(millis);
+                // Both move, as they do when time passes.
                 now.monotonic += span;
             });
         }
@@ -119,6 +122,7 @@ impl Clock {
     pub async fn sleep(&self, alarm: Alarm) {
         match &self.0 {
             Source::System { .. } => loop {
+                // Computed again after each nap, since the wall clock may have been set.
                 let left = alarm
                     .at
                     .since(self.now())
@@ -146,6 +150,7 @@ impl Clock {
     /// Sleeps until [`Clock::monotonic`] reaches `reading`, whatever the wall clock shows.
     pub async fn sleep_until_reading(&self, reading: Duration) {
         self.sleep(Alarm {
+            // The wall clock never reaches it.
             at: Timestamp::from_millis(i64::MAX),
             latest: reading,
         })

@@ -1,5 +1,5 @@
-//! Room codes: `xxxx-xxxx-xxxx`, short enough to be read out, exchanged for a room token without a credential. Only a
-//! SHA-256 hash and the first four characters are kept.
+//! Room codes: `xxxx-xxxx-xxxx`, short enough to be read out, exchanged for a room token without a credential. Only a SHA-256 hash and the
+//! first four characters are stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,17 +45,20 @@ pub struct ParseRoomCodeError;
 impl RoomCode {
     /// Returns a new random code.
     pub fn generate() -> Self {
+        // Groups of four are easier to read aloud and to type.
         let groups = [(); GROUPS].map(|()| random_text(GROUP_LEN, UNAMBIGUOUS));
         Self(Secret::new(groups.join("-")))
     }
 
     /// Returns the first four characters.
     pub fn prefix(&self) -> RoomCodePrefix {
+        // The first group, before the hyphen.
         RoomCodePrefix(self.0.reveal()[..GROUP_LEN].into())
     }
 
     /// Returns the hash that is stored.
     pub fn hash(&self) -> RoomCodeHash {
+        // Without a salt, since codes are found by it; 60 random bits and a rate limit protect them.
         RoomCodeHash(Sha256::digest(self.0.reveal()).into())
     }
 
@@ -70,8 +73,10 @@ impl FromStr for RoomCode {
 
     fn from_str(text: &str) -> Result<Self, ParseRoomCodeError> {
         let group = |group: &str| {
+            // Lower case only, so that each code has one hash.
             group.len() == GROUP_LEN && group.bytes().all(|b| UNAMBIGUOUS.contains(&b))
         };
+        // Exactly three groups, all from the alphabet.
         let shaped = text.split('-').count() == GROUPS && text.split('-').all(group);
         if shaped {
             Ok(Self(Secret::new(text)))
@@ -95,6 +100,7 @@ impl RoomCodePrefix {
 
     /// Returns the code as lists show it, with all but the prefix masked.
     pub fn masked(&self) -> String {
+        // The prefix has 20 of 60 bits, which is not enough to guess the rest.
         format!("{}-****-****", self.0)
     }
 }

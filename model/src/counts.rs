@@ -32,6 +32,7 @@ impl<K: Eq + Hash> Counts<K> {
 
     /// Adds to a key's counter.
     pub fn add_many(&mut self, key: K, number: usize) {
+        // Otherwise a key with 0 would stay in the map.
         if number > 0 {
             *self.numbers.entry(key).or_default() += number;
             self.total += number;
@@ -48,6 +49,7 @@ impl<K: Eq + Hash> Counts<K> {
         let Some(count) = self.numbers.get_mut(key) else {
             return;
         };
+        // Subtracting more than was added would make the total wrong.
         let number = number.min(*count);
         *count -= number;
         self.total -= number;

@@ -1,25 +1,24 @@
-//! The display name of a participant that names itself.
+//! Display name of a participant that chooses it itself.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::visible::{deceptive_class, is_deceptive};
 
-/// The longest name, in bytes.
+/// Maximum length, in bytes.
 const LONGEST: usize = 256;
 
-/// A name of 1 to 256 bytes, of which no character controls the text around it: everyone in the room reads it, and nobody has vouched
-/// for who typed it.
+/// Name of 1 to 256 bytes without deceptive characters: all participants in the room read it, and nobody has vouched for its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplayName(String);
 
-/// A text that is no display name.
+/// The text is not a display name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to {LONGEST} bytes of text without control characters and marks of direction")]
 pub struct ParseDisplayNameError;
 
 impl DisplayName {
-    /// The pattern of every name.
+    /// Pattern for names.
     pub const PATTERN: &'static str = concat!("^[^", deceptive_class!(), "]+$");
 
     /// Returns the name as text.

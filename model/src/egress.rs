@@ -42,10 +42,14 @@ impl EgressStatus {
     /// again is not a move.
     pub const fn predecessors(self) -> &'static [Self] {
         match self {
+            // No move leads back to the start.
             Self::Starting => &[],
+            // Never from `ending`: a late report must not revive an egress that is being stopped.
             Self::Active => &[Self::Starting],
+            // A recording may be stopped before its first packet.
             Self::Ending => &[Self::Starting, Self::Active],
             Self::Complete | Self::Failed | Self::Aborted | Self::LimitReached => {
+                // Reports can be lost, so an egress may become final without the statuses in between.
                 &[Self::Starting, Self::Active, Self::Ending]
             }
         }
@@ -53,6 +57,7 @@ impl EgressStatus {
 
     /// Returns whether an egress may move from this status to `next`.
     pub fn may_become(self, next: Self) -> bool {
+        // The database's updates name the same predecessors, so both decide alike.
         next.predecessors().contains(&self)
     }
 }
@@ -256,8 +261,10 @@ impl EgressDetail {
         match &plan.output {
             EgressOutput::File { filepath, .. } => Self::Recording {
                 recording_type: (&plan.source).into(),
+                // The media plane chooses another name if the requested one is taken.
                 filepath: chosen.unwrap_or(filepath).clone(),
             },
+            // A record must not contain stream keys.
             EgressOutput::Streams(urls) => Self::Broadcast {
                 urls: urls.iter().map(|url| url.redacted().to_owned()).collect(),
             },
@@ -303,6 +310,7 @@ pub struct Egress {
 impl Egress {
     /// Creates the record for an egress that has just started.
     pub fn new(plan: &EgressPlan, started: &StartedEgress, now: Timestamp) -> Self {
+        // The media plane knows only the combined name.
         let (project_id, room) = plan.room.split();
         Self {
             id: EgressRowId::new(),
@@ -311,6 +319,7 @@ impl Egress {
             egress_id: started.state.egress_id.clone(),
             detail: EgressDetail::new(plan, started.filepath.as_ref()),
             destination: plan.destination.clone(),
+            // Reports that arrive later move it forward, so the start of each record looks the same.
             status: EgressStatus::Starting,
             started_at: started.state.started_at,
             ended_at: None,

@@ -10,7 +10,7 @@ use crate::schema::word_enum;
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $status:literal $code:literal,)*) => {
         word_enum! {
-            /// A stable code that clients branch on. The enum is the whole list.
+            /// Stable code that clients branch on. The enum is the whole list.
             ErrorCode { $($(#[doc = $doc])+ $variant = $code),* }
         }
 
@@ -30,9 +30,9 @@ codes! {
     InvalidRoomName = 400 "invalid_room_name",
     /// An identity outside its pattern.
     InvalidIdentity = 400 "invalid_identity",
-    /// Not a valid url of an accepted scheme.
+    /// Not a valid URL of an accepted scheme.
     InvalidUrl = 400 "invalid_url",
-    /// A url that resolves to an address that is not public.
+    /// A URL that resolves to an address that is not public.
     BlockedUrl = 400 "blocked_url",
     /// A recording path that is not a relative name inside the recording directory.
     InvalidFilepath = 400 "invalid_filepath",
@@ -46,7 +46,7 @@ codes! {
     RoomLimitReached = 402 "room_limit_reached",
     /// The month's minutes are spent, the room has its maximum of participants, or the project is suspended.
     QuotaExceeded = 402 "quota_exceeded",
-    /// The plan lacks recording or streaming; `field` says which.
+    /// The plan lacks the recording or streaming feature in `field`.
     FeatureNotInPlan = 402 "feature_not_in_plan",
     /// The wallet cannot cover the call.
     InsufficientBalance = 402 "insufficient_balance",
@@ -114,13 +114,13 @@ codes! {
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
     DeliveryNotRetryable = 409 "delivery_not_retryable",
-    /// The request is about an earlier state: WHIP's entity tag is not the present one.
+    /// The request is based on an earlier state: WHIP's entity tag is not the current one.
     PreconditionFailed = 412 "precondition_failed",
     /// The body exceeds 65536 bytes.
     PayloadTooLarge = 413 "payload_too_large",
     /// A body that is not `application/json`.
     UnsupportedMediaType = 415 "unsupported_media_type",
-    /// The request must say in `If-Match` which state it is about.
+    /// The request must name the state that it is based on, in `If-Match`.
     PreconditionRequired = 428 "precondition_required",
     /// Over the request rate.
     RateLimited = 429 "rate_limited",
@@ -165,6 +165,7 @@ impl Problem {
         Self {
             code,
             message: message.into(),
+            // Most problems concern no single field of the request.
             field: None,
             retry_after: None,
             cause: None,
@@ -224,8 +225,9 @@ impl Problem {
         )
     }
 
-    /// 404 `role_not_found`: the template has no role of that name. The message lists those that it has, the first ones if there are many.
+    /// 404 `role_not_found`: the template has no role with that name. The message lists its first roles.
     pub fn role_not_found<R: Display>(roles: impl IntoIterator<Item = R>) -> Self {
+        // A template may have more roles than fit into a readable message.
         const SHOWN: usize = 20;
         let mut roles = roles.into_iter();
         let shown: Vec<_> = roles
@@ -233,6 +235,7 @@ impl Problem {
             .take(SHOWN)
             .map(|role| role.to_string())
             .collect();
+        // `by_ref` has left the rest in the iterator.
         let known = match (shown.join(", "), roles.count()) {
             (none, 0) if none.is_empty() => "none".to_owned(),
             (all, 0) => all,
@@ -245,6 +248,7 @@ impl Problem {
     /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the
     /// client.
     pub fn code_not_found() -> Self {
+        // Otherwise a guess would show that a code exists.
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
     }
 
@@ -252,7 +256,7 @@ impl Problem {
     pub fn participant_not_found() -> Self {
         Self::new(
             ErrorCode::ParticipantNotFound,
-            "nobody by that identity is in the room",
+            "no participant with that identity is in the room",
         )
     }
 
@@ -292,7 +296,7 @@ impl Problem {
     pub fn no_room_for_data() -> Self {
         Self::new(
             ErrorCode::RoomNotFound,
-            "the room has ended, so nobody is there to receive data",
+            "the room has ended, so no participant can receive data",
         )
     }
 

@@ -38,9 +38,11 @@ static ARMED: LazyLock<Mutex<Vec<Armed>>> =
 
 fn from_environment() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
+    // From the right: points may contain colons.
     let (point, number) = text.rsplit_once(':')?;
     let after = number.parse::<u32>().ok()?.checked_sub(1)?;
     Some(Armed {
+        // A process under test has one server, so any scope is its own.
         scope: None,
         point: point.to_owned(),
         after,
@@ -73,6 +75,7 @@ pub fn left(scope: &str) -> usize {
 /// If the fault is a panic.
 pub fn at(scope: &str, point: &str) -> Option<Fault> {
     let fault = take(scope, point);
+    // After the lock is released, which a panic would otherwise leave held.
     assert!(fault != Some(Fault::Panic), "a fault at {point}");
     fault
 }
@@ -83,6 +86,7 @@ fn take(scope: &str, point: &str) -> Option<Fault> {
         |armed: &Armed| armed.scope.as_deref().is_none_or(|of| of == scope) && armed.point == point;
     let index = all.iter().position(matches)?;
     if all[index].after > 0 {
+        // Counts down to the occurrence that is meant.
         all[index].after -= 1;
         return None;
     }

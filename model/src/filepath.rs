@@ -34,6 +34,7 @@ impl FilePath {
     /// Fails if it is not a path, or no file could have it.
     pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
         let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
+        // Operators read paths in terminals and logs.
         let fits = fits && !text.contains(is_deceptive);
         if fits {
             text.parse()
@@ -51,6 +52,7 @@ impl FilePath {
             .filter(|c| !matches!(c, ':' | '-'))
             .collect();
         let extension = if audio_only { "ogg" } else { "mp4" };
+        // A room's name is valid in a path, so the result needs no check.
         Self(format!("{room}-{time}.{extension}").into())
     }
 
@@ -74,7 +76,9 @@ impl FromStr for FilePath {
     type Err = ParseFilePathError;
 
     fn from_str(text: &str) -> Result<Self, ParseFilePathError> {
+        // A backslash separates folders on Windows.
         let printable = !text.chars().any(|c| c.is_control() || c == '\\');
+        // Bytes, since file systems limit bytes.
         let sized = (1..=LONGEST_CHOSEN).contains(&text.len());
         // An empty component is a leading, a trailing or a doubled slash; a lone dot names no file.
         let inside = text.split('/').all(|part| !matches!(part, "" | "." | ".."));
@@ -86,8 +90,7 @@ impl FromStr for FilePath {
     }
 }
 
-/// A character of a pattern that is none of these, no slash, no backslash, and does not control the text or its direction
-/// ([`is_deceptive`]).
+/// Pattern for a character that is none of these, no slash, no backslash, and not deceptive ([`is_deceptive`]).
 macro_rules! other_than {
     ($these:literal) => {
         concat!("[^", $these, r"/\\", deceptive_class!(), "]")

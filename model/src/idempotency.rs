@@ -61,6 +61,7 @@ impl ParticipantCaller {
     #[must_use]
     pub fn with_exchange(self, exchange: Option<&str>) -> Self {
         match exchange {
+            // Guests choose their identity, so the same identity may be another guest after a new exchange.
             Some(exchange) => Self(format!("{}/{exchange}", self.0).into()),
             None => self,
         }
@@ -131,6 +132,7 @@ impl IdempotencyRecord {
 
     /// Marks the response as durable, in all clones.
     pub fn mark_stored(&self) {
+        // Pairs with the load: a caller that sees the mark also sees the committed response.
         self.stored.store(true, Ordering::Release);
     }
 

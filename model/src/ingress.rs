@@ -39,6 +39,7 @@ impl IngressStatus {
     /// Returns whether no other status can follow. A project can still delete a `complete`
     /// endpoint.
     pub const fn is_final(self) -> bool {
+        // After an error, an encoder may connect again.
         matches!(self, Self::Complete | Self::Deleted)
     }
 
@@ -46,8 +47,10 @@ impl IngressStatus {
     /// to publish, one when it stops, and none for other moves. It is never `deleted`.
     pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {
+            // A repeated report is no change.
             (Self::Publishing, Self::Publishing) => None,
             (_, Self::Publishing) => Some(Self::Publishing),
+            // `deleted` is a status of records only; for receivers of webhooks, the encoder has just stopped.
             (Self::Publishing, Self::Deleted) => Some(Self::Inactive),
             (Self::Publishing, next) => Some(next),
             _ => None,
@@ -62,6 +65,7 @@ pub struct StreamKeyHash(pub [u8; 32]);
 impl StreamKeyHash {
     /// Returns a stream key's hash.
     pub fn from_key(key: &str) -> Self {
+        // Without a salt, since endpoints are found by it.
         Self(Sha256::digest(key.as_bytes()).into())
     }
 }

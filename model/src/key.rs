@@ -17,7 +17,7 @@ const RANDOM_CHARACTERS: usize = 43;
 #[derive(Clone)]
 pub struct ApiKey(Secret);
 
-/// A key's first twelve characters, which name it in lists, at the revocation, and in audit trails.
+/// First twelve characters of a key, which identify it in lists, when it is revoked, and in audit trails.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyPrefix([u8; Self::LEN]);
 
@@ -97,6 +97,7 @@ impl FromStr for ApiKeyLookup {
 
 fn check_shape(text: &str) -> Result<(), ParseApiKeyError> {
     let random = text
+        // The environment is part of the key, so a test key in production is visible at once.
         .strip_prefix("vk_live_")
         .or_else(|| text.strip_prefix("vk_test_"))
         .ok_or(ParseApiKeyError)?;
@@ -111,6 +112,7 @@ fn check_shape(text: &str) -> Result<(), ParseApiKeyError> {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As much as lists show.
         write!(f, "{}***", self.prefix())
     }
 }
@@ -122,6 +124,7 @@ impl ApiKeyPrefix {
     /// Returns the prefix of `text`, which is formed like a key.
     fn from_key(text: &str) -> Self {
         let mut prefix = [0; Self::LEN];
+        // The caller has checked the shape, which is longer.
         prefix.copy_from_slice(&text.as_bytes()[..Self::LEN]);
         Self(prefix)
     }
@@ -140,6 +143,7 @@ impl FromStr for ApiKeyPrefix {
         let shaped =
             text.is_ascii() && (text.starts_with("vk_live_") || text.starts_with("vk_test_"));
         match text.as_bytes().try_into() {
+            // The last four characters may be anything, since a prefix finds a record or nothing.
             Ok(prefix) if shaped => Ok(Self(prefix)),
             _ => Err(ParseApiKeyError),
         }
@@ -166,6 +170,7 @@ impl fmt::Debug for ApiKeyPrefix {
 
 impl ApiKeyHash {
     fn from_key(text: &str) -> Self {
+        // Without a salt or a slow hash: the key itself has 256 random bits.
         Self(Sha256::digest(text).into())
     }
 }

@@ -23,6 +23,7 @@ impl LeaseCheck {
     /// Returns whether this server may act outside its database now.
     #[must_use]
     pub fn is_valid(&self) -> bool {
+        // Evaluated each time: validity depends on the time since the last renewal.
         self.0.as_ref().is_none_or(|is_valid| is_valid())
     }
 }

@@ -1,6 +1,6 @@
-//! Helpers for bodies, tokens and plans: a field that may be left out but not null, and objects that are objects.
+//! Helpers for bodies, tokens and plans: fields that may be omitted but not null, and objects that must be objects.
 //!
-//! serde would read an array as a struct, field by field; an array in the place of an object is refused instead.
+//! serde would parse an array as a struct, field by field; here, an array in place of an object is refused.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// For `deserialize_with`: a value that may be left out but, when sent, may not be null.
+/// For `deserialize_with`: a value that may be omitted but, if sent, must not be null.
 ///
 /// # Errors
-/// The error of the value.
+/// The value's error.
 pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -22,7 +22,7 @@ pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// The same for an object.
 ///
 /// # Errors
-/// The object's own, and anything that is no object.
+/// The object's error, or an error for anything that is not an object.
 pub fn non_null_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -39,7 +39,7 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
-/// A struct that is read from an object and from nothing else.
+/// Struct that is parsed from an object only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Object<T>(pub T);
@@ -61,6 +61,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
         f.write_str("an object")
     }
 
+    // The only `visit` method: serde's defaults reject everything else.
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map))
     }

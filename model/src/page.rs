@@ -43,7 +43,9 @@ impl<T> Page<T> {
     /// Creates a page from up to `limit + 1` rows fetched from `offset` on.
     pub fn from_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
         let limit = request.limit as usize;
+        // Cheaper than a count, which would read all rows.
         let has_more = rows.len() > limit;
+        // The additional row belongs to the next page.
         rows.truncate(limit);
         Self {
             items: rows,
@@ -54,6 +56,7 @@ impl<T> Page<T> {
 
     /// Cuts a page out of a complete list.
     pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
+        // On a 32-bit system, an offset beyond memory skips everything.
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
         // One row too many shows `from_fetched` that a further page exists.
         let fetched = rows

@@ -1,8 +1,8 @@
 //! Participants of a room and their tracks, as the media plane reports them, and sessions: the record of each join.
 //!
-//! `svc` stands for "service". Names on the wire that clients rely on, such as the attribute `svc.role` and the header
-//! `X-Svc-Signature`, have this neutral word where others have a product's name. The API's contract fixes them, and so does every token
-//! that was minted: they stay, whatever the product is called.
+//! `svc` stands for "service". Names on the wire that clients rely on, such as the attribute `svc.role` and the header `X-Svc-Signature`,
+//! have this neutral word instead of a product's name. They are fixed by the API's contract and by every issued token, so they do not
+//! change with the product's name.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::{
     TrackSid,
 };
 
-/// The attribute that contains the participant's role.
+/// Attribute with the participant's role.
 pub const ROLE_ATTRIBUTE: &str = "svc.role";
-/// The attribute that contains the participant's publishing limit, in kilobits a second.
+/// Attribute with the participant's publishing limit, in kbit/s.
 pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
-/// The attribute with the id of the last role change of the identity in the room, in a token that was minted after one.
+/// Attribute with the id of the identity's last role change in the room, in tokens issued after it.
 pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
-/// The attribute with a random text that names the exchange of a room code, in a token from a code that is not locked to an identity.
+/// Attribute with a random text that identifies a room code's exchange, in tokens from a code that is not locked to an identity.
 pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
 
-/// Returns whether only the server sets attributes of this name.
+/// Returns whether only the server sets attributes with this name.
 #[must_use]
 pub fn is_reserved_attribute(name: &str) -> bool {
     name.starts_with("svc.")
@@ -57,7 +57,7 @@ pub struct Participant {
     pub kind: ParticipantKind,
     /// The metadata in the token, unless its client has set others.
     pub metadata: String,
-    /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits.
+    /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and attributes set by its client, if its role permits.
     #[serde(serialize_with = "serialize_attributes")]
     pub attributes: BTreeMap<String, String>,
     /// Whether it publishes at least one track.
@@ -71,20 +71,20 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Returns the last role change of its identity that its token was minted after, if there was one.
+    /// Returns the last role change of its identity before its token was issued, if there was one.
     pub fn known_role_change(&self) -> Option<RoleChangeId> {
         self.attributes
             .get(ROLE_CHANGE_ATTRIBUTE)
             .and_then(|id| id.parse().ok())
     }
 
-    /// Returns the exchange of a room code that its token comes from; `None` for a token from a backend, or from a code that is locked
-    /// to an identity.
+    /// Returns the room code exchange that issued its token; `None` for a token from a backend, or from a code that is locked to an
+    /// identity.
     pub fn exchange(&self) -> Option<&str> {
         self.attributes.get(EXCHANGE_ATTRIBUTE).map(String::as_str)
     }
 
-    /// Sets the attributes for its role and its bitrate limit.
+    /// Sets the attributes for a role and its bitrate limit.
     pub fn set_role(&mut self, role: &RoleName, max_kbps: Option<u32>) {
         self.attributes
             .insert(ROLE_ATTRIBUTE.to_owned(), role.to_string());
@@ -92,6 +92,7 @@ impl Participant {
             Some(kbps) => self
                 .attributes
                 .insert(MAX_KBPS_ATTRIBUTE.to_owned(), kbps.to_string()),
+            // The previous role may have had a limit.
             None => self.attributes.remove(MAX_KBPS_ATTRIBUTE),
         };
     }
@@ -135,19 +136,21 @@ word_enum! {
 }
 
 impl From<&str> for ParticipantKind {
-    /// Reads a kind that the media plane reports. A kind that the API does not have becomes standard.
+    /// Converts a kind from the media plane. An unknown kind becomes standard.
     fn from(word: &str) -> Self {
+        // A newer LiveKit may report kinds that the API does not have.
         word.parse().unwrap_or(Self::Standard)
     }
 }
 
 impl ParticipantKind {
-    /// Whether a participant of this kind starts a room and keeps it open. Recorders and agents do not.
+    /// Returns whether a participant of this kind starts a room and keeps it open. Recorders and agents do not.
     pub const fn keeps_room(self) -> bool {
+        // Otherwise a recorder would keep its own room open for ever.
         !matches!(self, Self::Egress | Self::Agent)
     }
 
-    /// Whether a join of this kind is recorded as a session. That of a recorder is not.
+    /// Returns whether a join of this kind is recorded as a session. Recorders' joins are not.
     pub const fn makes_session(self) -> bool {
         !matches!(self, Self::Egress)
     }
@@ -156,9 +159,9 @@ impl ParticipantKind {
 word_enum! {
     /// The media type of a track.
     TrackKind {
-        /// Sound of a microphone or a screen.
+        /// Audio from a microphone or a screen.
         Audio = "audio",
-        /// Pictures of a camera or a screen.
+        /// Video from a camera or a screen.
         Video = "video",
         /// A track of data messages.
         Data = "data",
@@ -178,13 +181,13 @@ word_enum! {
 word_enum! {
     /// The source of a track.
     TrackSource {
-        /// Video of a camera.
+        /// Video from a camera.
         Camera = "camera",
-        /// Audio of a microphone.
+        /// Audio from a microphone.
         Microphone = "microphone",
         /// A shared screen.
         ScreenShare = "screen_share",
-        /// The sound of a shared screen.
+        /// The audio of a shared screen.
         ScreenShareAudio = "screen_share_audio",
         /// A source that the media plane does not report.
         Unknown = "unknown",
@@ -251,8 +254,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the whole seconds to its end, or to `now` while it is open.
+    /// Returns the whole seconds until its end, or until `now` while it is open.
     pub fn duration_seconds(&self, now: Timestamp) -> u64 {
+        // `since` is 0 if the clock was set back.
         self.left_at.unwrap_or(now).since(self.joined_at).as_secs()
     }
 }
@@ -266,7 +270,7 @@ pub struct SessionTrack {
     pub kind: TrackKind,
     /// The device or screen that the track captures.
     pub source: TrackSource,
-    /// The instant at which publishing began.
+    /// The instant at which publishing started.
     pub started_at: Timestamp,
     /// The instant at which publishing ended; `None` before.
     pub ended_at: Option<Timestamp>,

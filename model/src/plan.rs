@@ -1,8 +1,8 @@
-//! Plans: what a project may use. They are read from a file (`config/plans.toml` is the one built in).
+//! Plans: the limits and features of projects, from a file (`config/plans.toml` is built in).
 //!
-//! Prices and balances are whole Ugandan shillings, since the API's contract names this currency in a field that clients read:
-//! `price_ugx` (ISO 4217; no smaller unit is in use). Another currency would need fields of its own; an operator's own billing service
-//! (`billing.url`) can bill in any.
+//! Prices and balances are whole Ugandan shillings, since the API's contract names this currency in a field that clients read: `price_ugx`
+//! (ISO 4217; no smaller unit is in use). Another currency would need fields of its own; an operator's own billing service (`billing.url`)
+//! can bill in any currency.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,11 +11,11 @@ use crate::non_null::object;
 use crate::schema::word_enum;
 use crate::{ErrorCode, Problem};
 
-/// The price, limits and features of a plan.
+/// Price, limits and features of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The name in user interfaces.
+    /// Name in user interfaces.
     pub display_name: String,
     /// Monthly price in Ugandan shillings.
     pub price_ugx: i64,
@@ -53,7 +53,7 @@ pub struct PlanFeatures {
 }
 
 word_enum! {
-    /// A feature that a plan may include. Without it, operations that need it answer 402 `feature_not_in_plan`.
+    /// A feature that a plan may include. Operations that need it respond with 402 `feature_not_in_plan` without it.
     Feature {
         /// Recordings and their destinations.
         Recording = "recording",
@@ -81,11 +81,12 @@ impl PlanFeatures {
 }
 
 impl Plan {
-    /// Returns the effective maximum of participants in a room: the smaller of its own and the plan's; `None` is
-    /// unlimited.
+    /// Returns the effective maximum number of participants in a room: the smaller of its own and the plan's; `None` is unlimited.
     pub fn effective_cap(&self, max_participants: u32) -> Option<u32> {
+        // In a request, 0 means the plan's maximum.
         let own = Some(max_participants).filter(|cap| *cap > 0);
         match (own, self.limits.participants_per_room) {
+            // The plan may have changed since the room was created.
             (Some(own), Some(plan)) => Some(own.min(plan)),
             (own, plan) => own.or(plan),
         }

@@ -3,22 +3,22 @@
 use crate::schema::word_enum;
 use crate::{ProjectId, TemplateId, Timestamp};
 
-/// The record of a project.
+/// Record of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// The id of the project.
+    /// Project id.
     pub id: ProjectId,
-    /// The display name.
+    /// Display name.
     pub name: String,
     /// Live or test; part of the project's API keys.
     pub env: Environment,
-    /// The plan's id, a section of the plans file.
+    /// Plan id: a section of the plans file.
     pub plan: String,
     /// Whether the operator has suspended the project.
     pub status: ProjectStatus,
-    /// The template of rooms that are created without one.
+    /// Template for rooms that are created without one.
     pub default_template_id: Option<TemplateId>,
-    /// The balance of the wallet, in Ugandan shillings.
+    /// Balance of the wallet, in Ugandan shillings.
     pub balance_ugx: i64,
     /// Creation time.
     pub created_at: Timestamp,
@@ -27,7 +27,7 @@ pub struct Project {
 word_enum! {
     /// The environment of a project.
     Environment {
-        /// For production; API keys begin with `vk_live_`.
+        /// For production; API keys start with `vk_live_`.
         Live = "live",
         /// For development and tests.
         Test = "test"

@@ -42,7 +42,9 @@ impl Rate {
     }
 
     fn quota(self) -> Quota {
+        // Settings of 0 would block everything.
         let positive = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        // A generic cell rate algorithm: no window at whose start all limits are full again.
         Quota::per_second(positive(self.per_second)).allow_burst(positive(self.burst))
     }
 }
@@ -71,8 +73,9 @@ impl RateLimit {
         ))
     }
 
-    /// Takes `number` units. Returns whether they were available; more than the burst never are.
+    /// Consumes `number` units. Returns whether they were available; more than the burst never are.
     pub fn take(&self, number: u32) -> bool {
+        // The outer error means more than the burst, the inner one not now.
         NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
     }
 }
@@ -94,7 +97,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         }
     }
 
-    /// Takes one unit for a key.
+    /// Consumes one unit for a key.
     ///
     /// # Errors
     /// Returns the time to wait.
@@ -102,11 +105,11 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         self.forget_idle();
         self.limiter
             .check_key(key)
+            // For `Retry-After`.
             .map_err(|until| until.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Takes `number` units for a key. Returns whether they were available; more than the burst
-    /// never are.
+    /// Consumes `number` units for a key. Returns whether they were available; more than the burst never are.
     pub fn take(&self, key: &K, number: u32) -> bool {
         self.forget_idle();
         NonZeroU32::new(number)
@@ -118,8 +121,10 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
     fn forget_idle(&self) {
         // Concurrent calls may go below 0, which wraps around, until the counter is set again.
         if self.before_forgetting.fetch_sub(1, Ordering::Relaxed) == 0 {
+            // Removes keys with a full burst, which behave like unknown ones.
             self.limiter.retain_recent();
             self.before_forgetting
+                // Proportional to the keys that are left, so the scan's cost is spread over as many calls.
                 .store(self.limiter.len().max(FEW_KEYS), Ordering::Relaxed);
         }
     }
@@ -150,6 +155,7 @@ pub struct Throttle<K = (), T = Instant> {
 impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
     /// Creates an unused throttle.
     pub fn new(interval: Duration) -> Self {
+        // All calls share one key.
         Self::by_key(interval, 1)
     }
 
@@ -176,6 +182,7 @@ impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K,
         allowed.retain(|_, at| now < *at + self.interval);
         let is_allowed = allowed.len() < self.most_keys && !allowed.contains_key(&key);
         if is_allowed {
+            // A refused call does not extend the interval.
             allowed.insert(key, now);
         }
         is_allowed

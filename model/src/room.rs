@@ -5,36 +5,36 @@ use std::time::Duration;
 use crate::schema::word_enum;
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
-/// The default of `empty_timeout_seconds`: how long a room stays open without participants.
+/// Default of `empty_timeout_seconds`: time for which a room without participants stays open.
 pub const DEFAULT_EMPTY_TIMEOUT_SECONDS: u32 = 300;
 
-/// The record of a room.
+/// Record of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Record id.
     pub id: RoomId,
     /// Owning project.
     pub project_id: ProjectId,
-    /// The name, which a project can use once.
+    /// Name, which a project can use only once.
     pub name: RoomName,
     /// Maximum number of participants as requested; 0 is the plan's maximum.
     pub max_participants: u32,
-    /// How long the room stays open without participants.
+    /// Time for which the room stays open without participants.
     pub empty_timeout_seconds: u32,
-    /// The JSON text of the request, unchanged.
+    /// JSON text from the request, unchanged.
     pub metadata: Option<Box<str>>,
     /// Whether the room is open.
     pub status: RoomStatus,
-    /// The template that defines its roles.
+    /// Template that defines its roles.
     pub template_id: Option<TemplateId>,
     /// Creation time.
     pub created_at: Timestamp,
-    /// The instant of the first join; absent before.
+    /// Time of the first join; absent before.
     pub started_at: Option<Timestamp>,
-    /// The instant of its end; absent while it is open.
+    /// Time of its end; absent while it is open.
     pub ended_at: Option<Timestamp>,
-    /// The instant at which it ends unless a participant joins; stored, so that a restart keeps it. `None` while a
-    /// participant that keeps it open is connected, and once it has ended.
+    /// Time at which it ends unless a participant joins; stored, so that a restart keeps it. `None` while a participant that keeps it open
+    /// is connected, and after its end.
     pub empty_deadline: Option<Timestamp>,
 }
 
@@ -58,6 +58,7 @@ word_enum! {
 /// Returns a room's deadline before its first join. A timeout of 0 applies after a leave only, so
 /// before the first join it means the default.
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
+    // Otherwise such a room would end before its first participant can join.
     let seconds = if empty_timeout_seconds == 0 {
         DEFAULT_EMPTY_TIMEOUT_SECONDS
     } else {
@@ -67,9 +68,10 @@ pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> T
 }
 
 impl Room {
-    /// Whether the time is over for which the room stays open without participants. A deadline further away than that time was
-    /// set by a clock that was ahead; it is asked about only when its timer has fired.
+    /// Returns whether the time is over for which the room stays open without participants. A deadline further away than that time was set
+    /// by a clock that was ahead; the caller asks only when the timer has fired.
     pub fn is_past_deadline(&self, now: Timestamp) -> bool {
+        // The latest deadline that a correct clock could have set.
         let latest = unjoined_deadline(now, self.empty_timeout_seconds);
         self.empty_deadline
             .is_some_and(|deadline| deadline <= now || deadline > latest)

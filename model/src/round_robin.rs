@@ -30,6 +30,7 @@ impl<K, T> Default for RoundRobin<K, T> {
 impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
     /// Appends an item to its key's queue. Returns its unique number.
     pub fn push(&mut self, key: &K, item: T) -> u64 {
+        // Never reused, so a stale number cannot remove another item.
         let number = self.next;
         self.next += 1;
         if let Some(queue) = self.queues.get_mut(key) {
@@ -73,6 +74,7 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
     /// Removes the first item for the next `eligible` key. Other keys keep their positions.
     pub fn pop_of(&mut self, eligible: impl Fn(&K) -> bool) -> Option<(K, T)> {
         let position = self.turns.iter().position(eligible)?;
+        // Keys in front of it were not eligible, and keep their positions.
         let key = self.turns.remove(position)?;
         let queue = self.queues.get_mut(&key)?;
         let (_, item) = queue.pop_first()?;

@@ -16,8 +16,8 @@ pub const REDACTED: &str = "REDACTED";
 /// Maximum number of URLs per broadcast.
 pub const MOST_URLS: usize = 8;
 
-/// An `rtmp://` or `rtmps://` url with a host. It is kept as it was sent, since a stream key must reach its service byte
-/// for byte; neither `Debug` nor `Display` shows more than [`RtmpUrl::redacted`].
+/// An `rtmp://` or `rtmps://` URL with a host. It is stored as it was sent, since a stream key must reach its service byte for byte;
+/// neither `Debug` nor `Display` shows more than [`RtmpUrl::redacted`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct RtmpUrl {
     text: Secret,
@@ -40,14 +40,14 @@ pub enum ParseRtmpUrlError {
     /// Characters that parsers read differently.
     #[error("must be printable ASCII without spaces or backslashes; percent-encode the rest")]
     Characters,
-    /// Another scheme, or not a url.
-    #[error("must be an rtmp:// or rtmps:// url")]
+    /// Another scheme, or not a URL.
+    #[error("must be an rtmp:// or rtmps:// URL")]
     Scheme,
     /// No host, or a host that is neither a name nor an address.
     #[error("must name a host: letters, digits, dots and hyphens, or an address")]
     Host,
-    /// A redacted url, which has no stream key.
-    #[error("holds the literal REDACTED in the place of a stream key; send the key itself")]
+    /// A redacted URL, which has no stream key.
+    #[error("contains the literal REDACTED instead of a stream key; send the key itself")]
     Redacted,
 }
 
@@ -60,7 +60,7 @@ impl RtmpUrl {
         r"([/?#][!-\[\]-~]*)?$"
     );
 
-    /// Reads a url.
+    /// Parses a URL.
     ///
     /// # Errors
     /// [`ParseRtmpUrlError`], whose variant names the violated rule.
@@ -92,7 +92,7 @@ impl RtmpUrl {
         })
     }
 
-    /// Returns the url with its stream key, for the media plane and for encrypted storage only.
+    /// Returns the URL with its stream key, for the media plane and for encrypted storage only.
     pub fn reveal(&self) -> &str {
         self.text.reveal()
     }
@@ -124,7 +124,7 @@ impl RtmpUrl {
         (!key.key.is_empty()).then_some(key)
     }
 
-    /// The url as it may be shown: `rtmp://host[:port]/app/REDACTED`. User name, password and query are left out.
+    /// Returns the URL for display: `rtmp://host[:port]/app/REDACTED`. User name, password and query are omitted.
     pub fn redacted(&self) -> &str {
         &self.redacted
     }
@@ -152,6 +152,7 @@ fn redacted(url: &Url, host: &str) -> String {
         .unwrap_or_default();
     let mut parts = url.path().split('/').filter(|part| !part.is_empty());
     let app = match (parts.next(), parts.next()) {
+        // Further parts may belong to the key, so only the first one is shown.
         (Some(app), Some(_)) => format!("/{app}"),
         _ => String::new(),
     };
@@ -160,8 +161,7 @@ fn redacted(url: &Url, host: &str) -> String {
 
 impl utoipa::PartialSchema for RtmpUrl {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let doc =
-            "An `rtmp://` or `rtmps://` url with a host. It must not hold the literal `REDACTED`.";
+        let doc = "An `rtmp://` or `rtmps://` URL with a host. It must not contain the literal `REDACTED`.";
         let not = Extensions::from_iter([("not", json!({"pattern": REDACTED}))]);
         string(doc)
             .pattern(Some(Self::PATTERN))
@@ -193,7 +193,7 @@ pub fn parse_urls(field: &str, texts: &[String]) -> Result<Vec<RtmpUrl>, Problem
     if !(1..=MOST_URLS).contains(&texts.len()) {
         return Err(Problem::invalid(
             field.to_owned(),
-            format!("must hold 1 to {MOST_URLS} urls"),
+            format!("must have 1 to {MOST_URLS} URLs"),
         ));
     }
     let parse = |(index, text): (usize, &String)| {

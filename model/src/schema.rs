@@ -1,8 +1,8 @@
 //! OpenAPI schemas for the model's text types and for callers' http URLs, and the two macros that
 //! make a type text on the wire.
 //!
-//! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are
-//! fixed words. Each states the accepted text once: parser, JSON and description come from it.
+//! `wire_text!` is for a type with `FromStr`, `as_str` and `PATTERN`; `word_enum!` declares an enum whose variants are fixed words. Each
+//! states the accepted text once: parser, JSON and description are derived from it.
 
 use std::fmt::{self, Display, Formatter};
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use utoipa::{PartialSchema, ToSchema};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {allowed}")]
 pub struct ParseWordError {
-    /// The words that are allowed, separated by commas.
+    /// Allowed words, separated by commas.
     pub allowed: &'static str,
 }
 
@@ -49,11 +49,12 @@ impl<T: FromStr<Err: Display>> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        // The type's own message names the allowed values.
         text.parse().map_err(E::custom)
     }
 }
 
-/// Describes a string with this pattern, whose length in characters lies in `lengths`.
+/// Describes a string with this pattern, and with a length in characters within `lengths`.
 pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> RefOr<Schema> {
     string(doc)
         .pattern(Some(pattern))
@@ -62,32 +63,33 @@ pub(crate) fn text(doc: &str, pattern: &str, lengths: RangeInclusive<usize>) -> 
         .into()
 }
 
-/// Describes a string in a format that OpenAPI knows.
+/// Describes a string in a format that OpenAPI defines.
 pub(crate) fn formatted(doc: &str, format: KnownFormat) -> RefOr<Schema> {
     string(doc)
         .format(Some(SchemaFormat::KnownFormat(format)))
         .into()
 }
 
-/// Describes a string among these words.
+/// Describes a string that is one of these words.
 pub(crate) fn words(doc: &str, words: impl IntoIterator<Item = &'static str>) -> RefOr<Schema> {
     string(doc).enum_values(Some(words)).into()
 }
 
 /// Describes a string.
 pub(crate) fn string(doc: &str) -> ObjectBuilder {
+    // Doc comments reach macros with a leading space on each line.
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
     ObjectBuilder::new()
         .schema_type(Type::String)
         .description(Some(lines.join("\n").trim_end()))
 }
 
-/// An absolute http or https url in the description. Hosts are checked where the url is used.
+/// An absolute http or https URL, in the description. The place that uses the URL checks its host.
 pub struct HttpUrl;
 
 impl PartialSchema for HttpUrl {
     fn schema() -> RefOr<Schema> {
-        let doc = "An absolute http or https url without user name and password.";
+        let doc = "An absolute http or https URL without user name and password.";
         let pattern = concat!(
             r"^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\\s\u0000-\u001f\u007f-\u009f]+",
             r"([/?#][^\\\s\u0000-\u001f\u007f-\u009f]*)?$"
@@ -134,7 +136,7 @@ macro_rules! read_by_from_str {
     };
 }
 
-/// Declares an enum of fixed words: `FromStr`, `Display`, serde and the description all use the words given here.
+/// Declares an enum of fixed words: `FromStr`, `Display`, serde and the description all use these words.
 macro_rules! word_enum {
     ($(#[doc = $doc:literal])+ $name:ident {
         $(#[doc = $first_doc:literal])+ $first:ident = $first_word:literal

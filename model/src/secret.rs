@@ -68,6 +68,7 @@ fn fair_characters(drawn: &[u8], alphabet: &[u8]) -> impl Iterator<Item = char> 
         .iter()
         .map(|b| usize::from(*b))
         .filter(move |b| *b < limit);
+    // Every remaining byte value stands for one character equally often.
     fair.map(|b| alphabet[b % alphabet.len()] as char)
 }
 

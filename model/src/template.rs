@@ -1,4 +1,4 @@
-//! Templates: reusable roles and settings that rooms refer to.
+//! Templates: reusable roles and settings for rooms.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use crate::role::Role;
 use crate::schema::word_enum;
 use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
 
-/// A template with its roles.
+/// Template with its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The id of the template.
+    /// Template id.
     pub id: TemplateId,
     /// Owning project.
     pub project_id: ProjectId,
-    /// The name, unique in the project.
+    /// Name, unique in the project.
     pub name: TemplateName,
     /// Whether rooms that are created without a template use it.
     pub is_default: bool,
-    /// The preferred media region.
+    /// Preferred media region.
     pub region: Region,
-    /// The roles by name.
+    /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
     /// Creation time.
     pub created_at: Timestamp,
@@ -47,6 +47,7 @@ word_enum! {
 )]
 impl Default for Region {
     fn default() -> Self {
+        // The contract's default.
         Self::Auto
     }
 }
@@ -55,20 +56,21 @@ impl Default for Region {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("names the role {missing:?}, which the template does not have")]
 pub struct UnknownRoleReference {
-    /// The role with the reference.
+    /// Role with the reference.
     pub role: RoleName,
-    /// The index in `subscribe.to_roles`.
+    /// Index in `subscribe.to_roles`.
     pub index: usize,
-    /// The role that does not exist.
+    /// Role that does not exist.
     pub missing: RoleName,
 }
 
-/// Checks that every `subscribe.to_roles` in a template names the template's roles.
+/// Checks that every `subscribe.to_roles` in a template names the template's own roles.
 ///
 /// # Errors
 /// The first reference to a role that does not exist.
 pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownRoleReference> {
     for role in roles.values() {
+        // The index becomes part of the error's field.
         for (index, name) in role.subscribe.to_roles.iter().flatten().enumerate() {
             if !roles.contains_key(name) {
                 return Err(UnknownRoleReference {
@@ -89,6 +91,7 @@ pub fn referring_role<'a>(
 ) -> Option<&'a RoleName> {
     roles
         .values()
+        // A role that refers to itself does not keep itself from being deleted.
         .filter(|role| role.name != *name)
         .find(|role| {
             role.subscribe

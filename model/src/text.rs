@@ -1,4 +1,4 @@
-//! Free text of a request. A database may end a text at U+0000, so no text that is stored holds one.
+//! Free text in a request. A database may end a text at U+0000, so stored text never contains it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,13 +13,13 @@ use crate::schema::read_by_from_str;
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(String);
 
-/// A text that contains U+0000.
+/// The text contains U+0000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must not contain U+0000")]
 pub struct ParseTextError;
 
 impl Text {
-    /// The pattern of every value, as a regular expression.
+    /// Pattern for texts.
     pub const PATTERN: &'static str = r"^[^\u0000]*$";
 
     /// Returns the text.
@@ -40,6 +40,7 @@ impl TryFrom<String> for Text {
     type Error = ParseTextError;
 
     fn try_from(text: String) -> Result<Self, ParseTextError> {
+        // PostgreSQL rejects the character, and C functions stop at it.
         if text.contains('\0') {
             Err(ParseTextError)
         } else {

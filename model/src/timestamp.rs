@@ -50,6 +50,7 @@ impl Timestamp {
     pub const fn from_millis(millis: i64) -> Self {
         // 9999-12-31T23:59:59.999Z
         const LAST: i64 = 253_402_300_799_999;
+        // The API's format has years with four digits, and no times before the epoch.
         Self(if millis < 0 {
             0
         } else if millis > LAST {
@@ -68,6 +69,7 @@ impl Timestamp {
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        // Clamped, so that a time too far away sorts after all others.
         Self::from_millis(self.0.saturating_add(millis))
     }
 
@@ -80,6 +82,7 @@ impl Timestamp {
 
     /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
+        // Both are in the clamped range, so the difference cannot overflow.
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
@@ -94,12 +97,14 @@ impl Timestamp {
     fn civil(self) -> DateTime {
         EPOCH
             .checked_add(SignedDuration::from_millis(self.0))
+            // Never in practice: the range ends in 9999.
             .unwrap_or(DateTime::MAX)
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Always three digits, so that texts sort like times.
         write!(f, "{:.3}Z", self.civil())
     }
 }
@@ -170,6 +175,7 @@ fn parse(text: &[u8]) -> Option<i64> {
     else {
         return None;
     };
+    // Rejects days such as February 30.
     let date = Date::new(
         i16::from(two(y1, y2)?) * 100 + i16::from(two(y3, y4)?),
         two(m1, m2)?,
@@ -212,15 +218,18 @@ fn two(tens: u8, ones: u8) -> Option<i8> {
 
 /// Parses an offset from UTC into hours and minutes, which have the same sign.
 fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
+    // `-00:00` is valid and means an unknown local offset (RFC 3339, section 4.3).
     let sign = match text {
         [b'Z' | b'z'] => return Some((0, 0)),
         [b'+', ..] => 1,
         [b'-', ..] => -1,
         _ => return None,
     };
+    // The colon is required (RFC 3339, section 5.6).
     let &[_, h1, h2, b':', m1, m2] = text else {
         return None;
     };
+    // The grammar allows offsets up to 23:59, more than any time zone has.
     let (hours, minutes) = (two(h1, h2)?, two(m1, m2)?);
     (hours < 24 && minutes < 60).then(|| (sign * i64::from(hours), sign * i64::from(minutes)))
 }
@@ -233,6 +242,7 @@ fn is_before_leap_second(millis: i64) -> bool {
     else {
         return false;
     };
+    // Only the last second of a month can precede a leap second.
     let Some(month) = next
         .date()
         .yesterday()

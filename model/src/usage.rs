@@ -50,12 +50,14 @@ impl Day {
 impl From<Timestamp> for Day {
     /// Returns the day in UTC that contains the instant.
     fn from(at: Timestamp) -> Self {
+        // Rounds down, also before 1970.
         Self(at.millis().div_euclid(DAY_MILLIS))
     }
 }
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The date part of an RFC 3339 timestamp.
         let start = self.start().to_string();
         f.write_str(start.split('T').next().unwrap_or(&start))
     }
@@ -86,6 +88,7 @@ impl Serialize for Day {
 
 impl utoipa::PartialSchema for Day {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        // Looser than the parser, which also rejects days that do not exist.
         let pattern = "^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}$";
         let date =
             crate::schema::string("A calendar day in UTC, from 1970 on.").pattern(Some(pattern));
@@ -104,9 +107,11 @@ pub fn by_day(from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Day, Dura
         .map(move |day| {
             (
                 day,
+                // The part of the day that lies in the interval.
                 to.min(day.plus(1).start()).since(from.max(day.start())),
             )
         })
+        // A stay that ends at midnight does not touch the next day.
         .filter(|(_, within)| !within.is_zero())
 }
 
@@ -148,7 +153,9 @@ pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     ) else {
         return 0;
     };
+    // Saturated: a time that does not fit is above every limit.
     let used = u64::try_from(participant_time.as_millis()).unwrap_or(u64::MAX);
+    // In milliseconds, so that a started minute is rounded up only once per month.
     let past = used.saturating_sub(u64::from(block).saturating_mul(MINUTE_MILLIS));
     i64::try_from(past.div_ceil(MINUTE_MILLIS))
         .unwrap_or(i64::MAX)
@@ -200,14 +207,18 @@ impl QuotaDecision {
             .participant_minutes_per_month
             .map(|block| Duration::from_secs(u64::from(block) * 60));
         let spent = block.is_some_and(|block| month.participant_time >= block);
+        // Not yet settled, so the balance still includes it.
         let owed = overage_ugx(plan, month.participant_time);
         match (status, spent, plan.overage_ugx_per_minute) {
+            // The operator's decision comes first.
             (ProjectStatus::Suspended, _, _) => Self::Suspended,
+            // Without a price, no balance helps.
             (ProjectStatus::Active, true, None) => Self::BlockSpent,
             // A balance that equals the debt does not pay for the next minute.
             (ProjectStatus::Active, true, Some(_)) if month.balance_ugx <= owed => {
                 Self::WalletEmpty
             }
+            // Within the limit, the wallet does not matter.
             (ProjectStatus::Active, _, _) => Self::Allowed,
         }
     }
@@ -215,6 +226,7 @@ impl QuotaDecision {
     /// Returns whether the decision depends on the wallet. A refusal by the operator or the plan
     /// does not.
     pub const fn depends_on_balance(self) -> bool {
+        // Only in these cases did the wallet decide.
         matches!(self, Self::Allowed | Self::WalletEmpty)
     }
 
@@ -226,6 +238,7 @@ impl QuotaDecision {
             _ if !self.depends_on_balance() => self,
             BillingVerdict::Ok => Self::Allowed,
             BillingVerdict::InsufficientBalance => Self::WalletEmpty,
+            // As if the operator had suspended the project.
             BillingVerdict::Suspended => Self::Suspended,
         }
     }
@@ -235,6 +248,7 @@ impl QuotaDecision {
         match self {
             Self::Allowed => QuotaState::Active,
             Self::Suspended => QuotaState::Suspended,
+            // The contract has one state for both.
             Self::BlockSpent | Self::WalletEmpty => QuotaState::Exceeded,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write};
 use std::ops::RangeInclusive;
 
-/// Whether a character is a control character, ends a line, or sets the direction of the text that follows: it could make a text look
+/// Returns whether a character is a control character, ends a line, or sets the direction of the following text: it could make a text look
 /// like another one.
 #[must_use]
 pub fn is_deceptive(letter: char) -> bool {
@@ -13,7 +13,7 @@ pub fn is_deceptive(letter: char) -> bool {
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The characters for which [`is_deceptive`] holds, as a part of a class in the pattern of a text that has none of them.
+/// Characters for which [`is_deceptive`] is true, for a class in a pattern.
 macro_rules! deceptive_class {
     () => {
         r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -21,7 +21,7 @@ macro_rules! deceptive_class {
 }
 pub(crate) use deceptive_class;
 
-/// Checks the name of a project or the label of a key: `lengths` characters, none of them deceptive.
+/// Checks a project's name or a key's label: `lengths` characters, none of them deceptive.
 ///
 /// # Errors
 /// Returns the allowed values.
@@ -35,7 +35,7 @@ pub fn checked_label(text: &str, lengths: RangeInclusive<usize>) -> Result<&str,
     ))
 }
 
-/// A text whose deceptive characters are escaped, as `\n` or `\u{202e}`.
+/// Text whose deceptive characters are escaped, as `\n` or `\u{202e}`.
 #[derive(Debug, Clone, Copy)]
 pub struct Visible<T>(pub T);
 
@@ -45,17 +45,19 @@ impl<T: Display> Display for Visible<T> {
     }
 }
 
-/// Escapes what is written.
+/// Escapes written text.
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
+        // Most texts have none, and are written as a whole.
         while let Some(at) = rest.find(is_deceptive) {
             let (before, found) = rest.split_at(at);
             self.0.write_str(before)?;
             let mut letters = found.chars();
             if let Some(letter) = letters.next() {
+                // A log line with it stays one line.
                 write!(self.0, "{}", letter.escape_default())?;
             }
             rest = letters.as_str();

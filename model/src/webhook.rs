@@ -104,8 +104,10 @@ impl Attempt {
     /// Returns the delivery's status after this attempt.
     pub const fn status(&self) -> DeliveryStatus {
         match (&self.outcome.error, self.retry_at) {
+            // No error means a 2xx status.
             (None, _) => DeliveryStatus::Delivered,
             (Some(_), Some(_)) => DeliveryStatus::Pending,
+            // No attempt follows, so only an operator's or a project's retry can deliver it.
             (Some(_), None) => DeliveryStatus::Failed,
         }
     }

@@ -1,4 +1,4 @@
-//! The directory of the copies, and their names.
+//! Directory for the copies, and their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,35 +8,35 @@ use conclave_model::Timestamp;
 
 const PREFIX: &str = "conclave-";
 const SUFFIX: &str = ".db";
-/// Where the time in a name has a dash and an RFC 3339 timestamp a colon, which some file systems do not allow.
+/// Positions of an RFC 3339 timestamp's colons. Names have dashes there, since some file systems do not allow colons.
 const COLONS: [usize; 2] = [13, 16];
 
-/// The directory of the copies. Files with other names are none of its business.
+/// Directory for the copies. Files with other names are ignored.
 #[derive(Debug, Clone)]
 pub struct BackupDirectory(PathBuf);
 
-/// A copy of the database that is whole.
+/// Complete copy of the database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupCopy {
-    /// When it was made.
+    /// Time at which it was started.
     pub at: Timestamp,
-    /// Where it is.
+    /// File path.
     pub path: PathBuf,
 }
 
 impl BackupDirectory {
-    /// The directory at a path, which need not exist.
+    /// Creates the value for a path, which need not exist.
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Returns where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Returns the path of the copy that is made at `at`.
-    pub fn path_of(&self, at: Timestamp) -> PathBuf {
+    /// Returns the path for a copy that is started at `at`.
+    pub fn path_for(&self, at: Timestamp) -> PathBuf {
         let mut time = at.to_string();
         for colon in COLONS {
             time.replace_range(colon..=colon, "-");
@@ -47,7 +47,7 @@ impl BackupDirectory {
     /// Creates the directory with mode 0700 if it does not exist.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// If it cannot be created.
     pub fn create(&self) -> Result<(), String> {
         private_file::create_directory(&self.0)
             .map_err(|error| format!("{}: {error}", self.0.display()))
@@ -55,6 +55,7 @@ impl BackupDirectory {
 
     /// Returns the copies, oldest first; none if the directory cannot be read.
     pub fn copies(&self) -> Vec<BackupCopy> {
+        // Other files in the directory are ignored, also by the removal.
         let copy = |path: PathBuf| {
             Some(BackupCopy {
                 at: time_of(path.file_name()?.to_str()?)?,
@@ -62,22 +63,25 @@ impl BackupDirectory {
             })
         };
         let mut copies: Vec<_> = self.files().filter_map(copy).collect();
+        // By time: names and timestamps sort alike.
         copies.sort();
         copies
     }
 
-    /// Removes the oldest copies until `keep` are left, but not the one at `new`. Returns the number of removed ones.
+    /// Removes the oldest copies until `keep` are left, except the one at `new`. Returns the number of removed copies.
     pub fn remove_oldest(&self, keep: usize, new: &Path) -> usize {
         let copies = self.copies();
+        // Also if `backup.keep` was lowered since the last start.
         let surplus = copies.len().saturating_sub(keep);
         let oldest = copies
             .into_iter()
+            // After the clock was set back, the new copy is not the newest by name.
             .filter(|copy| copy.path != new)
             .take(surplus);
         oldest.filter(|copy| remove(&copy.path)).count()
     }
 
-    /// Removes what a server that was killed while it copied has left.
+    /// Removes the unfinished copies of a server that was killed meanwhile.
     pub fn remove_drafts(&self) {
         let is_draft =
             |name: &str| name.starts_with(&format!(".{PREFIX}")) && name.ends_with(DRAFT_SUFFIX);
@@ -127,7 +131,7 @@ mod tests {
         let directory = BackupDirectory::new(dir.path().to_owned());
         seconds
             .iter()
-            .for_each(|second| fs::write(directory.path_of(at(*second)), "").unwrap());
+            .for_each(|second| fs::write(directory.path_for(at(*second)), "").unwrap());
         (dir, directory)
     }
 
@@ -143,7 +147,7 @@ mod tests {
     fn the_name_of_a_copy_has_its_time_and_other_files_are_no_copies() {
         let (dir, directory) = directory(&[5, -3]);
         assert_eq!(
-            directory.path_of(at(0)).file_name().unwrap(),
+            directory.path_for(at(0)).file_name().unwrap(),
             "conclave-2023-11-14T22-13-20.000Z.db"
         );
         for other in [
@@ -166,18 +170,18 @@ mod tests {
     fn the_oldest_copies_are_removed_and_never_the_new_one() {
         let (dir, directory) = directory(&[1, 2, 3, 4]);
         fs::write(dir.path().join("conclave-mine.db"), "").unwrap();
-        assert_eq!(directory.remove_oldest(9, &directory.path_of(at(4))), 0);
+        assert_eq!(directory.remove_oldest(9, &directory.path_for(at(4))), 0);
         assert_eq!(
             (
-                directory.remove_oldest(3, &directory.path_of(at(4))),
+                directory.remove_oldest(3, &directory.path_for(at(4))),
                 seconds(&directory)
             ),
             (1, vec![2, 3, 4])
         );
-        // The clock was set back before the new one was made.
+        // The clock was set back before the new copy was made.
         assert_eq!(
             (
-                directory.remove_oldest(1, &directory.path_of(at(2))),
+                directory.remove_oldest(1, &directory.path_for(at(2))),
                 seconds(&directory)
             ),
             (2, vec![2])

@@ -1,4 +1,4 @@
-//! The metrics of the copies.
+//! Backup metrics.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use conclave_db::Contents;
 use conclave_model::Timestamp;
 use prometheus::{Error, Gauge, IntCounterVec, IntGauge, Opts, Registry};
 
-/// The metrics of the copies. Clones share them.
+/// Backup metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub struct BackupMetrics {
     last_good: IntGauge,
@@ -20,7 +20,7 @@ impl BackupMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let attempts = Opts::new(
             "conclave_backup_attempts_total",
@@ -29,20 +29,17 @@ impl BackupMetrics {
         let metrics = Self {
             last_good: IntGauge::new(
                 "conclave_backup_last_success_timestamp_seconds",
-                "When the last good copy was made; 0 without one",
+                "Time of the last good copy; 0 without one",
             )?,
             attempts: IntCounterVec::new(attempts, &["outcome"])?,
             seconds: Gauge::new(
                 "conclave_backup_duration_seconds",
-                "How long the last good copy and its check took",
+                "Duration of the last good copy and its check",
             )?,
-            bytes: IntGauge::new(
-                "conclave_backup_size_bytes",
-                "The size of the last good copy",
-            )?,
+            bytes: IntGauge::new("conclave_backup_size_bytes", "Size of the last good copy")?,
             unopenable: IntGauge::new(
                 "conclave_backup_unopenable_secrets",
-                "Secrets in the last good copy that no encryption key at hand decrypts",
+                "Secrets in the last good copy that no available encryption key decrypts",
             )?,
         };
         registry.register(Box::new(metrics.last_good.clone()))?;
@@ -50,19 +47,19 @@ impl BackupMetrics {
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.bytes.clone()))?;
         registry.register(Box::new(metrics.unopenable.clone()))?;
-        // Shown before the first attempt, so that a rate has a beginning.
+        // Created before the first attempt, so that a rate has a start value.
         for outcome in ["kept", "failed"] {
             metrics.attempts.with_label_values(&[outcome]);
         }
         Ok(metrics)
     }
 
-    /// Notes a good copy of an earlier server.
+    /// Records a previous server's good copy.
     pub(super) fn set_last_good(&self, at: Timestamp) {
         self.last_good.set(at.millis() / 1_000);
     }
 
-    /// Notes a good copy.
+    /// Records a good copy.
     pub(super) fn kept(&self, at: Timestamp, took: Duration, contents: &Contents) {
         self.set_last_good(at);
         self.seconds.set(took.as_secs_f64());
@@ -73,7 +70,7 @@ impl BackupMetrics {
         self.attempts.with_label_values(&["kept"]).inc();
     }
 
-    /// Notes an attempt that failed.
+    /// Records a failed attempt.
     pub(super) fn failed(&self) {
         self.attempts.with_label_values(&["failed"]).inc();
     }

@@ -1,7 +1,7 @@
-//! Copies of the database at regular times, each checked before the oldest one is removed, and what operators are told about them.
+//! Copies of the database at regular times, each checked before the oldest one is removed, and their state for operators.
 //!
-//! The name of a copy has its time, so a restarted server continues where the one before it was. A failed attempt is repeated sooner.
-//! A file has the name of a copy only once it is whole, so the last one by its name is one that restores.
+//! A copy's name contains its time, so a restarted server continues the schedule. A failed attempt is repeated sooner. A file gets a copy's
+//! name only when it is complete, so the newest copy by name can be restored.
 
 mod directory;
 mod metrics;
@@ -19,45 +19,45 @@ pub use metrics::BackupMetrics;
 
 use crate::config::BackupConfig;
 
-/// The longest time until a failed attempt is repeated.
+/// Maximum delay before a failed attempt is repeated.
 const RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
 
-/// A handle to the copies of a server's database. Clones share them.
+/// Handle to the copies of a server's database. Clones share them.
 #[derive(Clone)]
-pub struct Backups(Arc<Inner>);
+pub struct Backups(Arc<BackupsInner>);
 
-struct Inner {
+struct BackupsInner {
     directory: BackupDirectory,
     every: Duration,
     keep: usize,
     database: conclave_db::Backups,
     clock: Clock,
     metrics: BackupMetrics,
-    /// When the server started.
+    /// The server's start.
     started: Timestamp,
-    state: Mutex<State>,
+    state: Mutex<BackupAttempts>,
 }
 
-/// How the attempts have ended.
+/// Attempts' outcomes.
 #[derive(Default)]
-struct State {
-    /// The time of the last good copy, also of an earlier server's.
+struct BackupAttempts {
+    /// Last good copy's time; the copy may be a previous server's.
     last_good: Option<Timestamp>,
-    /// Why the last attempt failed; `None` if it did not.
+    /// Last attempt's error; `None` if it succeeded.
     failure: Option<String>,
 }
 
-/// How recent the last good copy is.
+/// The last good copy's age class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// As recent as it should be. A new server that has no copy yet has time for the first one.
+    /// As recent as configured. A new server without a copy has time to make the first one.
     Ok,
-    /// Two copies have failed since, or have not been made in time.
+    /// Two further copies have failed, or were not made in time.
     Old,
 }
 
 impl Backups {
-    /// Spawns the tasks that copy to a directory, and that warn of an old copy. They run until the runtime ends.
+    /// Spawns the tasks that make copies, and that warn of an old copy. They run until the runtime ends.
     pub fn spawn(
         directory: BackupDirectory,
         config: &BackupConfig,
@@ -68,7 +68,7 @@ impl Backups {
         let BackupConfig { every, keep, .. } = config;
         let now = clock.now();
         directory.remove_drafts();
-        // One from the future was made before the clock was corrected.
+        // A copy from the future was made before the clock was corrected.
         let last_good = directory
             .copies()
             .into_iter()
@@ -76,7 +76,7 @@ impl Backups {
             .filter(|at| *at <= now)
             .max();
         last_good.iter().for_each(|at| metrics.set_last_good(*at));
-        let backups = Self(Arc::new(Inner {
+        let backups = Self(Arc::new(BackupsInner {
             directory,
             every: *every,
             keep: usize::try_from(*keep).unwrap_or(usize::MAX),
@@ -84,23 +84,24 @@ impl Backups {
             clock: clock.clone(),
             metrics,
             started: now,
-            state: Mutex::new(State {
+            state: Mutex::new(BackupAttempts {
                 last_good,
                 failure: None,
             }),
         }));
+        // After a restart, the interval continues from the last copy.
         let first = last_good.map_or(now, |at| at.after(*every));
         tokio::spawn(backups.clone().make_copies(first));
         tokio::spawn(backups.clone().warn_of_old());
         backups
     }
 
-    /// Returns where the copies are.
+    /// Returns the directory.
     pub fn directory(&self) -> &BackupDirectory {
         &self.0.directory
     }
 
-    /// Returns how recent the last good copy is.
+    /// Returns the last good copy's age class.
     pub fn freshness(&self) -> Freshness {
         if self.old_at() <= self.0.clock.now() {
             Freshness::Old
@@ -109,7 +110,7 @@ impl Backups {
         }
     }
 
-    /// When the last good copy is old, unless there is a newer one by then.
+    /// Returns the time at which the last good copy becomes old.
     fn old_at(&self) -> Timestamp {
         old_at(
             self.0.state.lock().last_good.unwrap_or(self.0.started),
@@ -118,7 +119,7 @@ impl Backups {
     }
 
     async fn make_copies(self, first: Timestamp) {
-        let Inner { clock, every, .. } = &*self.0;
+        let BackupsInner { clock, every, .. } = &*self.0;
         let mut due = first;
         loop {
             clock.sleep_until(due).await;
@@ -128,13 +129,14 @@ impl Backups {
             } else {
                 RETRY_DELAY.min(*every)
             };
+            // From the start of the attempt, so that the interval does not include the time that a copy takes.
             due = begun.after(delay);
         }
     }
 
     /// Makes a copy. Returns whether it is good.
     async fn make_copy(&self, at: Timestamp) -> bool {
-        let Inner {
+        let BackupsInner {
             directory,
             keep,
             database,
@@ -143,18 +145,20 @@ impl Backups {
             ..
         } = &*self.0;
         let begun = Instant::now();
-        let path = directory.path_of(at);
+        // Named by the start, whose state the copy has.
+        let path = directory.path_for(at);
         let made = match directory.create() {
             Ok(()) => database.create(path.clone()).await,
             Err(error) => Err(StoreError::Unavailable(error)),
         };
         match made {
             Ok(contents) => {
-                *state.lock() = State {
+                *state.lock() = BackupAttempts {
                     last_good: Some(at),
                     failure: None,
                 };
                 metrics.kept(at, begun.elapsed(), &contents);
+                // Only now: a failed attempt must never cost an older copy.
                 let removed = directory.remove_oldest(*keep, &path);
                 let bytes = contents.bytes;
                 log::info!(bytes = bytes, removed = removed; "the database has been copied to {}", path.display());
@@ -170,11 +174,13 @@ impl Backups {
         }
     }
 
-    /// Warns when the last good copy has become old, and again after each interval in which that has not changed.
+    /// Warns when the last good copy has become old, and again after each interval without a new one.
     async fn warn_of_old(self) {
-        let Inner { clock, every, .. } = &*self.0;
+        let BackupsInner { clock, every, .. } = &*self.0;
         loop {
+            // Computed again after each sleep, since copies move it.
             clock.sleep_until(self.old_at()).await;
+            // A copy may have been made during the sleep; then the next warning is later.
             if self.freshness() == Freshness::Old {
                 log::warn!("backup.directory: {self}");
                 clock.sleep_until(clock.now().after(*every)).await;
@@ -183,17 +189,17 @@ impl Backups {
     }
 }
 
-/// When a copy is old: two more should have been made since.
+/// Returns the time at which a copy becomes old: two more should have been made by then.
 pub fn old_at(copied: Timestamp, every: Duration) -> Timestamp {
     copied.after(2 * every)
 }
 
-/// A copy whose secrets cannot be decrypted is still the best one that there can be.
+/// Warns of secrets that cannot be decrypted. The copy is good all the same: there can be no better one.
 fn warn_of_secrets(contents: &Contents) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {
         log::warn!(
-            "{} of {} secrets in the database, and in its copies, need an encryption key that is not there: {}",
+            "{} of {} secrets in the database, and in its copies, need a missing encryption key: {}",
             secrets.unopenable,
             secrets.total,
             secrets.missing_keys.join(", ")
@@ -202,10 +208,10 @@ fn warn_of_secrets(contents: &Contents) {
 }
 
 impl fmt::Display for Backups {
-    /// Writes when the last good copy was made, whether it is old, and why the last attempt failed.
+    /// Writes the time and age class of the last good copy, and the last attempt's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let freshness = self.freshness();
-        let State { last_good, failure } = &*self.0.state.lock();
+        let BackupAttempts { last_good, failure } = &*self.0.state.lock();
         match (last_good, freshness) {
             (Some(at), Freshness::Ok) => write!(f, "last good copy at {at}")?,
             (Some(at), Freshness::Old) => write!(f, "last good copy at {at}, which is old")?,

@@ -1,4 +1,4 @@
-//! `--listen` and `--admin`: addresses in the short forms that are typed.
+//! `--listen` and `--admin`: addresses, also in short forms.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -7,24 +7,25 @@ use clap::Args;
 /// Addresses that override `http.listen` and `admin.listen`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Addresses {
-    /// Address and port of the API, or a port on 127.0.0.1; port 0 takes any free port.
+    /// API address and port, or a port on 127.0.0.1; port 0 for any free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
-    /// Address and port of the admin listener, or a port on 127.0.0.1; port 0 takes any free port.
+    /// Admin listener address and port, or a port on 127.0.0.1; port 0 for any free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
 }
 
-/// Parses an address and a port. `3000`, `:3000` and `localhost:3000` are on 127.0.0.1: a server is open to other machines only if an
-/// address says so.
+/// Parses an address and a port. `3000`, `:3000` and `localhost:3000` are on 127.0.0.1: a server accepts connections from other machines
+/// only if an address is given.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let local_port = match text.rsplit_once(':') {
+        // A port alone.
         None => Some(text),
         Some((host, port)) => {
             (host.is_empty() || host.eq_ignore_ascii_case("localhost")).then_some(port)
         }
     };
-    // A number may have a sign.
+    // `u16` would also accept a sign.
     let is_number = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
     let local = local_port
         .filter(is_number)

@@ -1,5 +1,5 @@
-//! Requests of commands to a running server, on this machine or elsewhere: to its admin listener ([`AdminClient`]), and with JSON
-//! bodies to any of its addresses ([`JsonClient`]).
+//! Requests from commands to a running server, on this machine or elsewhere: to its admin listener ([`AdminClient`]), and with JSON bodies
+//! to any of its addresses ([`JsonClient`]).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,71 +19,76 @@ use crate::config::Config;
 use crate::error::CliError;
 use crate::server::{ServerAddresses, admin_url};
 
-/// The server and the project that a command is about.
+/// A command's server and project.
 #[derive(Debug, Args)]
 pub struct ServerArgs {
-    /// URL of the admin listener, whose token is `admin.token` [default: that of the server that uses the data directory].
+    /// URL of the admin listener; its token is `admin.token` [default: the server that uses the data directory].
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// The project's id, `prj_…` [default: the project of `conclave dev`].
+    /// Project id, `prj_…` [default: the project of `conclave dev`].
     #[arg(long, value_name = "ID")]
     pub project: Option<String>,
 }
 
-/// Where a server is.
+/// Server location.
 #[derive(Debug)]
-enum Place {
+enum ServerLocation {
     Url(String),
-    /// Uses this data directory. Its address may be another one after each start.
+    /// The server that uses this data directory. Its address may change with each start.
     DataDir(PathBuf),
 }
 
-/// A client of an admin listener.
+/// Admin listener client.
 #[derive(Debug)]
 pub(super) struct AdminClient {
     client: JsonClient,
-    place: Place,
+    location: ServerLocation,
     token: Option<Secret>,
     project: Option<ProjectId>,
 }
 
 impl AdminClient {
     pub(super) fn new(args: &ServerArgs, config: &Config, data: &Path) -> Result<Self, CliError> {
-        let place = match &args.server {
-            Some(url) => Place::Url(checked_url("--server", url)?),
-            None => Place::DataDir(data.to_owned()),
+        let location = match &args.server {
+            Some(url) => ServerLocation::Url(checked_url("--server", url)?),
+            None => ServerLocation::DataDir(data.to_owned()),
         };
+        // Checked before the first request, so a mistyped id fails without a server.
         let project = args.project.as_deref().map(parse_project_id).transpose()?;
         Ok(Self {
             client: JsonClient::new(TIMEOUT),
-            place,
+            location,
             token: config.admin.token.clone(),
             project,
         })
     }
 
-    /// Returns a client of the listener at an address of this machine. `timeout` is the deadline of each request.
+    /// Creates a client for the listener at an address of this machine. `timeout` limits each request.
     pub(super) fn at(address: SocketAddr, config: &Config, timeout: Duration) -> Self {
-        let (client, place) = (JsonClient::new(timeout), Place::Url(admin_url(address)));
+        let (client, location) = (
+            JsonClient::new(timeout),
+            ServerLocation::Url(admin_url(address)),
+        );
         Self {
             client,
-            place,
+            location,
             token: config.admin.token.clone(),
             project: None,
         }
     }
 
-    /// Returns the project that was named, or that of the development server.
+    /// Returns the named project, or the development server's.
     pub(super) fn project(&self) -> Result<ProjectId, CallError> {
-        let of_server = || match &self.place {
-            Place::Url(_) => Ok(None),
-            Place::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
+        let default_project = || match &self.location {
+            ServerLocation::Url(_) => Ok(None),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
         };
         let project = self
             .project
             .clone()
-            .map_or_else(of_server, |project| Ok(Some(project)))?;
-        let message = "--project is needed: only the development server of this data directory has a default; \
+            .map_or_else(default_project, |project| Ok(Some(project)))?;
+        // A remote server may have many projects, so there is no default.
+        let message = "--project is required: only this data directory's development server has a default; \
                        conclave project list shows the projects";
         project.ok_or_else(|| CallError::Refused {
             status: 400,
@@ -91,19 +96,19 @@ impl AdminClient {
         })
     }
 
-    /// Returns the URL of the API, if the server uses the data directory.
+    /// Returns the API's URL, if the server uses the data directory.
     pub(super) fn api(&self) -> Result<Option<String>, CallError> {
-        match &self.place {
-            Place::Url(_) => Ok(None),
-            Place::DataDir(data) => addresses(data).map(|addresses| Some(addresses.api)),
+        match &self.location {
+            ServerLocation::Url(_) => Ok(None),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| Some(addresses.api)),
         }
     }
 
-    /// Returns the URL of the admin listener.
+    /// Returns the admin listener's URL.
     pub(super) fn url(&self) -> Result<String, CallError> {
-        match &self.place {
-            Place::Url(url) => Ok(url.clone()),
-            Place::DataDir(data) => addresses(data).map(|addresses| addresses.admin),
+        match &self.location {
+            ServerLocation::Url(url) => Ok(url.clone()),
+            ServerLocation::DataDir(data) => addresses(data).map(|addresses| addresses.admin),
         }
     }
 
@@ -126,7 +131,7 @@ impl AdminClient {
                 message,
             } => {
                 let message =
-                    format!("{message}: CONCLAVE_ADMIN__TOKEN or the settings file has to have it");
+                    format!("{message}: set it in CONCLAVE_ADMIN__TOKEN or in the settings file");
                 CallError::Refused {
                     status: 401,
                     message,
@@ -137,13 +142,14 @@ impl AdminClient {
     }
 }
 
-/// Checks a url that was given by an argument. Returns it without a slash at its end.
+/// Checks an argument's URL. Returns it without a trailing slash.
 pub(super) fn checked_url(argument: &'static str, url: &str) -> Result<String, CliError> {
     let invalid = |problem: String| CliError::InvalidArgument {
         argument,
         problem: format!("{url:?} {problem}"),
     };
     parse_url(url).map_err(|error| invalid(error.to_string()))?;
+    // Paths that start with a slash are appended.
     Ok(url.trim_end_matches('/').to_owned())
 }
 
@@ -161,21 +167,21 @@ fn addresses(data: &Path) -> Result<ServerAddresses, CallError> {
     found.ok_or_else(missing)
 }
 
-/// The usual deadline of a request, longer than a request for events waits.
+/// Default time limit for a request, longer than a request for events waits.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(40);
-/// Bytes of a response: a page of events with the longest names.
+/// Maximum response size in bytes: a page of events with the longest names.
 const MAX_BODY: u64 = 4 * 1_024 * 1_024;
 
-/// A request that gave no result.
+/// A request without a result.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The server cannot be reached, or cannot answer now.
+    /// The server cannot be reached, or cannot respond now.
     Unavailable(String),
     /// The server refused the request, and would again.
     Refused {
-        /// The status of the response.
+        /// Response status.
         status: u16,
-        /// The message of the error.
+        /// Error message.
         message: String,
     },
 }
@@ -195,12 +201,12 @@ impl From<CallError> for CliError {
     }
 }
 
-/// Sends requests with and without a body, and parses the JSON of the answers.
+/// Sends requests with and without a body, and parses JSON responses.
 #[derive(Debug, Clone)]
 pub(super) struct JsonClient(Client);
 
 impl JsonClient {
-    /// `timeout` is the deadline of each request.
+    /// Creates a client. `timeout` limits each request.
     pub(super) fn new(timeout: Duration) -> Self {
         Self(Client::new(
             config().timeout_global(Some(timeout)).build(),
@@ -208,7 +214,7 @@ impl JsonClient {
         ))
     }
 
-    /// Sends a request, with a bearer token if there is one, and returns the JSON of the response; null for an empty one.
+    /// Sends a request, with a bearer token if given, and returns the response's JSON; null for an empty response.
     pub(super) fn call(
         &self,
         method: Method,
@@ -231,13 +237,16 @@ impl JsonClient {
             .0
             .send(request)
             .map_err(|error| unavailable(&RequestFailure::from(&error)))?;
+        // Redirects are not followed, so the token is never sent elsewhere.
         let status = response.status().as_u16();
         let body = response.into_body();
         match status {
+            // For example 204 after a deletion.
             200..=299 if body.is_empty() => Ok(Value::Null),
             200..=299 => {
                 serde_json::from_slice(&body).map_err(|_| unavailable(&"the response is not JSON"))
             }
+            // Worth a retry: the server is overloaded, starting or stopping.
             429 | 500..=599 => Err(unavailable(&format_args!("{} ({status})", message(&body)))),
             _ => Err(CallError::Refused {
                 status,
@@ -247,11 +256,12 @@ impl JsonClient {
     }
 }
 
-/// The message of an error of the API, the reason of a refused step-down, or a general message for what another program has answered.
+/// Returns the API error's message, a refused step-down's reason, or a general message for another program's response.
 fn message(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = parsed["error"]["message"]
         .as_str()
         .or_else(|| parsed["reason"].as_str());
+    // Escaped, since the message is printed at a terminal.
     Visible(message.unwrap_or("the server refused the request")).to_string()
 }

@@ -1,9 +1,9 @@
-//! Commands about the database as a whole.
+//! Commands for the database as a whole.
 //!
-//! - `conclave backup FILE`: a consistent copy of the database, also while a server is using it.
-//! - `conclave restore FILE`: puts a copy of a database into a data directory that has none, and says what is in it.
-//! - `conclave import FILE`: copies the records of a file into an empty database of PostgreSQL.
-//! - `conclave migrate`: builds the indexes of the schema of this version while servers of the older one use the database.
+//! - `conclave backup FILE`: makes a consistent copy of the database, also while a server is using it.
+//! - `conclave restore FILE`: puts a copy of a database into a data directory without one, and shows its contents.
+//! - `conclave import FILE`: copies a file's records to an empty PostgreSQL database.
+//! - `conclave migrate`: builds the indexes of this version's schema while servers of the older version use the database.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -23,8 +23,8 @@ use crate::config::{Config, MediaCredentials};
 use crate::data_dir::{self, DATABASE_FILE, DEV_KEY_FILE, database_path, location};
 use crate::error::CliError;
 
-/// What a data directory may have before its database is restored: keys, certificates, recordings, and the files of locks.
-const KEPT: [&str; 7] = [
+/// Entries that a data directory may have before its database is restored: keys, certificates, recordings, and lock files.
+const ALLOWED_ENTRIES: [&str; 7] = [
     "encryption.key",
     "media.key",
     DEV_KEY_FILE,
@@ -34,7 +34,7 @@ const KEPT: [&str; 7] = [
     "key-rotate.lock",
 ];
 
-/// The result with `--json`.
+/// Result with `--json`.
 #[derive(Serialize)]
 struct RestoreView<'a> {
     database: String,
@@ -49,10 +49,11 @@ struct RestoreView<'a> {
     missing_keys: &'a [String],
 }
 
-/// Checks a file and copies it into the data directory. A server that starts there migrates it and continues.
+/// Checks a file and copies it into the data directory. A server that starts there migrates it.
 ///
 /// # Errors
-/// The records are in PostgreSQL, a server uses the data directory or it is not empty, or the file is damaged or none of Conclave.
+/// If the records are in PostgreSQL, a server uses the data directory or it is not empty, or the file is damaged or not a Conclave
+/// database.
 pub(super) fn restore_file(
     file: &Path,
     config: &Config,
@@ -67,8 +68,10 @@ pub(super) fn restore_file(
     if !file.is_file() {
         return Err(CliError::failed(format!("no file at {}", file.display())));
     }
+    // Before the check: a server that starts meanwhile would create a database.
     let _lock = data_dir::lock_for_server(data)?;
     require_empty(data)?;
+    // Loaded rather than created: the copy's secrets need the original key.
     let media = MediaCredentials::load(config, data)?;
     let has_media_credentials = media.is_some();
     let contents = restore(file, &database_path(data), &vault(config, data, media)?)?;
@@ -77,14 +80,14 @@ pub(super) fn restore_file(
     Ok(())
 }
 
-/// Refuses a data directory with a database, or with files that are none of Conclave's.
+/// Refuses a data directory with a database or with unknown files.
 fn require_empty(data: &Path) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| CliError::data_dir(data, error.to_string());
     for entry in fs::read_dir(data).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
-        if !KEPT.iter().any(|kept| name == *kept) {
+        if !ALLOWED_ENTRIES.iter().any(|allowed| name == *allowed) {
             let problem = format!(
-                "has {}: restore into an empty one, which may have the keys",
+                "has {}: restore into a directory that is empty except for keys",
                 name.display()
             );
             return Err(CliError::data_dir(data, problem));
@@ -93,7 +96,7 @@ fn require_empty(data: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Opens the keys at hand. Creates none: a new one would open nothing, and would take the place of the one that is missing.
+/// Opens the available keys. Creates none: a new key would open nothing, and would take the place of the missing one.
 fn vault(config: &Config, data: &Path, media: Option<MediaCredentials>) -> Result<Vault, CliError> {
     let key = config
         .encryption
@@ -135,7 +138,7 @@ fn show_restored(contents: &Contents, data: &Path, format: OutputFormat) -> Resu
         ),
         ("schema", schema.to_string()),
         ("projects", projects.to_string()),
-        ("rooms", format!("{rooms}, {open_rooms} of them open")),
+        ("rooms", format!("{rooms}, {open_rooms} open")),
         (
             "last change",
             last_change.map_or_else(|| "none".to_owned(), |at| at.to_string()),
@@ -143,7 +146,7 @@ fn show_restored(contents: &Contents, data: &Path, format: OutputFormat) -> Resu
         (
             "secrets",
             format!(
-                "{}, {} of them cannot be decrypted",
+                "{}, {} cannot be decrypted",
                 secrets.total, secrets.unopenable
             ),
         ),
@@ -165,52 +168,54 @@ fn warn_of_keys(contents: &Contents, config: &Config, data: &Path, has_media_cre
     }
     if !has_media_credentials {
         log::warn!(
-            "media.key is missing: the next start creates another, and room tokens that were issued are invalid"
+            "media.key is missing: the next start creates another one, and existing room tokens become invalid"
         );
     }
 }
 
-/// The time between two lines of progress.
+/// Interval between progress updates.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// A table that was imported, with `--json`.
+/// Imported table with `--json`.
 #[derive(Serialize)]
 struct TableView {
     table: &'static str,
     rows: u64,
 }
 
-/// The result with `--json`.
+/// Result with `--json`.
 #[derive(Serialize)]
 struct ImportView {
     tables: Vec<TableView>,
     shortened_texts: u64,
 }
 
-/// Imports a file, whose server must be stopped: what it wrote afterwards would be in the file only.
+/// Imports a file. Its server must be stopped, since later writes would be lost.
 ///
 /// # Errors
-/// The records are not to be in PostgreSQL, the database is not empty, a server uses the file, or it could not be copied.
+/// If no PostgreSQL database is configured or it is not empty, a server uses the file, or the copy failed.
 pub(super) fn import(file: &Path, config: &Config, format: OutputFormat) -> Result<(), CliError> {
     let Some(options) = config.database.postgres(None)? else {
         return Err(CliError::failed(
-            "database.url is not set: it names the database that the records are copied into",
+            "database.url is not set: it must name the target database",
         ));
     };
     if !file.is_file() {
         return Err(CliError::failed(format!("no file at {}", file.display())));
     }
-    // A server uses a file of this name only. Others are copies.
-    let is_of_server = file.file_name().is_some_and(|name| name == DATABASE_FILE);
+    // A server uses only a file with this name. Others are copies.
+    let may_be_in_use = file.file_name().is_some_and(|name| name == DATABASE_FILE);
     let folder = file
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let _lock = is_of_server
+    let _lock = may_be_in_use
         .then(|| data_dir::lock_for_server(folder))
         .transpose()?;
+    // The location without the password.
     let mut progress = Progress::new(&options.server.location());
     let imported = import_file(file, &options.server, |at| progress.show(at));
+    // Before an error is printed, which needs a line of its own.
     progress.end();
     show_imported(
         &imported.map_err(|error| CliError::failed(error.to_string()))?,
@@ -223,6 +228,7 @@ fn show_imported(imported: &Imported, format: OutputFormat) -> Result<(), CliErr
         tables,
         shortened_texts,
     } = imported;
+    // SQLite stores U+0000 in texts, PostgreSQL does not.
     if *shortened_texts > 0 {
         log::warn!("{shortened_texts} texts lost characters U+0000, which PostgreSQL cannot store");
     }
@@ -244,7 +250,7 @@ fn show_imported(imported: &Imported, format: OutputFormat) -> Result<(), CliErr
     print("all rows were compared: the database has what the file has\n")
 }
 
-/// Shows on stderr how far the import is: one line that changes on a terminal, and lines elsewhere.
+/// Progress display on stderr: one changing line on a terminal, separate lines elsewhere.
 struct Progress {
     is_terminal: bool,
     last: Instant,
@@ -262,14 +268,16 @@ impl Progress {
     }
 
     fn show(&mut self, ImportProgress { table, rows, total }: ImportProgress) {
+        // The last row is always shown, so that each table ends with its total.
         if self.last.elapsed() < PROGRESS_EVERY && rows < total {
             return;
         }
         self.last = Instant::now();
         self.shown = true;
         let line = format!("{table}: {rows} of {total} rows");
-        // Without a terminal nobody reads it.
+        // An error means that stderr is closed.
         let _ = if self.is_terminal {
+            // Back to the start of the line, and clear it.
             write!(io::stderr(), "\r\x1b[K{line}")
         } else {
             writeln!(io::stderr(), "{line}")
@@ -283,20 +291,20 @@ impl Progress {
     }
 }
 
-/// An index with `--json`.
+/// Index with `--json`.
 #[derive(Serialize)]
 struct IndexView<'a> {
     index: &'a str,
     state: &'static str,
 }
 
-/// Builds the indexes that the database lacks, and says what it found of each.
+/// Builds the indexes that the database lacks, and shows the result for each.
 ///
 /// # Errors
-/// The records are in a file, or the database cannot be used.
+/// If the records are in a file, or the database cannot be used.
 pub(super) fn migrate(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
-        let message = "the records are in a file, which the next start of a server migrates: there is nothing to prepare";
+        let message = "the records are in a file, which the server migrates at its next start: there is nothing to prepare";
         return Err(CliError::failed(message));
     };
     show_indexes(&build_indexes(&options.server)?, format)
@@ -313,7 +321,7 @@ fn show_indexes(indexes: &[UpcomingIndex], format: OutputFormat) -> Result<(), C
         return print_json(&views.collect::<Vec<_>>());
     }
     if indexes.is_empty() {
-        return print("no index is to be built before the next start of a server\n");
+        return print("no index has to be built before the next start of a server\n");
     }
     let row = |index: &UpcomingIndex| vec![index.name.clone(), index.state.as_str().to_owned()];
     print(&output::table(
@@ -322,14 +330,14 @@ fn show_indexes(indexes: &[UpcomingIndex], format: OutputFormat) -> Result<(), C
     ))
 }
 
-/// Copies the database of a data directory into a new file.
+/// Copies a data directory's database to a new file.
 ///
 /// # Errors
-/// There is no database, it is not a file, or the copy exists, cannot be written or is damaged.
+/// If there is no database file, or if the copy exists, cannot be written or is damaged.
 pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
     if config.database.is_postgres() {
         return Err(CliError::failed(
-            "the records are in PostgreSQL: copy them with pg_dump",
+            "the records are in PostgreSQL: use pg_dump to copy them",
         ));
     }
     let database = database_path(data);
@@ -341,17 +349,19 @@ pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), 
         )));
     }
     let shown = file.display().to_string();
+    // Also a dangling symbolic link, which would be followed.
     if file.symlink_metadata().is_ok() {
         return Err(CliError::failed(format!(
-            "{shown} exists already: name a new file, since a backup replaces none"
+            "{shown} exists already: choose a new file, since a backup never replaces one"
         )));
     }
+    // A backup must not migrate the database, which a server of an older version may be using.
     let contents = with_store_as_it_is(config, data, async |store| {
         store.backups().create(file).await
     })?;
     if let Some(key) = config.encryption.key_path(data) {
         log::info!(
-            "the backup does not contain the encryption key that it needs; keep a copy of {} too",
+            "the backup does not contain its encryption key; also keep a copy of {}",
             key.display()
         );
     }
@@ -369,7 +379,7 @@ pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), 
         (
             "secrets",
             format!(
-                "{}, {} of them cannot be decrypted",
+                "{}, {} cannot be decrypted",
                 secrets.total, secrets.unopenable
             ),
         ),

@@ -1,6 +1,5 @@
-//! Events for `conclave listen` and `conclave trigger`: [`Follower`] reads those of a project from a position on. What it has read it
-//! does not read again, also if the server restarts. [`Forwarder`] posts them to a receiver as the server would: with the same headers,
-//! and both signatures.
+//! Events for `conclave listen` and `conclave trigger`. [`Follower`] reads a project's events from a position on. It reads each event once,
+//! also if the server restarts. [`Forwarder`] posts them to a receiver as the server would: with the same headers and both signatures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +18,19 @@ use serde_json::Value;
 use super::admin_client::{AdminClient, CallError, checked_url};
 use crate::error::CliError;
 
-/// An event in an answer of `/debug/projects/{id}/events`.
+/// Event in a response of `/debug/projects/{id}/events`.
 #[derive(Debug, Deserialize)]
 pub(super) struct FollowedEvent {
-    /// Its position among the events of the project.
+    /// Position among the project's events.
     pub id: i64,
     #[serde(rename = "type")]
     pub event_type: String,
     pub room: String,
-    /// The exact body of a webhook delivery.
+    /// Exact body of a webhook delivery.
     pub payload: String,
 }
 
-/// The events after a position.
+/// Events after a position.
 #[derive(Debug, Deserialize)]
 pub(super) struct EventsPage {
     pub events: Vec<FollowedEvent>,
@@ -40,11 +39,11 @@ pub(super) struct EventsPage {
     pub gap: Option<Gap>,
 }
 
-/// Why events are missing before those of a page.
+/// Reason for missing events before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Gap {
-    /// They are older than `webhooks.retention`.
+    /// The events are older than `webhooks.retention`.
     Deleted,
     /// The server's records are older than the position.
     Restored,
@@ -55,24 +54,25 @@ struct SecretJson {
     secret: Box<str>,
 }
 
-/// Reads the events of a project.
+/// Reads a project's events.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     server: &'a AdminClient,
     path: String,
     position: i64,
-    /// Whether the server has not answered the last request.
-    is_away: bool,
+    /// Whether the last request failed because the server was unavailable.
+    is_unavailable: bool,
 }
 
 impl<'a> Follower<'a> {
-    /// Follows the events after `position`, or those from now on.
+    /// Follows the events after `position`, or from now on.
     pub(super) fn new(
         server: &'a AdminClient,
         project: &ProjectId,
         position: Option<u32>,
     ) -> Result<Self, CallError> {
         let path = format!("/debug/projects/{project}/events");
+        // Without a position, only events from now on: the log may have weeks of them.
         let position = match position {
             Some(position) => position.into(),
             None => newest(server, &path)?,
@@ -81,21 +81,22 @@ impl<'a> Follower<'a> {
             server,
             path,
             position,
-            is_away: false,
+            is_unavailable: false,
         })
     }
 
-    /// The position of the last event that was read.
+    /// Returns the last event's position.
     pub(super) const fn position(&self) -> i64 {
         self.position
     }
 
-    /// Reads the next events. The server answers after some seconds without any. A server that has been away is asked for something
-    /// that it answers at once, so that it is known to be back; the page has no events then.
+    /// Reads the next events. The server holds the request for some seconds if there are none. After an outage, this sends a request that
+    /// the server does not hold, so that its return is noticed at once; the page has no events then.
     pub(super) fn read(&mut self) -> Result<EventsPage, CallError> {
-        if self.is_away {
+        if self.is_unavailable {
+            // This request has no `after`, so the server does not hold it.
             newest(self.server, &self.path)?;
-            self.is_away = false;
+            self.is_unavailable = false;
             return Ok(EventsPage {
                 events: Vec::new(),
                 position: self.position,
@@ -106,19 +107,21 @@ impl<'a> Follower<'a> {
             self.server,
             &format!("{}?after={}", self.path, self.position),
         );
-        let page =
-            page.inspect_err(|error| self.is_away = matches!(error, CallError::Unavailable(_)))?;
+        let page = page.inspect_err(|error| {
+            self.is_unavailable = matches!(error, CallError::Unavailable(_))
+        })?;
+        // Not the last event's number: the page may be empty, or its events deleted.
         self.position = page.position;
         Ok(page)
     }
 }
 
-/// Reads the position of the newest event.
+/// Reads the newest event's position.
 fn newest(server: &AdminClient, path: &str) -> Result<i64, CallError> {
     Ok(read::<EventsPage>(server, path)?.position)
 }
 
-/// Reads the secret with which the events of a project are signed where they are forwarded.
+/// Reads the secret that signs a project's forwarded events.
 pub(super) fn signing_secret(
     server: &AdminClient,
     project: &ProjectId,
@@ -129,20 +132,21 @@ pub(super) fn signing_secret(
 
 fn read<T: DeserializeOwned>(server: &AdminClient, path: &str) -> Result<T, CallError> {
     let json: Value = server.call(Method::GET, path, None)?;
+    // Not worth a retry: the server's format will not change.
     serde_json::from_value(json).map_err(|_| CallError::Refused {
         status: 200,
         message: "the server is of another version: its events cannot be read".to_owned(),
     })
 }
 
-/// Posts the events of a project to one url.
+/// Posts a project's events to one URL.
 pub(super) struct Forwarder {
     sender: DeliverySender,
     endpoint: Arc<WebhookEndpoint>,
 }
 
 impl Forwarder {
-    /// Returns a forwarder to the url that `argument` has. `timeout` covers a whole post.
+    /// Creates a forwarder to an argument's URL. `timeout` limits a whole post.
     pub(super) fn new(
         argument: &'static str,
         url: &str,
@@ -152,6 +156,7 @@ impl Forwarder {
     ) -> Result<Self, CliError> {
         checked_url(argument, url)?;
         let endpoint = WebhookEndpoint {
+            // Not a record: nothing on the server knows this endpoint.
             id: EndpointId::new(),
             project_id: project.clone(),
             url: url.to_owned(),
@@ -159,7 +164,7 @@ impl Forwarder {
             active: true,
             created_at: now(),
         };
-        // Whoever runs the command chooses the url, so no address is refused.
+        // The URL comes from the command's user, so no address is refused.
         let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         Ok(Self {
             sender: DeliverySender::new(AddressFilter::new(any), timeout, &TrustedRoots::default()),
@@ -167,7 +172,7 @@ impl Forwarder {
         })
     }
 
-    /// Posts an event once. Blocks for the timeout at most.
+    /// Posts an event once. Blocks for at most the timeout.
     pub(super) fn post(&self, id: DeliveryId, event_type: &str, payload: &str) -> AttemptOutcome {
         self.sender.post(&Delivery {
             endpoint: Arc::clone(&self.endpoint),
@@ -179,15 +184,17 @@ impl Forwarder {
     }
 }
 
-/// Returns the id of the delivery of an event, which is the same each time that the event is forwarded.
+/// Returns an event's delivery id. It is the same each time the event is forwarded, so receivers can detect duplicates.
 pub(super) fn delivery_id(project: &ProjectId, event: i64) -> DeliveryId {
+    // Both, since event numbers are per project.
     let hash = blake3::hash(format!("{project} {event}").as_bytes());
     let mut bytes = [0; 16];
+    // A UUID, as the server's own delivery ids are.
     bytes.copy_from_slice(&hash.as_bytes()[..16]);
     DeliveryId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// Returns what came back, in a word or two.
+/// Returns the response in a word or two.
 pub(super) fn shown(outcome: &AttemptOutcome) -> String {
     match (outcome.response_status, &outcome.error) {
         (Some(status), _) => status.to_string(),
@@ -217,7 +224,7 @@ mod tests {
         let away = Arc::new(AtomicBool::new(true));
         let address = serve(move |request, mut stream| {
             let answer = Response::new(200).body(r#"{"events": [], "position": 7}"#);
-            // The first connection is closed without an answer.
+            // The first connection is closed without a response.
             asked.send(request.target).unwrap();
             if !away.swap(false, Ordering::SeqCst) {
                 answer.send(&mut stream).unwrap();

@@ -17,22 +17,22 @@ use crate::error::CliError;
 /// Commands for API keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Create a key and print it; it is not shown again.
+    /// Create a key and print it. It is not shown again.
     Create {
-        /// The project's id, `prj_…`.
+        /// Project id, `prj_…`.
         project: String,
-        /// A note of up to 200 characters.
+        /// Note of up to 200 characters.
         #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text::<0, 200>)]
         label: String,
-        /// How the key is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// List a project's keys, oldest first.
     List {
-        /// The project's id, `prj_…`.
+        /// Project id, `prj_…`.
         project: String,
-        /// How the keys are printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -40,13 +40,13 @@ pub enum KeyCommand {
     Revoke {
         /// The key's first twelve characters.
         prefix: String,
-        /// How the key is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
 }
 
-/// A key with `--json`.
+/// Key with `--json`.
 #[derive(Serialize)]
 struct KeyView<'a> {
     project_id: &'a ProjectId,
@@ -55,7 +55,7 @@ struct KeyView<'a> {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<String>,
-    /// The whole key, at creation only.
+    /// Whole key, at creation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
 }
@@ -78,10 +78,10 @@ struct KeyList<'a> {
     keys: Vec<KeyView<'a>>,
 }
 
-/// Runs one of the commands.
+/// Runs a command.
 ///
 /// # Errors
-/// The project or the prefix is unknown, or the store failed.
+/// If the project or the prefix is unknown, or the store failed.
 pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     match command {
         KeyCommand::Create {
@@ -98,6 +98,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         KeyCommand::List { project, format } => {
             list(config, data, &parse_project_id(&project)?, format)
         }
+        // The database has no more than the prefix and a hash, so the prefix names the key.
         KeyCommand::Revoke { prefix, format } => {
             let prefix = parse_prefix(&prefix)?;
             let revoked = with_store(config, data, async |store| {
@@ -108,10 +109,11 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
     }
 }
 
-/// Parses a prefix, or takes that of a whole key, which may be what leaked. No message contains a whole key.
+/// Parses a prefix, or the prefix of a whole key, which may be at hand after a leak. No message contains a whole key.
 fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
-    let of_whole_key = text.parse().map(|key: ApiKey| key.prefix());
-    of_whole_key.or_else(|_| text.parse()).map_err(|_| {
+    let from_whole_key = text.parse().map(|key: ApiKey| key.prefix());
+    from_whole_key.or_else(|_| text.parse()).map_err(|_| {
+        // A mistyped key may be nearly a whole secret, which must not reach a log.
         let shown: String = text.chars().take(ApiKeyPrefix::LEN).collect();
         CliError::failed(format!(
             "no key with the prefix {shown:?}; prefixes are vk_live_ or vk_test_ and 4 characters"
@@ -126,6 +128,7 @@ fn list(
     format: OutputFormat,
 ) -> Result<(), CliError> {
     let keys = with_store(config, data, async |store| {
+        // Otherwise a mistyped id would look like a project without keys.
         existing_project(store, project).await?;
         Ok::<_, CliError>(store.api_keys().list(project.clone()).await?)
     })?;
@@ -147,6 +150,7 @@ fn list(
 fn row(record: &ApiKeyRecord) -> Vec<String> {
     let revoked = record
         .revoked_at
+        // Never empty, so that scripts find the same columns in each line.
         .map_or_else(|| "-".into(), |at| at.to_string());
     vec![
         record.prefix.to_string(),

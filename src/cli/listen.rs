@@ -1,7 +1,7 @@
-//! `conclave listen`: prints the events of a project as they are committed, and posts them to a receiver on this machine.
+//! `conclave listen`: prints a project's events as they are committed, and forwards them to a receiver on this machine.
 //!
-//! Each event is posted once, and the next one when the answer is there. The command goes on after the server was away, from the event
-//! that it had last.
+//! Each event is posted once, and the next one after the response. After an outage of the server, the command continues from the last
+//! event.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -25,43 +25,43 @@ use super::output::{print, print_json};
 use crate::config::Config;
 use crate::error::CliError;
 
-/// The first wait for a server that is away. Each further one is twice as long, up to [`LONGEST_WAIT`].
+/// First delay before an unavailable server is called again. Doubled each time, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// Which events to show and where to post them.
+/// Events to show, and the receiver to forward them to.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// The url to post each event to, as the server posts to webhook endpoints.
+    /// URL to post each event to, as the server posts to webhook endpoints.
     #[arg(long, value_name = "URL")]
     forward: Option<String>,
-    /// The server and the project.
+    /// Server and project.
     #[command(flatten)]
     server: ServerArgs,
-    /// Only events of this type; can be given several times.
+    /// Show only events of this type; can be repeated.
     #[arg(long, value_name = "TYPE", value_parser = event_type())]
     event: Vec<EventType>,
-    /// Only events of this room.
+    /// Show only events of this room.
     #[arg(long, value_name = "NAME")]
     room: Option<RoomName>,
-    /// Begin after the event with this number instead of with the next one.
+    /// Start after the event with this number, instead of with the next event.
     #[arg(long, value_name = "NUMBER")]
     after: Option<u32>,
-    /// How events are printed.
+    /// Event output format.
     #[arg(long, value_enum, default_value = "lines")]
     print: EventFormat,
 }
 
-/// How events are printed.
+/// Event output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EventFormat {
-    /// A line for each: number, time, type, room, and what came back.
+    /// One line per event: number, time, type, room, and the receiver's response.
     Lines,
-    /// A line of JSON for each, with the whole event.
+    /// One line of JSON per event, with the whole event.
     Json,
 }
 
-/// An event with `--print json`.
+/// Event with `--print json`.
 #[derive(Serialize)]
 struct EventView<'a> {
     id: i64,
@@ -72,7 +72,7 @@ struct EventView<'a> {
     error: Option<&'a str>,
 }
 
-/// Parses the name of an event, and tells shells the names.
+/// Returns the parser for event names, which lists them for shell completion.
 pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
     PossibleValuesParser::new(EventType::ALL.iter().map(|event| event.as_str()))
         .try_map(|name| name.parse::<EventType>())
@@ -81,11 +81,12 @@ pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
 /// Runs until it is interrupted.
 ///
 /// # Errors
-/// The server refuses the token or the project, or stdout is closed.
+/// If the server refuses the token or the project, or stdout is closed.
 pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(), CliError> {
     let server = AdminClient::new(&args.server, config, data)?;
     let project = patiently(|| server.project())?;
     let secret = patiently(|| signing_secret(&server, &project))?;
+    // The position is read now, so events during the messages below are not missed.
     let mut follower = patiently(|| Follower::new(&server, &project, args.after))?;
     let forwarder = args.forward.as_deref().map(|url| {
         Forwarder::new(
@@ -101,67 +102,71 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
         project,
         forwarder: forwarder.transpose()?,
     };
-    note(&format!(
+    print_note(&format!(
         "following the events of {} after number {}",
         listener.project,
         follower.position()
     ));
     if let Some(url) = &args.forward {
-        note(&format!(
+        print_note(&format!(
             "forwarding them to {url}, signed with {}",
             secret.reveal()
         ));
     }
     loop {
         let page = patiently(|| follower.read())?;
+        // Before the page's events, which follow the gap.
         match page.gap {
             Some(Gap::Deleted) => {
-                note("events were missed: they are older than webhooks.retention");
+                print_note("events older than webhooks.retention were missed");
             }
             Some(Gap::Restored) => {
-                note(
-                    "the server's records are older than the last event; following from their newest",
+                print_note(
+                    "the server's records are older than the last event; continuing after the newest record",
                 );
             }
             None => {}
         }
         page.events
+            // Filtered here, since the server's page has all events in the project.
             .iter()
             .filter(|event| listener.wants(event))
             .try_for_each(|event| listener.handle(event))?;
     }
 }
 
-/// Repeats a call until the server answers it. Says once that the server is away, and that it is back.
+/// Repeats a call until the server responds. Prints one line when the server is unavailable, and one when it is back.
 fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, CliError> {
     let mut wait = FIRST_WAIT;
     loop {
         match call() {
             Ok(done) => {
+                // At least one call has failed before.
                 if wait > FIRST_WAIT {
-                    note("the server answers again");
+                    print_note("the server is available again");
                 }
                 return Ok(done);
             }
             Err(CallError::Unavailable(reason)) => {
                 if wait == FIRST_WAIT {
-                    note(&format!("waiting for the server: {reason}"));
+                    print_note(&format!("waiting for the server: {reason}"));
                 }
                 thread::sleep(wait);
                 wait = LONGEST_WAIT.min(wait * 2);
             }
+            // A wrong token or project stays wrong; waiting would hide it.
             Err(refused @ CallError::Refused { .. }) => return Err(refused.into()),
         }
     }
 }
 
-/// Says what is no event, on stderr.
-fn note(text: &str) {
-    // Without stderr, nobody reads it.
+/// Prints a message that is not an event to stderr.
+fn print_note(text: &str) {
+    // An error means that stderr is closed, so there is nobody to report it to.
     let _ = writeln!(std::io::stderr(), "conclave: {}", Visible(text));
 }
 
-/// What becomes of each event.
+/// Prints and forwards events.
 struct Listener<'a> {
     args: &'a ListenArgs,
     project: ProjectId,
@@ -171,6 +176,7 @@ struct Listener<'a> {
 impl Listener<'_> {
     fn wants(&self, event: &FollowedEvent) -> bool {
         let types = &self.args.event;
+        // Without `--event`, every type.
         let is_of_type = types.is_empty()
             || types
                 .iter()
@@ -184,7 +190,7 @@ impl Listener<'_> {
     }
 
     fn handle(&self, event: &FollowedEvent) -> Result<(), CliError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let post = |forwarder: &Forwarder| {
             forwarder.post(
                 delivery_id(&self.project, event.id),
@@ -192,10 +198,11 @@ impl Listener<'_> {
                 &event.payload,
             )
         };
+        // Before the line is printed, which has the response.
         let outcome = self.forwarder.as_ref().map(post);
         match self.args.print {
             EventFormat::Json => print_event(event, outcome.as_ref()),
-            EventFormat::Lines => print(&line(event, outcome.as_ref(), begun.elapsed())),
+            EventFormat::Lines => print(&line(event, outcome.as_ref(), started.elapsed())),
         }
     }
 }
@@ -211,12 +218,13 @@ fn print_event(event: &FollowedEvent, outcome: Option<&AttemptOutcome>) -> Resul
 
 /// Returns a line such as `42  2026-01-31T12:00:00.000Z  room.started  standup  200 in 3 ms`.
 fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration) -> String {
+    // The event's time is in its body only.
     let payload: serde_json::Value = serde_json::from_str(&event.payload).unwrap_or_default();
     let occurred_at = payload["occurred_at"].as_str().unwrap_or_default();
     let answer = outcome
         .map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis()))
         .unwrap_or_default();
-    // The server may be one that nobody trusts.
+    // Escaped, since `--server` may name an untrusted server.
     format!(
         "{}\n",
         Visible(format_args!(

@@ -1,7 +1,7 @@
-//! The log on stderr, at the level of `RUST_LOG`. What would control a terminal, or the direction of the text, is escaped.
+//! The log on stderr, at the level of `RUST_LOG`. Characters that control a terminal, or the direction of text, are escaped.
 //!
-//! The log of a server goes through a bounded queue ([`LogQueue`]) to a thread that writes, so a request that logs never waits, also if
-//! nobody reads the pipe that stderr is. Lines that do not fit are counted, and the count is logged when there is room again.
+//! A server's log lines go through a bounded queue ([`LogQueue`]) to a thread that writes them. So a request that logs never waits, even if
+//! nothing reads the pipe behind stderr. Lines that do not fit are counted, and the count is logged when there is room again.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
@@ -19,15 +19,13 @@ use log::kv::{self, Key, Value, VisitSource};
 use log::{Level, Log, Metadata, Record};
 use parking_lot::{Condvar, Mutex};
 
-/// Default of `RUST_LOG`. Omits start and stop messages of libraries.
+/// `RUST_LOG` default. Omits the libraries' start and stop messages.
 const DEFAULT_LOG: &str = "info,ractor=warn,actix_server=warn";
 
-/// The part of actix-http that speaks HTTP/1.1 with clients. It reports as errors what clients do wrong: malformed requests,
-/// connections that break off.
+/// The HTTP/1.1 part of actix-http. It reports clients' mistakes as errors: malformed requests, connections that break off.
 const CLIENT_PROTOCOL: &str = "actix_http::h1";
 
-/// The crates that read what clients of media send. They report each packet and description that they cannot use, without the
-/// client's name.
+/// Crates that parse media clients' packets. They report each unusable packet and description, without the client's name.
 const MEDIA_PROTOCOLS: [&str; 7] = [
     "str0m",
     "sctp_proto",
@@ -38,37 +36,40 @@ const MEDIA_PROTOCOLS: [&str; 7] = [
     "turn_types",
 ];
 
-/// How often a part of them may report something.
+/// Interval in which each module of these crates may report once.
 const MEDIA_INTERVAL: Duration = Duration::from_secs(60);
-/// How many parts may report something in that time.
+/// Maximum number of modules that may report in that time.
 const MOST_PARTS: usize = 1_000;
 
-/// The queue of a server's log.
+/// A server's log queue.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
-/// Starts logging. Called once, first.
+/// Starts logging. Must be called once, before anything logs.
 pub(super) fn start(is_server: bool) {
     let mut logger = env_logger::Builder::from_env(Env::default().default_filter_or(DEFAULT_LOG));
-    // Without the thread, the log is written by those who log.
+    // If the thread cannot be started, lines are written by the threads that log.
     if is_server && let Ok(queue) = start_queue() {
         let is_plain = ["RUST_LOG_STYLE", "NO_COLOR"]
             .iter()
             .any(|name| std::env::var_os(name).is_some());
+        // env_logger cannot see that a pipe target ends at a terminal, so it would drop the colours.
         if io::stderr().is_terminal() && !is_plain {
             logger.write_style(WriteStyle::Always);
         }
         logger.target(Target::Pipe(Box::new(queue.clone())));
     }
     let logger = logger.build();
+    // Without this, the `log` macros drop everything.
     log::set_max_level(logger.filter());
     // Only a second call could fail.
     let _ = log::set_boxed_logger(Box::new(ClientMistakes::new(logger)));
 }
 
 fn start_queue() -> io::Result<&'static LogQueue> {
-    // A file of its own: while a write to it waits, the lock of `std::io::stderr` is free.
+    // A separate file: while a write to it blocks, `std::io::stderr` must stay unlocked.
     let queue = LogQueue::start(File::from(io::stderr().as_fd().try_clone_to_owned()?))?;
     let queue = QUEUE.get_or_init(|| queue);
+    // The default hook writes to stderr directly, where it would block, or mix with the thread's lines.
     std::panic::set_hook(Box::new(move |panic| {
         let (current, backtrace) = (thread::current(), Backtrace::capture());
         let name = current.name().unwrap_or("<unnamed>");
@@ -80,7 +81,7 @@ fn start_queue() -> io::Result<&'static LogQueue> {
     Ok(queue)
 }
 
-/// Writes the last line, if there is one, and waits a moment for all of the log to be written.
+/// Writes the last line, if any, and waits briefly until the whole log is written.
 pub(super) fn finish(last: Option<&str>) {
     let line = last
         .map(|last| format!("conclave: {last}\n"))
@@ -94,10 +95,10 @@ pub(super) fn finish(last: Option<&str>) {
     }
 }
 
-/// Logs what a client does wrong for debugging only, or once a minute, since clients could fill the log otherwise.
+/// Reduces reports about clients' mistakes, which could otherwise fill the log: HTTP ones to debug level, media ones to one per minute.
 struct ClientMistakes<L> {
     log: L,
-    /// The lines of each part of the media protocols.
+    /// The media modules' last report times.
     reports: Throttle<String>,
 }
 
@@ -114,19 +115,21 @@ impl<L: Log> ClientMistakes<L> {
         let is_mistake =
             metadata.level() == Level::Error && metadata.target().starts_with(CLIENT_PROTOCOL);
         if is_mistake
-            || (is_of_media_protocol(metadata)
+            || (is_from_media_protocol(metadata)
                 && !self.reports.allow_key(metadata.target().to_owned(), now))
         {
+            // Still available with `RUST_LOG=debug`.
             return Level::Debug;
         }
         metadata.level()
     }
 
     fn log_at(&self, record: &Record<'_>, now: Instant) {
+        // By the original level: excluded records are not formatted.
         if self.log.enabled(record.metadata()) {
             let level = self.level(record.metadata(), now);
             let mut pairs = VisiblePairs::default();
-            // It fails for no pair.
+            // The visitor never fails.
             let _ = record.key_values().visit(&mut pairs);
             let args = format_args!("{}", Visible(record.args()));
             self.log.log(
@@ -141,7 +144,7 @@ impl<L: Log> ClientMistakes<L> {
     }
 }
 
-/// The values of a record, as they are shown.
+/// A record's values with escaped characters.
 #[derive(Default)]
 struct VisiblePairs(Vec<(String, String)>);
 
@@ -166,47 +169,47 @@ impl<L: Log> Log for ClientMistakes<L> {
     }
 }
 
-/// Returns whether a record is a warning or an error of a library that reads what clients of media send.
-fn is_of_media_protocol(metadata: &Metadata<'_>) -> bool {
+/// Returns whether a record is a warning or an error from a crate that parses media clients' packets.
+fn is_from_media_protocol(metadata: &Metadata<'_>) -> bool {
     let library = metadata.target().split("::").next().unwrap_or_default();
     metadata.level() <= Level::Warn && MEDIA_PROTOCOLS.contains(&library)
 }
 
-/// Bytes of lines that wait.
+/// Maximum size for queued lines, in bytes.
 const CAPACITY: usize = 1024 * 1024;
-/// How long the end of the process waits until the lines are written.
+/// Time limit at the end of the process for writing the queued lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The lines of the log. Clones share them.
+/// Log line queue. Clones share it.
 #[derive(Clone)]
-struct LogQueue(Arc<Shared>);
+struct LogQueue(Arc<QueueState>);
 
 #[derive(Default)]
-struct Shared {
-    lines: Mutex<Lines>,
-    /// A line was added.
+struct QueueState {
+    lines: Mutex<LogLines>,
+    /// Signalled when a line was added.
     added: Condvar,
-    /// All lines were written.
+    /// Signalled when all lines were written.
     written: Condvar,
 }
 
 #[derive(Default)]
-struct Lines {
+struct LogLines {
     waiting: VecDeque<Box<[u8]>>,
-    /// The bytes of those that wait.
+    /// Total size in bytes.
     size: usize,
-    /// Lines that did not fit since the last one that did.
+    /// Number of lines lost since the last line was added.
     lost: u64,
     is_writing: bool,
 }
 
-impl Lines {
+impl LogLines {
     fn push(&mut self, line: Box<[u8]>) {
         self.size += line.len();
         self.waiting.push_back(line);
     }
 
-    /// Adds how many lines were lost, if any were.
+    /// Adds a line with the number of lost lines, if any were lost.
     fn report_lost(&mut self) {
         if self.lost > 0 {
             let now = humantime::format_rfc3339_seconds(SystemTime::now());
@@ -220,11 +223,13 @@ impl Lines {
     }
 
     fn next(&mut self) -> Option<Box<[u8]>> {
+        // Also without a new line: a log that falls silent must not hide the loss.
         if self.waiting.is_empty() {
             self.report_lost();
         }
         let next = self.waiting.pop_front();
         self.size -= next.as_ref().map_or(0, |line| line.len());
+        // The thread writes the line after it has released the lock.
         self.is_writing = next.is_some();
         next
     }
@@ -234,14 +239,14 @@ impl LogQueue {
     /// Starts the thread that writes the lines.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// If the thread cannot be started.
     pub(super) fn start(mut to: impl Write + Send + 'static) -> io::Result<Self> {
         let queue = Self(Arc::default());
         let Self(shared) = queue.clone();
         thread::Builder::new().name("log".into()).spawn(move || {
             loop {
                 let line = shared.next();
-                // Without stderr, nobody reads it.
+                // An error means that stderr is closed, so there is nobody to report it to.
                 let _ = to.write_all(&line);
             }
         })?;
@@ -255,22 +260,23 @@ impl LogQueue {
             lines.lost += 1;
             return;
         }
+        // In front of the new line, where the gap is.
         lines.report_lost();
         lines.push(line.into());
         self.0.added.notify_one();
     }
 
-    /// Waits until all lines are written, but not for long.
+    /// Waits until all lines are written, for at most [`FLUSH_TIMEOUT`].
     pub(super) fn flush(&self) {
         let mut lines = self.0.lines.lock();
-        let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
+        let is_busy = |lines: &mut LogLines| lines.is_writing || !lines.waiting.is_empty();
         self.0
             .written
             .wait_while_for(&mut lines, is_busy, FLUSH_TIMEOUT);
     }
 }
 
-impl Shared {
+impl QueueState {
     /// Waits for the next line.
     fn next(&self) -> Box<[u8]> {
         let mut lines = self.lines.lock();
@@ -278,13 +284,14 @@ impl Shared {
             if let Some(line) = lines.next() {
                 return line;
             }
+            // The queue is empty, and the last line was written before this call.
             self.written.notify_all();
             self.added.wait(&mut lines);
         }
     }
 }
 
-/// A line is written at once.
+/// Each write is one line, which env_logger has formatted completely.
 impl Write for LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -303,11 +310,11 @@ mod tests {
 
     use super::*;
 
-    /// Keeps the levels and targets of the records that are logged at the level INFO.
+    /// Records the level and target of each record that is logged at level INFO.
     #[derive(Default)]
     struct Kept(Mutex<Vec<(Level, String)>>);
 
-    /// Keeps what is shown of records.
+    /// Records the text of each record.
     #[derive(Default)]
     struct Shown(Mutex<Vec<String>>);
 
@@ -410,7 +417,7 @@ mod tests {
         assert_eq!(log.log.0.lock().unwrap().len(), 8);
     }
 
-    /// Writes each line only when it is told to.
+    /// Writes each line only on request.
     struct Reluctant {
         allowed: Receiver<()>,
         written: Sender<String>,
@@ -436,7 +443,7 @@ mod tests {
         let ((allow, allowed), (written, seen)) = (channel(), channel());
         let queue = LogQueue::start(Reluctant { allowed, written }).unwrap();
         let line = vec![b'x'; CAPACITY / 4];
-        // One may be in the hands of the thread.
+        // The thread may have taken one already.
         (0..10).for_each(|_| queue.push(&line));
         queue.flush();
         (0..20).for_each(|_| allow.send(()).unwrap());

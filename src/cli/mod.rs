@@ -1,12 +1,12 @@
 //! The command line: arguments, results on stdout, and the log and errors on stderr.
 //!
-//! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
-//! while a server is using it; they take turns with it to write.
+//! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also while a server is
+//! using it; SQLite's lock serializes their writes.
 //!
-//! This file has the commands and options, and what is made from their declaration: completions for shells, and manual pages. The
-//! commands, in the order of the help:
+//! This file has the commands and options, and the shell completions and manual pages generated from them. The commands, in the order of
+//! the help:
 //!
-//! - [`addresses`]: the options of `dev` and `serve`, which [`server`] runs.
+//! - [`addresses`]: the options of `dev` and `serve`; [`server`] runs them.
 //! - [`projects`], [`keys`], [`recordings`]: records, in the database.
 //! - [`listen`], [`trigger`]: events of a running server, by [`admin_client`] and [`follower`].
 //! - [`settings`], [`check`]: `config` and `check`.
@@ -70,15 +70,15 @@ pub struct Cli {
     /// Data directory: database, keys and recordings [default: ./conclave-data].
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// What to do.
+    /// Command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The subcommands of `conclave`.
+/// Subcommands of `conclave`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a development server: no configuration, sandbox on, a test project with an API key.
+    /// Run a development server: without configuration, with the sandbox, a test project and an API key.
     Dev(Addresses),
     /// Run the server with the configured settings.
     Serve(Addresses),
@@ -88,12 +88,12 @@ pub enum Command {
     /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Give access to files of recordings.
+    /// Manage access to recording files.
     #[command(subcommand)]
     Recording(RecordingCommand),
-    /// Print the events of a project as they happen, and post them to a receiver on this machine.
+    /// Print a project's events as they happen, and optionally forward them to a receiver on this machine.
     Listen(ListenArgs),
-    /// Make an event happen in a room with simulated participants, or send an example of it.
+    /// Cause an event in a room with simulated participants, or send an example event.
     Trigger(TriggerArgs),
     /// Print the OpenAPI description.
     Openapi {
@@ -104,58 +104,58 @@ pub enum Command {
     /// Show the settings.
     #[command(subcommand, name = "config")]
     Settings(ConfigCommand),
-    /// Check the configuration, the database, the servers that share it, the encryption key and the media plane.
+    /// Check the configuration, the database and the servers that share it, the encryption key and the media plane.
     Check(OutputFormat),
-    /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs. With PostgreSQL, in three steps: each
-    /// run takes the next one, and says what to do before the one after.
+    /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs. With PostgreSQL, the rotation has three
+    /// steps: each run takes the next step, and prints what to do before the following one.
     KeyRotate(OutputFormat),
-    /// Let servers with the media key of this machine take over, after a deliberate change of media.key or media.api_key.
+    /// Allow servers with this machine's media key to take over, after a deliberate change of media.key or media.api_key.
     MediaKeyChange(OutputFormat),
-    /// Build the indexes of this version in PostgreSQL, before the servers of the older version are replaced.
+    /// Build this version's indexes in PostgreSQL, before the servers of the older version are replaced.
     Migrate(OutputFormat),
-    /// Let the active server hand over to another one and come back as a standby.
+    /// Make the active server hand over to another one and return as a standby.
     StepDown {
-        /// Address and port of its admin listener [default: admin.listen of the settings].
+        /// Address and port of the server's admin listener [default: the setting admin.listen].
         #[arg(long, value_name = "ADDR", value_parser = parse_address)]
         admin: Option<SocketAddr>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Copy the database into a new file and check the copy, even while the server runs.
+    /// Copy the database to a new file and check the copy, even while the server runs.
     Backup {
-        /// The file to create.
+        /// File to create.
         file: PathBuf,
     },
-    /// Check a copy of a database and put it into the data directory, which is empty or has only the keys.
+    /// Check a copy of a database and put it into the data directory, which must be empty except for keys.
     Restore {
-        /// The file: a backup, a file of backup.directory, or what Litestream has restored.
+        /// Copy of a database: a backup, a file from backup.directory, or one restored by Litestream.
         file: PathBuf,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Copy the records of a file into the empty PostgreSQL database of database.url, while no server runs.
+    /// Copy the records from a file to the empty PostgreSQL database in database.url, while no server runs.
     Import {
-        /// The file: conclave.db of a data directory, or a backup of it.
+        /// File: conclave.db in a data directory, or a backup.
         file: PathBuf,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// Print a shell completion script: `source <(conclave completions bash)`.
     Completions {
-        /// The shell that the script is for.
+        /// Shell that the script is for.
         shell: Shell,
     },
-    /// Write the documentation as HTML pages into a directory, for any web server or to open as files.
+    /// Write the documentation as HTML pages to a directory, for a web server or to open as files.
     Docs {
-        /// The directory, which is created if it does not exist.
+        /// Directory, created if it does not exist.
         directory: PathBuf,
     },
-    /// Write manual pages for `man` into a directory.
+    /// Write manual pages for `man` to a directory.
     Manual {
-        /// The directory, which is created if it does not exist.
+        /// Directory, created if it does not exist.
         directory: PathBuf,
     },
 }
@@ -164,6 +164,7 @@ pub enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Only servers have the log thread. A command is short, and must not lose its last lines.
     logging::start(matches!(cli.command, Command::Dev(_) | Command::Serve(_)));
     run(cli)
 }
@@ -177,6 +178,7 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
+            // After the log, so that the error is the last line.
             logging::finish(Some(&error.to_string()));
             error.exit_code()
         }
@@ -190,14 +192,17 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         command,
     } = cli;
     let file = file.as_deref();
+    // `project create` creates only a directory that was named.
     let is_named = data.is_some();
     let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
     let sources = || Sources::from_process(Mode::Serve, file);
+    // On demand: `openapi`, `completions`, `docs` and `manual` need no settings.
     let config = || sources().load();
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
         Command::Openapi { ext } => {
+            // Two documents: the contract's must not change with extensions.
             let part = if ext { &EXTENSIONS } else { &CONTRACT };
             output::print(&format!("{}\n", openapi::text(part)))
         }
@@ -233,25 +238,26 @@ fn load_for(mode: Mode, file: Option<&Path>, at: Addresses) -> Result<LoadedConf
     .load_with_origins()
 }
 
-/// Prints a script with which a shell completes commands and options.
+/// Prints a shell's completion script for commands and options.
 fn print_completions(shell: Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "conclave", &mut script);
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Writes a manual page for the program and for each of its commands into a directory, which is created if it is missing.
+/// Writes a manual page for the program and for each command to a directory, which is created if missing.
 fn write_manual(directory: &Path) -> Result<(), CliError> {
     fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
         .map_err(|error| CliError::failed(format!("{}: {error}", directory.display())))
 }
 
-/// Writes the documentation into a directory, which is created if it is missing. Other files in it stay.
+/// Writes the documentation to a directory, which is created if missing. Other files in it stay.
 fn write_docs(directory: &Path) -> Result<(), CliError> {
     let site = Site::new(Form::Static);
     for path in site.paths() {
         let file = directory.join(&path);
+        // Each of the site's own paths has content.
         let content = site.content(&path).unwrap_or_default();
         let written = file
             .parent()

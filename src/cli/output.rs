@@ -1,7 +1,7 @@
-//! Results on stdout, and the arguments that several commands share.
+//! Results on stdout, and arguments that several commands share.
 //!
-//! Text is in plain tables, whose columns are aligned with spaces and have no borders, so that `cut` and `awk` can read them. What would
-//! control a terminal, or the direction of the text, is escaped.
+//! Text is in plain tables, whose columns are aligned with spaces and have no borders, so that `cut` and `awk` can read them. Characters
+//! that control a terminal, or the direction of text, are escaped.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// How a command prints its result.
+/// A command's output format.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFormat {
     /// Print JSON instead of a table.
@@ -32,15 +32,15 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     print_json_text(&serde_json::to_string(value)?)
 }
 
-/// Writes valid JSON to stdout as one line, without characters that control a terminal: a server may have sent them in a text.
+/// Writes valid JSON to stdout as one line. Characters that control a terminal are escaped, since a text may come from a server.
 pub(super) fn print_json_text(json: &str) -> Result<(), CliError> {
     let line = json
         .chars()
         .fold(String::with_capacity(json.len() + 1), |mut line, letter| {
             match letter {
-                // Valid JSON has them between its parts only, and all others in texts only.
+                // Valid JSON has these between its tokens only, and all other control characters in strings only.
                 '\n' | '\r' | '\t' => line.push(' '),
-                // None of them is beyond the first plane.
+                // All of them are in the Basic Multilingual Plane, so they need no surrogate pair.
                 _ if is_deceptive(letter) => _ = write!(line, "\\u{:04x}", u32::from(letter)),
                 _ => line.push(letter),
             }
@@ -49,7 +49,7 @@ pub(super) fn print_json_text(json: &str) -> Result<(), CliError> {
     print(&format!("{line}\n"))
 }
 
-/// Parses an argument of `MIN` to `MAX` characters, none of which could move the terminal's cursor or set the direction of a text.
+/// Parses an argument with `MIN` to `MAX` characters. Characters that move the terminal's cursor or set the direction of text are refused.
 pub(super) fn parse_text<const MIN: usize, const MAX: usize>(text: &str) -> Result<String, String> {
     checked_label(text.trim(), MIN..=MAX).map(str::to_owned)
 }
@@ -60,6 +60,7 @@ pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         .iter()
         .map(|heading| heading.to_uppercase())
         .collect();
+    // The headings take part in the widths.
     lines(std::iter::once(&headings).chain(rows))
 }
 
@@ -87,6 +88,7 @@ fn lines<'a>(rows: impl Iterator<Item = &'a Vec<String>>) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in &rows {
         for (index, cell) in row.iter().enumerate() {
+            // Characters rather than bytes; wide ones are rare in ids and labels.
             let width = cell.chars().count();
             match widths.get_mut(index) {
                 Some(widest) => *widest = width.max(*widest),

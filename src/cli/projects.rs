@@ -14,7 +14,7 @@ use super::store::{missing, with_created_store, with_store};
 use crate::config::{Config, DEFAULT_PLAN, Plans};
 use crate::error::CliError;
 
-/// Largest amount of one credit, in Ugandan shillings. Catches typing errors and keeps balances far from overflow.
+/// Maximum amount of one credit, in Ugandan shillings. Catches typing errors and keeps balances far from overflow.
 const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 
 /// Commands for projects.
@@ -22,86 +22,86 @@ const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 pub enum ProjectCommand {
     /// Create a project.
     Create {
-        /// The display name, 1 to 200 characters.
+        /// Display name, 1 to 200 characters.
         #[arg(long, value_parser = parse_text::<1, 200>)]
         name: String,
-        /// The environment, which is part of the project's API keys.
+        /// Environment, which the project's API keys contain.
         #[arg(long, value_enum, default_value = "live")]
         env: EnvironmentArg,
-        /// The plan's id.
+        /// Plan id.
         #[arg(long, default_value = DEFAULT_PLAN)]
         plan: String,
-        /// How the project is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// List projects, oldest first.
     List {
-        /// How the projects are printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
     /// Show a project.
     Show {
-        /// The project to show.
+        /// Project to show.
         #[command(flatten)]
         project: ProjectArgs,
     },
-    /// Suspend a project, so that it can start no new work.
+    /// Suspend a project, so that it cannot start new work.
     Suspend {
-        /// The project to change.
+        /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
     },
     /// Resume a suspended project.
     Resume {
-        /// The project to change.
+        /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
     },
     /// Move a project to another plan.
     SetPlan {
-        /// The project to change.
+        /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
-        /// The plan's id.
+        /// Plan id.
         plan: String,
     },
-    /// Set the template of rooms that are created without one.
+    /// Set the template for rooms that are created without one.
     SetDefaultTemplate {
-        /// The project to change.
+        /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
-        /// The template's id, `tpl_…`.
+        /// Template id, `tpl_…`.
         template: String,
     },
     /// Add an amount to a project's wallet.
     Credit {
-        /// The project to change.
+        /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
-        /// The amount in Ugandan shillings.
+        /// Amount in Ugandan shillings.
         #[arg(value_parser = clap::value_parser!(i64).range(1..=MAX_CREDIT_UGX))]
         ugx: i64,
     },
 }
 
-/// A project's id and how the project is printed.
+/// Project id and output format.
 #[derive(Debug, clap::Args)]
 pub struct ProjectArgs {
-    /// The project's id, `prj_…`.
+    /// Project id, `prj_…`.
     id: String,
-    /// How the project is printed.
+    /// Output format.
     #[command(flatten)]
     format: OutputFormat,
 }
 
-/// The environment of a project as an argument.
+/// A project's environment as an argument.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum EnvironmentArg {
-    /// For production; keys begin with `vk_live_`.
+    /// For production; keys start with `vk_live_`.
     Live,
-    /// For development; keys begin with `vk_test_`.
+    /// For development; keys start with `vk_test_`.
     Test,
 }
 
@@ -114,7 +114,7 @@ impl From<EnvironmentArg> for Environment {
     }
 }
 
-/// A project with `--json`.
+/// Project with `--json`.
 #[derive(Serialize)]
 struct ProjectView<'a> {
     project_id: &'a ProjectId,
@@ -143,10 +143,10 @@ struct ProjectList<'a> {
     projects: Vec<ProjectView<'a>>,
 }
 
-/// Runs one of the commands. `is_named` is whether `--data` was given.
+/// Runs a command. `is_named` is whether `--data` was given.
 ///
 /// # Errors
-/// The plan, the project or the template does not exist, or the store does not exist or failed.
+/// If the plan, the project or the template does not exist, or if the store does not exist or failed.
 pub(super) fn run(
     command: ProjectCommand,
     config: &Config,
@@ -160,10 +160,12 @@ pub(super) fn run(
             plan,
             format,
         } => {
+            // Before anything is created: the database does not know the plans.
             ensure_plan_exists(config, "--plan", &plan)?;
             require_intended(data, is_named)?;
             let create =
                 async |store: &Store| store.projects().create(name, env.into(), plan).await;
+            // Only this command may create the database: a project is an operator's first step.
             show(&with_created_store(config, data, create)?, format)
         }
         ProjectCommand::List { format } => list(config, data, format),
@@ -174,6 +176,7 @@ pub(super) fn run(
             })?;
             show(&found, project.format)
         }
+        // Running calls go on; only new work is refused.
         ProjectCommand::Suspend { project } => {
             set_status(config, data, &project, ProjectStatus::Suspended)
         }
@@ -189,6 +192,7 @@ pub(super) fn run(
         }
         ProjectCommand::SetDefaultTemplate { project, template } => {
             let id = parse_project_id(&project.id)?;
+            // The same message as for an unknown id: a malformed one cannot exist either.
             let template = template.parse().map_err(|_| {
                 CliError::failed(format!("no template {template:?} in this project"))
             })?;
@@ -205,7 +209,7 @@ pub(super) fn run(
     }
 }
 
-/// Parses a project's id. A malformed id fails with exit code 1, as an unknown id does.
+/// Parses a project id. A malformed id fails with exit code 1, like an unknown id.
 pub(super) fn parse_project_id(text: &str) -> Result<ProjectId, CliError> {
     text.parse()
         .map_err(|error| CliError::failed(format!("no project {text:?}; ids {error}")))
@@ -222,13 +226,15 @@ fn require_intended(data: &Path, is_named: bool) -> Result<(), CliError> {
     if is_named || data.exists() {
         return Ok(());
     }
-    let problem = "does not exist in this folder: run the command in the server's folder, or name a data directory with --data, \
+    // The default directory is relative, so the current folder decides which records are changed.
+    let problem = "does not exist in this folder: run the command in the server's folder, or name with --data a directory, \
                    which is created";
     Err(CliError::data_dir(data, problem))
 }
 
 fn ensure_plan_exists(config: &Config, argument: &'static str, plan: &str) -> Result<(), CliError> {
     let plans = Plans::load(config.plans.file.as_deref())?;
+    // The plans come from a file, which may have changed since the last start; a running server reads it at its start.
     if plans.get(plan).is_some() {
         return Ok(());
     }
@@ -266,7 +272,7 @@ where
 
 fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
     let projects = match missing(config, data) {
-        // With PostgreSQL there are records, which cannot be read here.
+        // With PostgreSQL there are records, but they cannot be read here.
         Some(problem) if !config.database.is_postgres() => {
             log::warn!(
                 "--data {} {problem}, so there are no projects",
@@ -303,6 +309,7 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
     if format.json {
         return print_json(&ProjectView::from(project));
     }
+    // Shown here only; the list has no room for it.
     let template = project
         .default_template_id
         .as_ref()
@@ -315,6 +322,7 @@ fn show(project: &Project, format: OutputFormat) -> Result<(), CliError> {
         ("status", project.status.to_string()),
         (
             "default_template_id",
+            // Never empty, so that scripts find a value in the second column.
             template.unwrap_or_else(|| "-".into()),
         ),
         ("balance_ugx", project.balance_ugx.to_string()),

@@ -1,4 +1,4 @@
-//! `conclave recording …`: files of recordings.
+//! `conclave recording …`: recording files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,30 +18,30 @@ use crate::server::ServerAddresses;
 /// Commands for recordings.
 #[derive(Debug, Subcommand)]
 pub enum RecordingCommand {
-    /// Print a link to the file of a recording, which needs no API key and expires.
+    /// Print a link to a recording's file, which needs no API key and expires.
     Link {
-        /// The egress id of the recording.
+        /// The recording's egress id.
         egress_id: EgressId,
-        /// How long the link is valid, at most 7 days.
+        /// Validity of the link, at most 7 days.
         #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_life)]
         expires: Duration,
-        /// How the link is printed.
+        /// Output format.
         #[command(flatten)]
         format: OutputFormat,
     },
 }
 
-/// A link with `--json`.
+/// Link with `--json`.
 #[derive(Serialize)]
 struct LinkView<'a> {
     url: &'a str,
     expires_at: Timestamp,
 }
 
-/// Runs one of the commands.
+/// Runs a command.
 ///
 /// # Errors
-/// There is no such recording, or no server uses the data directory.
+/// If there is no such recording, or no server uses the data directory.
 pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Result<(), CliError> {
     let RecordingCommand::Link {
         egress_id,
@@ -51,13 +51,15 @@ pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Re
     let server = ServerAddresses::read(data)
         .map_err(|error| CliError::data_dir(data, format!("server.json: {error}")))?;
     let server = server.ok_or_else(|| {
-        CliError::data_dir(data, "no server uses it, whose address a link begins with")
+        CliError::data_dir(data, "no server uses it, so the link's address is unknown")
     })?;
     let id = egress_id.clone();
+    // The link is signed for the project, too, which the command need not be given.
     let project = with_store(config, data, async |store| {
         store.local_files().project_of(id).await
     })?;
     let project = project.ok_or_else(|| CliError::failed(format!("no recording {egress_id}")))?;
+    // Links are signed by a key that is derived from the API secret.
     let credentials = MediaCredentials::load(config, data)?
         .ok_or_else(|| CliError::data_dir(data, "no media.key"))?;
     let keys = DerivedKeys::new(&credentials.api_secret);

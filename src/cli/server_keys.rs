@@ -1,7 +1,7 @@
 //! Changes of a server's keys.
 //!
 //! - `conclave key-rotate`: a new encryption key, also while a server is using the old one.
-//! - `conclave media-key-change`: lets servers with the media key of this machine take over, instead of those with the key before.
+//! - `conclave media-key-change`: servers with this machine's media key may take over, instead of servers with the previous one.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::config::{Config, MediaCredentials};
 use crate::data_dir::{database_path, location, lock_for_key_rotation};
 use crate::error::CliError;
 
-/// The result of a rotation with `--json`.
+/// Rotation result with `--json`.
 #[derive(Serialize)]
 struct RotationView<'a> {
     old_key_id: &'a str,
@@ -24,7 +24,7 @@ struct RotationView<'a> {
     unopenable: usize,
 }
 
-/// A step of a rotation with `--json`.
+/// Rotation step with `--json`.
 #[derive(Serialize)]
 struct StepView<'a> {
     step: u8,
@@ -36,13 +36,13 @@ struct StepView<'a> {
     next: &'a str,
 }
 
-/// The number of steps of servers that share a database.
+/// Number of steps for servers that share a database.
 const STEPS: u8 = 3;
 
-/// Creates a new encryption key and reseals every record with it.
+/// Creates a new encryption key and re-encrypts every record with it.
 ///
 /// # Errors
-/// There is no encryption key or no database, another rotation is running, or this one failed and can be run again.
+/// If there is no encryption key or no database, another rotation is running, or this one failed and can be repeated.
 pub(super) fn rotate_encryption_key(
     config: &Config,
     data: &Path,
@@ -52,17 +52,20 @@ pub(super) fn rotate_encryption_key(
         let message = "this deployment has no encryption key (encryption.key_file is empty): there is nothing to rotate";
         return Err(CliError::failed(message));
     };
-    // Opening the store would create what is missing, and the rotation would hide the loss.
+    // Opening the store would create missing files, and the rotation would hide the loss.
     for (path, what) in [
         (database_path(data), "database"),
         (key.clone(), "encryption key"),
     ] {
+        // With PostgreSQL, there is no database file to be missing.
         let is_elsewhere = what == "database" && config.database.is_postgres();
         if !is_elsewhere && !path.exists() {
             return Err(CliError::failed(format!("no {what} at {}", path.display())));
         }
     }
+    // Across all steps: a second rotation would replace the key that the first one has just added.
     let _lock = lock_for_key_rotation(data)?;
+    // Each server has its own key file, so the key has to reach all of them before records use it.
     if config.database.is_postgres() {
         let done = with_store(config, data, async |store| {
             store.encryption_key().rotate_shared().await
@@ -77,7 +80,7 @@ pub(super) fn rotate_encryption_key(
     )
 }
 
-/// Says which step was taken, and what to do before the next one.
+/// Shows the completed step, and the operator's task before the next one.
 fn show_step(done: &SharedRotation, key: &Path, format: OutputFormat) -> Result<(), CliError> {
     let SharedRotation {
         step,
@@ -89,16 +92,19 @@ fn show_step(done: &SharedRotation, key: &Path, format: OutputFormat) -> Result<
     warn_of_unopenable(*unopenable);
     let file = key.display();
     let (number, next) = match step {
+        // No record uses the new key yet, so servers without it can still read everything.
         RotationStep::Added => (
             1,
             format!(
-                "copy {file} to every other server, which reads it without a restart; then run this command again"
+                "copy {file} to every other server (no restart needed), then run this command again"
             ),
         ),
+        // Every record uses the new key now.
         RotationStep::Sealed => (
             2,
-            format!("run this command again: it deletes the old key from {file}"),
+            format!("run this command again to delete the old key from {file}"),
         ),
+        // The old key is only needed for older backups now.
         RotationStep::Dropped => (
             3,
             format!("copy {file} to every other server, and keep a copy with your backups"),
@@ -158,7 +164,7 @@ fn show_rotation(rotation: &Rotation, format: OutputFormat) -> Result<(), CliErr
     ]))
 }
 
-/// A server with `--json`.
+/// Server with `--json`.
 #[derive(Serialize)]
 struct NodeView<'a> {
     url: &'a str,
@@ -166,17 +172,17 @@ struct NodeView<'a> {
     has_key: bool,
 }
 
-/// The result with `--json`.
+/// Result with `--json`.
 #[derive(Serialize)]
 struct ChangeView<'a> {
     media_key_id: &'a str,
     servers: Vec<NodeView<'a>>,
 }
 
-/// Names the media key of this machine as the one that a server needs.
+/// Sets this machine's media key as the required one.
 ///
 /// # Errors
-/// The records are in a file, this machine has no media key, or the database cannot be written.
+/// If the records are in a file, this machine has no media key, or the database cannot be written.
 pub(super) fn change_media_key(
     config: &Config,
     data: &Path,
@@ -184,7 +190,7 @@ pub(super) fn change_media_key(
 ) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
         let message =
-            "the records are in a file, whose only server takes any media key: restart it";
+            "the records are in a file, whose only server accepts any media key: restart it";
         return Err(CliError::failed(message));
     };
     let credentials = MediaCredentials::load(config, data)?;
@@ -206,6 +212,7 @@ fn show_change(id: &str, nodes: &[Node], format: OutputFormat) -> Result<(), Cli
          }| NodeView {
             url: &info.url,
             role: role.as_str(),
+            // Each server reports its keys' ids with its lease entry.
             has_key: keys.media == id,
         },
     );

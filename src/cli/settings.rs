@@ -1,4 +1,4 @@
-//! `conclave config`: the effective settings, and the schema of the settings file.
+//! `conclave config`: the effective settings, and the settings file's schema.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -9,22 +9,22 @@ use super::output::{OutputFormat, print, print_json};
 use crate::config::{EffectiveSetting, LoadedConfig, SettingSource, Sources, reference};
 use crate::error::CliError;
 
-/// The subcommands of `conclave config`.
+/// Subcommands of `conclave config`.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum ConfigCommand {
-    /// Print the effective settings, and where each comes from: default, file or environment. Secrets are shown as ***.
+    /// Print the effective settings with their sources: default, file or environment. Secrets are shown as ***.
     Show(OutputFormat),
-    /// Print a JSON schema of the settings file, for editors.
+    /// Print the settings file's JSON schema, for editors.
     Schema,
 }
 
-/// A setting with `--json`.
+/// Setting with `--json`.
 #[derive(Serialize)]
 struct SettingView<'a> {
     name: &'a str,
     value: &'a Value,
     source: &'static str,
-    /// The file or the variable; absent for a default.
+    /// File or variable; absent for a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
 }
@@ -62,6 +62,7 @@ pub(super) fn run(command: ConfigCommand, sources: &Sources) -> Result<(), CliEr
 
 fn show(sources: &Sources, format: OutputFormat) -> Result<(), CliError> {
     let LoadedConfig { config, origins } = sources.load_with_origins()?;
+    // Without secrets and passwords.
     let settings = origins.report(&config)?;
     if format.json {
         let settings = settings.iter().map(SettingView::from).collect();

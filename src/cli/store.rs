@@ -1,4 +1,4 @@
-//! The store as commands use it: no event subscribers, metrics that nothing reads.
+//! The store as commands use it: without event subscribers, and with metrics that nothing reads.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::data_dir::{self, StoreSetup, database_path};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
-/// Opens the store of a data directory, runs one operation on it and closes it, also after a failure. A mistyped directory is not created.
+/// Opens a data directory's store, runs one operation on it and closes it, also after a failure. A mistyped directory is not created.
 ///
 /// # Errors
-/// The operation's own error, or a store that does not exist or cannot be opened.
+/// The operation's own error, or an error if the store does not exist or cannot be opened.
 pub(super) fn with_store<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<T, E>,
@@ -29,13 +29,12 @@ where
     }
 }
 
-/// Returns what is missing of a deployment that no command and no server has used: its database, or with PostgreSQL the directory with its
-/// keys.
+/// Returns the missing part of a deployment that was never used: its database or, with PostgreSQL, the directory with its keys.
 pub(super) fn missing(config: &Config, data: &Path) -> Option<&'static str> {
     if config.database.is_postgres() {
         return (!data.exists()).then_some("does not exist");
     }
-    // Anything but a directory is an error of the first access.
+    // Anything but a directory is reported by the first access to it.
     let is_unused = !database_path(data).exists() && (data.is_dir() || !data.exists());
     is_unused.then_some(if data.exists() {
         "has no database"
@@ -44,10 +43,10 @@ pub(super) fn missing(config: &Config, data: &Path) -> Option<&'static str> {
     })
 }
 
-/// Like [`with_store`], but creates what is missing.
+/// Like [`with_store`], but creates missing parts.
 ///
 /// # Errors
-/// The operation's own error, or a store that cannot be opened.
+/// The operation's own error, or an error if the store cannot be opened.
 pub(super) fn with_created_store<T, E, F>(
     config: &Config,
     data: &Path,
@@ -60,10 +59,10 @@ where
     run_in_system(async { run_and_close(&open(config, data)?, operation).await })
 }
 
-/// Like [`with_store`], but leaves the database of an older version as it is.
+/// Like [`with_store`], but leaves an older version's database unchanged.
 ///
 /// # Errors
-/// The operation's own error, or a store that cannot be opened.
+/// The operation's own error, or an error if the store cannot be opened.
 pub(super) fn with_store_as_it_is<T, E, F>(
     config: &Config,
     data: &Path,
@@ -85,14 +84,15 @@ where
     CliError: From<E>,
 {
     let result = operation(store).await;
+    // Waits for the writer thread.
     store.close();
-    // A server that runs beside this command sees the change before the command ends.
+    // A server beside this command caches records for this long, so it sees the change before the command ends.
     tokio::time::sleep(2 * SNAPSHOT_AGE).await;
     Ok(result?)
 }
 
-/// Opens the store. A database that is missing or of an older version is migrated, unless a server is using it. In PostgreSQL only
-/// an empty one is: a server of the older version may run on another machine.
+/// Opens the store. A missing or older database is migrated, unless a server is using it. In PostgreSQL, only an empty database is
+/// migrated: a server of the older version may run on another machine.
 fn open(config: &Config, data: &Path) -> Result<Store, CliError> {
     match data_dir::open_store(config, data, setup(OlderSchema::Refuse)?) {
         Err(error @ CliError::OlderSchema { found, .. }) if config.database.is_postgres() => {
@@ -102,6 +102,7 @@ fn open(config: &Config, data: &Path) -> Result<Store, CliError> {
             }
         }
         Err(CliError::OlderSchema { found, known }) => {
+            // The lock shows that no server runs in this directory, and keeps one from starting during the migration.
             let _lock = data_dir::lock_for_server(data).map_err(|_| in_use(data, found, known))?;
             data_dir::open_store(config, data, setup(OlderSchema::Migrate)?)
         }
@@ -128,10 +129,10 @@ fn setup(older_schema: OlderSchema) -> Result<StoreSetup, CliError> {
     })
 }
 
-/// Creates metrics in a registry of their own.
+/// Creates metrics in a separate registry.
 ///
 /// # Errors
-/// Never in practice: an empty registry contains no name that could be taken.
+/// Never in practice: an empty registry has no name that could be taken.
 pub(super) fn unregistered_metrics() -> Result<StoreMetrics, prometheus::Error> {
     StoreMetrics::new(&Registry::new())
 }

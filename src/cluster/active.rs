@@ -1,5 +1,5 @@
-//! The API listener of the active node. While it stops, requests wait: those that other nodes have passed on wait there, those of clients
-//! here, until another node is active, which they are passed on to.
+//! The active node's API listener. While the node stops, requests wait: forwarded ones at the node that forwarded them, clients' own ones
+//! here, until another node is active and this one forwards them to it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{Error, HttpResponse, web};
 use conclave_db::lease::Lease;
 
-use super::PassThrough;
+use super::Proxy;
 use super::forward::Forwarder;
 use crate::http::api::error::DatabaseFailed;
 use crate::http::listener::forwarded::{ForwardingGate, NotAccepted, NotActive, UNCONFIRMED};
 
-/// What the API listener of an active node does with the requests that its operations do not take.
+/// An active node's API listener, with the handling of requests that it does not accept.
 pub struct ActiveListener {
-    /// Decides which those are.
+    /// Decides which requests are accepted.
     pub gate: Arc<ForwardingGate>,
-    /// Passes them on.
-    pub through: Arc<PassThrough>,
-    /// Tells whether this node is the active one.
+    /// Forwards the others.
+    pub proxy: Arc<Proxy>,
+    /// Shows whether this node is the active one.
     pub lease: Lease,
 }
 
 impl ActiveListener {
-    /// Routes the API listener of an active node to `paths`. Called by each worker.
+    /// Routes an active node's API listener to `paths`. Called by each worker.
     pub fn configure(
         &self,
         config: &mut web::ServiceConfig,
         paths: impl FnOnce(&mut web::ServiceConfig),
     ) {
         let (gate, lease) = (Arc::clone(&self.gate), self.lease.clone());
-        let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.through)));
+        let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.proxy)));
         let gated = from_fn(move |request, next| {
             let (gate, lease, forwarder) =
                 (Arc::clone(&gate), lease.clone(), Rc::clone(&forwarder));
@@ -54,10 +54,11 @@ async fn handle<B: MessageBody>(
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
     let is_forwarded = gate.is_forwarded(request.request());
     let not_taken = match gate.admit(request.request()).await {
-        // Before anything is done: another node may be about to take over, where the request then succeeds.
+        // Checked before the operation starts: another node may be about to take over, and the request then succeeds there.
         Ok(_) if is_forwarded && !lease.check().is_valid() => {
             NotAccepted::Refused(NotActive::Unconfirmed)
         }
+        // The permit lives until the response exists, since the stop waits for it.
         Ok(_running) => {
             let mut response = next.call(request).await?;
             if is_forwarded {
@@ -73,7 +74,7 @@ async fn handle<B: MessageBody>(
         NotAccepted::Forwarded => forwarder.respond(request.clone(), payload).await,
     };
     if response.head().connection_type() != ConnectionType::Upgrade {
-        // The next request shall find another node.
+        // A new connection lets the client's next request reach another node.
         response
             .head_mut()
             .set_connection_type(ConnectionType::Close);
@@ -81,8 +82,8 @@ async fn handle<B: MessageBody>(
     Ok(ServiceResponse::new(request, response).map_into_right_body())
 }
 
-/// Tells the node that has passed a request on if the database has failed this one alone, as far as it knows: then the next renewal of
-/// the lease fails, too.
+/// Marks a response whose operation failed because of the database, if this node cannot renew its lease either. The node that forwarded the
+/// request then waits for a successor rather than return the 503.
 async fn mark_unconfirmed<B>(lease: &Lease, response: &mut HttpResponse<B>) {
     let has_failed = response.extensions().get::<DatabaseFailed>().is_some();
     if has_failed && !lease.is_renewed().await {

@@ -1,7 +1,7 @@
-//! The body of a request, which is kept while it is sent, so that it can be sent again.
+//! Request body that is buffered while it is sent, so that it can be sent again.
 //!
-//! A body goes to the active node as it arrives. What has arrived is kept up to the limit of the API's bodies, and as long as there is
-//! memory for the bodies of all requests. One that is longer is sent once only: the active node refuses it.
+//! A body goes to the active node as it arrives. Received chunks are buffered up to the API's body limit, while there is memory for the
+//! bodies of all requests. A longer body is sent only once: the active node rejects it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -20,69 +20,71 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::frame::payload::LIMIT;
 use crate::http::listener::connections::record_body_read;
 
-/// The error of a body that cannot be sent on.
+/// The body cannot be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
     /// The client broke off.
     #[error("the client broke off")]
     Incomplete,
-    /// Another attempt sends it.
+    /// A later attempt sends the body.
     #[error("the body is sent again")]
     Superseded,
 }
 
-/// The body of a request.
+/// A forwarded request's body.
 pub(super) struct RequestBody {
-    source: Rc<RefCell<Source>>,
+    source: Rc<RefCell<BodySource>>,
     size: BodySize,
 }
 
-struct Source {
-    /// The client's request; `None` for one of this node.
+struct BodySource {
+    /// The client's request; `None` for this node's own.
     request: Option<HttpRequest>,
     payload: Payload,
     memory: Arc<Semaphore>,
-    /// What has arrived; `None` once it is not kept any more.
-    kept: Option<Kept>,
-    state: State,
-    /// The attempt that sends the body.
+    /// Chunks received so far; `None` once they are not buffered.
+    buffered: Option<BufferedChunks>,
+    state: BodyState,
+    /// Number of the attempt that sends the body.
     attempt: usize,
     /// Whether that attempt has sent the whole body.
     is_sent: bool,
 }
 
 #[derive(Default)]
-struct Kept {
+struct BufferedChunks {
     chunks: Vec<Bytes>,
     length: usize,
     memory: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BodyState {
     Open,
     Ended,
     Incomplete,
 }
 
 impl RequestBody {
-    /// The body of a request, if it is none that opens a websocket. `memory` has the bytes that are free for what is kept.
+    /// Creates the body of a request that does not open a WebSocket. `memory` counts the free bytes for buffered bodies.
     pub(super) fn new(request: &HttpRequest, payload: Payload, memory: &Arc<Semaphore>) -> Self {
         let announced = request
             .headers()
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse().ok());
         let size = match announced {
+            // `Transfer-Encoding` overrides a length (RFC 9112, section 6.3). A request with both was refused before.
             _ if request.headers().contains_key(TRANSFER_ENCODING) => BodySize::Stream,
             Some(length) => BodySize::Sized(length),
+            // A request without a length has no body (RFC 9112, section 6.3).
             None => BodySize::None,
         };
-        let source = Source {
+        let source = BodySource {
             request: Some(request.clone()),
             payload,
             memory: Arc::clone(memory),
-            kept: Some(Kept::default()),
-            state: State::Open,
+            buffered: Some(BufferedChunks::default()),
+            state: BodyState::Open,
             attempt: 0,
             is_sent: false,
         };
@@ -92,11 +94,13 @@ impl RequestBody {
         }
     }
 
-    /// Returns the body for another attempt. Those before get no more of it.
+    /// Returns the body for another attempt. Earlier attempts get no more of it.
     pub(super) fn attempt(&self) -> AttemptBody {
         let mut source = self.source.borrow_mut();
+        // From here on, older attempts get `Superseded`.
         source.attempt += 1;
         source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
+        // Counted per attempt, since repeated chunks come from the buffer and not from the payload.
         let left = if let BodySize::Sized(length) = self.size {
             Some(length)
         } else {
@@ -111,56 +115,61 @@ impl RequestBody {
         }
     }
 
-    /// Whether all that has arrived is kept.
-    pub(super) fn is_kept(&self) -> bool {
-        self.source.borrow().kept.is_some()
+    /// Returns whether everything received is still buffered.
+    pub(super) fn is_buffered(&self) -> bool {
+        self.source.borrow().buffered.is_some()
     }
 
-    /// Whether the last attempt has sent all of it.
+    /// Returns whether the last attempt has sent the whole body.
     pub(super) fn is_sent(&self) -> bool {
         self.source.borrow().is_sent
     }
 
-    /// Whether the client broke off.
+    /// Returns whether the client broke off.
     pub(super) fn is_incomplete(&self) -> bool {
-        self.source.borrow().state == State::Incomplete
+        self.source.borrow().state == BodyState::Incomplete
     }
 }
 
-impl Source {
-    /// Keeps a chunk. If that is not possible, what was kept is dropped.
-    fn keep(&mut self, chunk: &Bytes) {
-        let Some(kept) = &mut self.kept else { return };
-        let permit = (kept.length + chunk.len() <= LIMIT).then(|| {
+impl BodySource {
+    /// Buffers a chunk. Without memory for it, drops the whole buffer: a part of a body cannot be repeated.
+    fn buffer(&mut self, chunk: &Bytes) {
+        let Some(buffered) = &mut self.buffered else {
+            return;
+        };
+        // Never waits for memory: the body goes on to the node either way.
+        // Above the limit, the active node rejects the body anyway.
+        let permit = (buffered.length + chunk.len() <= LIMIT).then(|| {
             let bytes = u32::try_from(chunk.len()).ok()?;
             Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
         });
         let Some(permit) = permit.flatten() else {
-            self.kept = None;
+            self.buffered = None;
             return;
         };
-        match &mut kept.memory {
+        match &mut buffered.memory {
             Some(memory) => memory.merge(permit),
-            None => kept.memory = Some(permit),
+            None => buffered.memory = Some(permit),
         }
-        kept.length += chunk.len();
-        // A copy: the chunk is a part of a larger buffer.
-        kept.chunks.push(Bytes::copy_from_slice(chunk));
+        buffered.length += chunk.len();
+        // Copied, since the chunk would keep its larger read buffer alive.
+        buffered.chunks.push(Bytes::copy_from_slice(chunk));
     }
 
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self.state {
-            State::Open => {}
-            State::Ended => return Poll::Ready(None),
-            State::Incomplete => return Poll::Ready(Some(Err(BodyError::Incomplete))),
+            BodyState::Open => {}
+            BodyState::Ended => return Poll::Ready(None),
+            BodyState::Incomplete => return Poll::Ready(Some(Err(BodyError::Incomplete))),
         }
         match ready!(Pin::new(&mut self.payload).poll_next(context)) {
             Some(Ok(chunk)) => {
-                self.keep(&chunk);
+                self.buffer(&chunk);
                 Poll::Ready(Some(Ok(chunk)))
             }
+            // Repeating would not help: the rest never arrives.
             Some(Err(_)) => {
-                self.state = State::Incomplete;
+                self.state = BodyState::Incomplete;
                 Poll::Ready(Some(Err(BodyError::Incomplete)))
             }
             None => {
@@ -171,31 +180,32 @@ impl Source {
     }
 
     fn end(&mut self) {
-        self.state = State::Ended;
+        self.state = BodyState::Ended;
+        // The connection no longer counts as a client that keeps the server waiting.
         self.request.iter().for_each(record_body_read);
     }
 }
 
-/// The body of one attempt to send a request.
+/// Body for one attempt.
 pub(super) struct AttemptBody {
-    source: Rc<RefCell<Source>>,
+    source: Rc<RefCell<BodySource>>,
     attempt: usize,
-    /// The next chunk of those that are kept.
+    /// Index of the next buffered chunk.
     next: usize,
     size: BodySize,
-    /// The bytes that are left, unless the body comes in chunks.
+    /// Bytes left, unless the body is chunked.
     left: Option<u64>,
 }
 
 impl AttemptBody {
-    /// The body of a request of this node, which has none.
+    /// Creates the empty body of this node's own request.
     pub(super) fn empty() -> Self {
-        let source = Source {
+        let source = BodySource {
             request: None,
             payload: Payload::None,
             memory: Arc::new(Semaphore::new(0)),
-            kept: None,
-            state: State::Ended,
+            buffered: None,
+            state: BodyState::Ended,
             attempt: 0,
             is_sent: true,
         };
@@ -208,7 +218,7 @@ impl AttemptBody {
         }
     }
 
-    /// Returns how the body is announced.
+    /// Returns how the body is framed.
     pub(super) const fn size(&self) -> BodySize {
         self.size
     }
@@ -218,17 +228,20 @@ impl AttemptBody {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        // Never held across an await: all attempts of a request run on its worker's thread.
         let mut source = self.source.borrow_mut();
+        // The previous attempt's connection may still be polled. It must not consume the next attempt's chunks.
         if source.attempt != self.attempt {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         }
-        let kept = source
-            .kept
+        let buffered = source
+            .buffered
             .as_ref()
-            .and_then(|kept| kept.chunks.get(self.next))
+            .and_then(|buffered| buffered.chunks.get(self.next))
             .cloned();
-        let chunk = match kept {
+        let chunk = match buffered {
             Some(chunk) => chunk,
+            // The announced length is read. The payload's own end may come later, and nobody would poll for it.
             None if self.left == Some(0) => {
                 source.end();
                 return Poll::Ready(None);
@@ -260,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of these chunks, with so many bytes of memory for what is kept.
+    /// A body with these chunks, and with `memory` bytes for buffers.
     fn body(chunks: &[&'static str], memory: &Arc<Semaphore>) -> RequestBody {
         let length = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let request = TestRequest::default()
@@ -279,7 +292,7 @@ mod tests {
         )
     }
 
-    /// All that an attempt sends.
+    /// Returns everything that an attempt sends.
     fn sent(body: &RequestBody) -> String {
         let (mut attempt, mut sent) = (body.attempt(), Vec::new());
         while let Some(chunk) = poll_fn(|context| attempt.poll_chunk(context))
@@ -296,7 +309,7 @@ mod tests {
         let memory = Arc::new(Semaphore::new(10));
         let first = body(&["12", "34"], &memory);
         assert_eq!([sent(&first), sent(&first)], ["1234", "1234"]);
-        assert_eq!((first.is_kept(), memory.available_permits()), (true, 6));
+        assert_eq!((first.is_buffered(), memory.available_permits()), (true, 6));
         let second = body(&["12345", "67"], &memory);
         assert_eq!(
             sent(&second),
@@ -304,7 +317,7 @@ mod tests {
             "it is sent once, whether it is kept or not"
         );
         assert_eq!(
-            (second.is_kept(), memory.available_permits()),
+            (second.is_buffered(), memory.available_permits()),
             (false, 6),
             "what was kept of it is not any more"
         );

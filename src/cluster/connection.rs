@@ -1,7 +1,7 @@
-//! Connections to the active node. Each worker keeps those that are idle, of one epoch only.
+//! Connections to the active node. Each worker keeps its idle ones, for the current epoch only.
 //!
-//! They speak HTTP/1.1 by the codec with which actix-web serves clients. So both ends of a node agree about where a message ends, and a
-//! connection has no task of its own: what was sent, and whether it may have been read, is known at each moment.
+//! They use actix-web's own HTTP/1.1 codec, so both ends agree on where a message ends. A connection has no task of its own: at each moment
+//! it is known how much was sent, and whether the node may have read it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -32,17 +32,17 @@ use tokio_rustls::TlsConnector;
 use super::body::AttemptBody;
 use super::node::{Node, NodeAddress};
 
-/// Time that a node has to accept a connection.
+/// Time limit for a node to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most idle connections that a worker keeps.
+/// Maximum idle connections per worker.
 const MOST_IDLE: usize = 256;
 
-/// Bytes from and to a node, with or without TLS.
+/// Byte stream to a node, with or without TLS.
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
-/// A connection to a node, between two messages. It is closed when this is dropped.
+/// Connection to a node, between two messages. Dropping it closes it.
 pub(super) struct Connection {
     framed: Framed<Box<dyn Io>, ClientCodec>,
     epoch: i64,
@@ -56,10 +56,10 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and returns the head of its response, which may come before the whole request was sent.
+    /// Sends a request, and returns the response's head, which may arrive before the whole request was sent.
     ///
     /// # Errors
-    /// The connection has ended, the client broke off, or what came is no response.
+    /// If the connection or the client broke off, or if the node did not send an HTTP response.
     pub(super) async fn send(
         mut self,
         head: RequestHead,
@@ -72,11 +72,12 @@ impl Connection {
             has_body: !matches!(size, BodySize::None | BodySize::Sized(0)),
         };
         let head = poll_fn(|context| {
+            // Both in one poll: a node may respond before it has read the body, and then reads no further.
             sending.poll(Pin::new(&mut self.framed), &mut body, context)?;
             self.poll_head(context)
         });
         let head = head.await?;
-        Ok((head, Incoming::of(self)))
+        Ok((head, Incoming::from_connection(self)))
     }
 
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<ResponseHead>> {
@@ -85,33 +86,34 @@ impl Connection {
             let head = head
                 .ok_or(io::ErrorKind::UnexpectedEof)?
                 .map_err(io::Error::other)?;
-            // 100 and 103 come before the response.
+            // 100 (Continue) and 103 (Early Hints) precede the final response; 101 is final.
             if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Poll::Ready(Ok(head));
             }
         }
     }
 
-    /// Whether the node has neither closed the connection nor sent what it was not asked for.
+    /// Returns whether the connection is open and has no unrequested bytes.
     fn is_idle(&mut self) -> bool {
+        // Pending is the only good state: an item would be a response without a request, an end means that the node has closed it.
         poll_fn(|context| Pin::new(&mut self.framed).next_item(context))
             .now_or_never()
             .is_none()
     }
 }
 
-/// A request on its way.
+/// Send progress for one request.
 struct Sending {
-    /// Whether the node reads on.
+    /// Whether the node still reads.
     is_open: bool,
-    /// Whether a part of the body is left.
+    /// Whether the body has unsent bytes.
     has_body: bool,
 }
 
 type Outgoing = Message<(RequestHeadType, BodySize)>;
 
 impl Sending {
-    /// Sends as much as the connection takes. A node that reads no further may have answered all the same.
+    /// Sends as much as the connection accepts. A write error is not a failure: the node may have responded before it closed its side.
     fn poll(
         &mut self,
         mut framed: Pin<&mut Framed<Box<dyn Io>, ClientCodec>>,
@@ -131,6 +133,7 @@ impl Sending {
                 }
             }
             match framed.as_mut().flush::<Outgoing>(context) {
+                // The buffer is empty, and more of the body may be ready at once.
                 Poll::Ready(Ok(())) if self.has_body && !waits_for_client => {}
                 Poll::Ready(Ok(())) | Poll::Pending => return Ok(()),
                 Poll::Ready(Err(_)) => self.is_open = false,
@@ -140,25 +143,25 @@ impl Sending {
     }
 }
 
-/// The body of a response, on its connection.
+/// Response body, on its connection.
 pub(super) struct Incoming {
-    state: State,
+    state: IncomingState,
     epoch: i64,
 }
 
-enum State {
+enum IncomingState {
     Arriving(Framed<Box<dyn Io>, ClientPayloadCodec>),
     Ended(Framed<Box<dyn Io>, ClientCodec>),
     Broken,
 }
 
 impl Incoming {
-    fn of(connection: Connection) -> Self {
+    fn from_connection(connection: Connection) -> Self {
         let Connection { framed, epoch } = connection;
         let state = match framed.codec_ref().message_type() {
-            MessageType::None => State::Ended(framed),
+            MessageType::None => IncomingState::Ended(framed),
             MessageType::Payload | MessageType::Stream => {
-                State::Arriving(framed.into_map_codec(ClientCodec::into_payload_codec))
+                IncomingState::Arriving(framed.into_map_codec(ClientCodec::into_payload_codec))
             }
         };
         Self { state, epoch }
@@ -167,10 +170,11 @@ impl Incoming {
     /// Returns the next part of the body; `None` at its end.
     ///
     /// # Errors
-    /// The node broke off.
+    /// If the node broke off.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
-        let State::Arriving(framed) = &mut self.state else {
-            return if matches!(self.state, State::Ended(_)) {
+        // `Broken` stays an error: a second read must not look like the end of the body.
+        let IncomingState::Arriving(framed) = &mut self.state else {
+            return if matches!(self.state, IncomingState::Ended(_)) {
                 Ok(None)
             } else {
                 Err(io::ErrorKind::BrokenPipe.into())
@@ -181,17 +185,18 @@ impl Incoming {
             .ok_or(io::ErrorKind::UnexpectedEof)?
             .map_err(io::Error::other)?;
         if chunk.is_none()
-            && let State::Arriving(framed) = mem::replace(&mut self.state, State::Broken)
+            && let IncomingState::Arriving(framed) =
+                mem::replace(&mut self.state, IncomingState::Broken)
         {
             self.state =
-                State::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
+                IncomingState::Ended(framed.into_map_codec(ClientPayloadCodec::into_message_codec));
         }
         Ok(chunk)
     }
 
-    /// Returns the connection for the next request, if the body has ended and the node keeps the connection.
+    /// Returns the connection for the next request, if the body has ended and the node keeps the connection open.
     pub(super) fn into_connection(self) -> Option<Connection> {
-        let State::Ended(framed) = self.state else {
+        let IncomingState::Ended(framed) = self.state else {
             return None;
         };
         framed.codec_ref().keep_alive().then_some(Connection {
@@ -200,31 +205,32 @@ impl Incoming {
         })
     }
 
-    /// Returns what has become of the connection after a switch of protocols, with the bytes that were read of the other one.
+    /// Returns the stream after a protocol switch, with the bytes of the new protocol that were read already.
     pub(super) fn into_upgraded(self) -> Option<(Box<dyn Io>, BytesMut)> {
         match self.state {
-            State::Arriving(framed) => {
+            // The codec treats the bytes after a 101 response as a body without end.
+            IncomingState::Arriving(framed) => {
                 let FramedParts { io, read_buf, .. } = framed.into_parts();
                 Some((io, read_buf))
             }
-            State::Ended(framed) => {
+            IncomingState::Ended(framed) => {
                 let FramedParts { io, read_buf, .. } = framed.into_parts();
                 Some((io, read_buf))
             }
-            State::Broken => None,
+            IncomingState::Broken => None,
         }
     }
 }
 
-/// The idle connections of a worker.
+/// A worker's idle connections.
 pub(super) struct Pool {
     idle: RefCell<Vec<(Connection, Instant)>>,
-    /// How long a connection may have been idle to be used again.
+    /// Idle time after which a connection is not reused.
     longest_idle: Duration,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub(super) const fn new(longest_idle: Duration) -> Self {
         Self {
             idle: RefCell::new(Vec::new()),
@@ -232,12 +238,14 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to a node that has been idle and is open, as far as that is known.
+    /// Removes and returns an idle connection to a node, if one is still open as far as this end knows.
     pub(super) fn take(&self, node: &Node) -> Option<Connection> {
         let (mut idle, now) = (self.idle.borrow_mut(), Instant::now());
+        // A takeover makes the previous node's connections useless.
         idle.retain(|(connection, since)| {
             connection.epoch == node.epoch && now - *since < self.longest_idle
         });
+        // The most recently used one first: it is the least likely to be closed by now.
         loop {
             let (mut connection, _) = idle.pop()?;
             if connection.is_idle() {
@@ -249,16 +257,17 @@ impl Pool {
     /// Keeps a connection whose last response has ended.
     pub(super) fn put(&self, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
+        // Otherwise the connection is dropped, and thereby closed.
         if idle.len() < MOST_IDLE {
             idle.push((connection, Instant::now()));
         }
     }
 }
 
-/// Makes connections to nodes.
+/// Connects to nodes.
 #[derive(Default)]
 pub(super) struct Connector {
-    /// Made when a node with TLS is called for the first time.
+    /// Built at the first connection to a node with TLS, since it reads the system's certificates.
     tls: OnceCell<TlsConnector>,
 }
 
@@ -266,7 +275,7 @@ impl Connector {
     /// Connects to a node.
     ///
     /// # Errors
-    /// It is not reached in time, or its certificate is not of an authority that this system trusts.
+    /// If it is not reached in time, or if its certificate is not from an authority that this system trusts.
     pub(super) async fn connect(&self, node: &Node) -> io::Result<Connection> {
         let address = node
             .address
@@ -274,6 +283,7 @@ impl Connector {
             .ok_or_else(|| io::Error::other("its url is none"))?;
         let connected = timeout(CONNECT_TIMEOUT, async {
             let tcp = TcpStream::connect((address.host.as_str(), address.port)).await?;
+            // Small requests must not wait for the node's delayed acknowledgements.
             tcp.set_nodelay(true)?;
             if !address.is_tls {
                 return Ok(Connection::new(Box::new(tcp), node.epoch));
@@ -282,6 +292,7 @@ impl Connector {
             let stream = tls.connect(server_name(address)?, tcp).await?;
             Ok(Connection::new(Box::new(stream), node.epoch))
         });
+        // The time limit includes name resolution and the TLS handshake.
         connected.await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 }
@@ -290,8 +301,9 @@ fn server_name(address: &NodeAddress) -> io::Result<ServerName<'static>> {
     ServerName::try_from(address.host.clone()).map_err(io::Error::other)
 }
 
-/// Trusts the authorities that the system trusts, to which operators add their own.
+/// Trusts the system's authorities, to which operators add their own.
 async fn tls_connector() -> io::Result<TlsConnector> {
+    // Reads files, which must not block the worker's other requests.
     let config = spawn_blocking(|| {
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -300,6 +312,7 @@ async fn tls_connector() -> io::Result<TlsConnector> {
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        // The only protocol that this codec speaks.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok::<_, io::Error>(config)
     });

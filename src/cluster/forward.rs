@@ -1,4 +1,4 @@
-//! Passes one request on: does what [`Passage`] says.
+//! Forwards one request: carries out the steps that [`Forwarding`] decides.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,58 +15,58 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::body::RequestBody;
+use super::buffer_slots::BufferSlot;
 use super::connection::{Connection, Incoming, Pool};
-use super::holds::Hold;
-use super::metrics::Passed;
+use super::forwarding::{AttemptFailure, ForwardFailure, ForwardStep, Forwarding, Repeat};
+use super::metrics::ForwardResult;
 use super::node::{ActiveNode, Node};
-use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
-use super::{PassThrough, response, websocket};
+use super::{Proxy, response, websocket};
 use crate::http::api::error::ApiError;
 use crate::http::listener::forwarded::{NOT_ACTIVE, NotActive, UNCONFIRMED, forwarded_to};
 use crate::http::listener::trace::ForwardedResponse;
 
-/// `Retry-After` of what no node has taken.
+/// `Retry-After` of a request that no node has accepted.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Passes on the requests of one worker.
+/// Forwards one worker's requests.
 pub(super) struct Forwarder {
-    shared: Arc<PassThrough>,
+    shared: Arc<Proxy>,
     pool: Rc<Pool>,
 }
 
-/// A request that is passed on.
-struct Passing {
+/// Request that is being forwarded.
+struct ForwardedRequest {
     request: HttpRequest,
     head: Head,
     body: RequestBody,
-    /// What follows a request that opens a websocket.
+    /// Payload after a request that opens a WebSocket.
     websocket: Cell<Option<Payload>>,
 }
 
 impl Forwarder {
-    pub(super) fn new(shared: Arc<PassThrough>) -> Self {
+    pub(super) fn new(shared: Arc<Proxy>) -> Self {
         let pool = Rc::new(Pool::new(shared.longest_idle));
         Self { shared, pool }
     }
 
-    /// Responds to a request of a client, or of another node.
+    /// Responds to a request from a client or from another node.
     pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
         let known = self.shared.nodes.subscribe();
         let is_misdirected =
             forwarded_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
-        let passed = if is_misdirected {
-            // To pass it on might send it in a circle.
+        let result = if is_misdirected {
+            // Another node takes this one for the active one. Forwarding the request could send it in a circle.
             Ok(NotActive::Standby.to_http())
         } else {
             self.pass(request.clone(), payload, known.clone()).await
         };
-        let mut response = match passed {
+        let mut response = match result {
             Ok(mut response) => {
                 response.extensions_mut().insert(ForwardedResponse);
                 response
             }
-            // The active node has not counted it.
+            // Only the active node applies rate limits, and it has not seen this request.
             Err(problem) => self
                 .shared
                 .fixed
@@ -74,7 +74,7 @@ impl Forwarder {
         };
         if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade
         {
-            // The next request shall come to the listener of the active node.
+            // The client's next request then reaches the active node's own listener.
             response
                 .head_mut()
                 .set_connection_type(ConnectionType::Close);
@@ -88,50 +88,61 @@ impl Forwarder {
         payload: Payload,
         mut known: watch::Receiver<ActiveNode>,
     ) -> Result<HttpResponse, Problem> {
+        // Once: all attempts send the same head.
         let head = Head::new(&request, &self.shared.proxies)?;
+        // A WebSocket has no body to repeat: its payload is taken by the attempt that opens it.
         let (payload, websocket) = if head.opens_websocket {
             (Payload::None, Some(payload))
         } else {
             (payload, None)
         };
         let body = RequestBody::new(&request, payload, &self.shared.memory);
-        let mut passage = Passage::new(head.repeat, self.shared.longest_hold);
-        let passing = Passing {
+        let mut forwarding = Forwarding::new(head.repeat, self.shared.max_buffer_time);
+        let forwarded = ForwardedRequest {
             request,
             head,
             body,
             websocket: Cell::new(websocket),
         };
-        let (started, mut hold) = (Instant::now(), None);
+        let (started, mut buffer_slot) = (Instant::now(), None);
         loop {
             let node = known.borrow_and_update().serving().cloned();
-            match passage.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
-                Step::GiveUp(failure) => return Ok(self.given_up(failure)),
-                Step::WaitUntil(until) => {
-                    if hold.is_none() {
-                        hold = Some(self.hold(&passing.request)?);
+            match forwarding.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
+                ForwardStep::GiveUp(failure) => return Ok(self.given_up(failure)),
+                ForwardStep::WaitUntil(until) => {
+                    // The slot is kept over all attempts, so a request that waits again does not lose it.
+                    if buffer_slot.is_none() {
+                        buffer_slot = Some(self.buffer_slot(&forwarded.request)?);
                     }
                     wait(&mut known, started + until).await;
                 }
-                Step::Send => {
+                ForwardStep::Send => {
+                    // Unreachable: without an active node, the step is to wait.
                     let Some(node) = node else { continue };
-                    let sent = self.attempt(&node, &passing, known.clone()).await;
+                    let sent = self.attempt(&node, &forwarded, known.clone()).await;
                     match sent {
-                        Ok(response) if passage.counts(known.borrow().epoch()) => {
-                            self.shared.metrics.count(Passed::Answered);
+                        // A response from a node that was replaced meanwhile may confirm a change that its successor does not have.
+                        Ok(response) if forwarding.counts(known.borrow().epoch()) => {
+                            self.shared.metrics.count(ForwardResult::Answered);
                             return Ok(response);
                         }
-                        _ if passing.body.is_incomplete() => return Err(incomplete()),
-                        Ok(_) => passage.failed(
+                        // Neither an attempt nor the node failed: the client broke off its body.
+                        _ if forwarded.body.is_incomplete() => return Err(incomplete()),
+                        Ok(_) => forwarding.failed(
                             started.elapsed(),
-                            Outcome::Broken,
-                            passing.body.is_kept(),
+                            AttemptFailure::Broken,
+                            forwarded.body.is_buffered(),
                         ),
                         Err(outcome) => {
-                            passage.failed(started.elapsed(), outcome, passing.body.is_kept());
+                            forwarding.failed(
+                                started.elapsed(),
+                                outcome,
+                                forwarded.body.is_buffered(),
+                            );
                         }
                     }
-                    self.shared.metrics.count(Passed::Repeated);
+                    // Also counted if the next step gives the request up.
+                    self.shared.metrics.count(ForwardResult::Repeated);
                 }
             }
         }
@@ -141,69 +152,72 @@ impl Forwarder {
     async fn attempt(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         mut known: watch::Receiver<ActiveNode>,
-    ) -> Result<HttpResponse, Outcome> {
+    ) -> Result<HttpResponse, AttemptFailure> {
         let connection = tokio::select! {
             connection = self.connection(node) => connection?,
-            () = superseded(&mut known, node.epoch) => return Err(Outcome::NotReached),
+            () = superseded(&mut known, node.epoch) => return Err(AttemptFailure::NotReached),
         };
-        // From here on, the node may have read a part of it.
+        // From here on, the node may have read a part of the request.
         tokio::select! {
             response = async {
-                let sent = connection.send(passing.head.to_node(node.epoch), passing.body.attempt()).await;
-                let (head, incoming) = sent.map_err(|_| Outcome::Broken)?;
-                self.receive(node, passing, head, incoming).await
+                let sent = connection.send(forwarded.head.to_node(node.epoch), forwarded.body.attempt()).await;
+                let (head, incoming) = sent.map_err(|_| AttemptFailure::Broken)?;
+                self.receive(node, forwarded, head, incoming).await
             } => response,
-            () = superseded(&mut known, node.epoch) => Err(Outcome::Broken),
+            () = superseded(&mut known, node.epoch) => Err(AttemptFailure::Broken),
         }
     }
 
-    /// Returns a connection that is idle, or a new one.
-    async fn connection(&self, node: &Node) -> Result<Connection, Outcome> {
+    /// Returns an idle connection, or a new one.
+    async fn connection(&self, node: &Node) -> Result<Connection, AttemptFailure> {
         if let Some(connection) = self.pool.take(node) {
             return Ok(connection);
         }
         self.shared.connector.connect(node).await.map_err(|error| {
-            log::debug!(epoch = node.epoch; "the active node is not reached: {error}");
-            Outcome::NotReached
+            log::debug!(epoch = node.epoch; "the active node cannot be reached: {error}");
+            AttemptFailure::NotReached
         })
     }
 
     async fn receive(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         head: ResponseHead,
         mut incoming: Incoming,
-    ) -> Result<HttpResponse, Outcome> {
+    ) -> Result<HttpResponse, AttemptFailure> {
         let refused = head
             .headers
             .get(NOT_ACTIVE)
             .map(|refused| NotActive::parse(refused.as_bytes()));
-        // If the database does not answer this node either, nobody takes over.
+        // If this node cannot reach the database either, no successor would be seen, so the 503 goes to the client at once.
         let may_be_replaced = !self.shared.nodes.is_cut_off();
         match refused {
-            Some(NotActive::Standby) => return Err(Outcome::Refused),
-            Some(NotActive::Stopping) => return Err(Outcome::Stopping),
-            Some(NotActive::Unconfirmed) if may_be_replaced => return Err(Outcome::Refused),
+            Some(NotActive::Standby) => return Err(AttemptFailure::Refused),
+            Some(NotActive::Stopping) => return Err(AttemptFailure::Stopping),
+            Some(NotActive::Unconfirmed) if may_be_replaced => return Err(AttemptFailure::Refused),
             _ => {}
         }
         let is_unconfirmed = head.headers.contains_key(UNCONFIRMED);
-        if is_unconfirmed && may_be_replaced && passing.head.repeat == Repeat::Always {
-            return Err(Outcome::Broken);
+        // The node cannot confirm its lease, so its 503 may be another node's success. Only repeatable requests may be sent
+        // again.
+        if is_unconfirmed && may_be_replaced && forwarded.head.repeat == Repeat::Always {
+            return Err(AttemptFailure::Broken);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.open_websocket(node, passing, &head, incoming);
+            return self.open_websocket(node, forwarded, &head, incoming);
         }
         let received = response::receive(&head, &mut incoming).await?;
-        let keeper = passing.body.is_sent().then(|| Rc::clone(&self.pool));
+        // The node still reads the rest of an unfinished request, so its connection cannot serve another one.
+        let keeper = forwarded.body.is_sent().then(|| Rc::clone(&self.pool));
         if !received.is_whole {
             return Ok(response::streamed(
                 &head,
                 received.begun,
                 incoming,
-                &passing.request,
+                &forwarded.request,
                 keeper,
             ));
         }
@@ -214,32 +228,33 @@ impl Forwarder {
         Ok(response::whole(
             &head,
             received.begun,
-            passing.head.asks_for_head(),
+            forwarded.head.asks_for_head(),
         ))
     }
 
     fn open_websocket(
         &self,
         node: &Node,
-        passing: &Passing,
+        forwarded: &ForwardedRequest,
         head: &ResponseHead,
         incoming: Incoming,
-    ) -> Result<HttpResponse, Outcome> {
-        // Only a request that opens a websocket is sent with `Upgrade`.
-        let payload = passing.websocket.take().ok_or(Outcome::Broken)?;
-        let upgraded = incoming.into_upgraded().ok_or(Outcome::Broken)?;
-        let ends = [self.end_of(node), self.end_of(node)];
+    ) -> Result<HttpResponse, AttemptFailure> {
+        // Only a request that opens a WebSocket is sent with `Upgrade`.
+        let payload = forwarded.websocket.take().ok_or(AttemptFailure::Broken)?;
+        let upgraded = incoming.into_upgraded().ok_or(AttemptFailure::Broken)?;
+        // One for each direction.
+        let ends = [self.close_signal(node), self.close_signal(node)];
         Ok(websocket::open(
             head,
             upgraded,
-            &passing.request,
+            &forwarded.request,
             payload,
             ends,
         ))
     }
 
-    /// Resolves once a websocket to a node has to end.
-    fn end_of(&self, node: &Node) -> websocket::End {
+    /// Resolves when a node's WebSocket has to close: at a takeover or at this node's stop.
+    fn close_signal(&self, node: &Node) -> websocket::CloseSignal {
         let (mut known, mut stopping) = (
             self.shared.nodes.subscribe(),
             self.shared.is_stopping.subscribe(),
@@ -253,37 +268,37 @@ impl Forwarder {
         })
     }
 
-    fn hold(&self, request: &HttpRequest) -> Result<Hold, Problem> {
-        self.shared.holds.take(request, &self.shared.proxies).ok_or_else(|| {
-            self.shared.metrics.count(Passed::NotHeld);
+    fn buffer_slot(&self, request: &HttpRequest) -> Result<BufferSlot, Problem> {
+        self.shared.buffer_slots.take(request, &self.shared.proxies).ok_or_else(|| {
+            self.shared.metrics.count(ForwardResult::NotBuffered);
             let message = "no server is active now, and too many requests wait for one; retry with backoff";
             Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)
         })
     }
 
-    fn given_up(&self, failure: Failure) -> HttpResponse {
+    fn given_up(&self, failure: ForwardFailure) -> HttpResponse {
         let unavailable = |message: &'static str| {
             ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER))
                 .to_http()
         };
-        let (passed, response) = match failure {
-            Failure::NotTaken => (
-                Passed::NotTaken,
+        let (result, response) = match failure {
+            ForwardFailure::NotAccepted => (
+                ForwardResult::NotAccepted,
                 unavailable("no server is active now; retry with backoff"),
             ),
-            Failure::BrokeOff => (
-                Passed::BrokeOff,
+            ForwardFailure::BrokeOff => (
+                ForwardResult::BrokeOff,
                 unavailable("the active server did not answer; it is safe to retry"),
             ),
-            Failure::NodeLost => (Passed::NodeLost, node_lost()),
+            ForwardFailure::NodeLost => (ForwardResult::NodeLost, node_lost()),
         };
-        self.shared.metrics.count(passed);
+        self.shared.metrics.count(result);
         response
     }
 }
 
-/// 503 `node_lost`, which is no code of an operation: only the node between the client and the operation has it. Without `Retry-After`,
-/// since to wait does not tell whether a change has happened.
+/// 503 `node_lost`. It is not an operation's error code, since only the proxy sends it. Without `Retry-After`, since waiting does not show
+/// whether the change was made.
 fn node_lost() -> HttpResponse {
     let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
                    send changes with an Idempotency-Key";
@@ -298,16 +313,16 @@ fn incomplete() -> Problem {
     )
 }
 
-/// Returns once another node is active.
+/// Resolves when another node is active.
 async fn superseded(known: &mut watch::Receiver<ActiveNode>, epoch: i64) {
     let another = known.wait_for(|known| known.epoch().is_some_and(|active| active != epoch));
     if another.await.is_err() {
-        // Nothing follows the lease any more.
+        // The lease is no longer followed: the process stops.
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits until another node may be active, or the time has come.
+/// Waits until `until`, or until another node may be active.
 async fn wait(known: &mut watch::Receiver<ActiveNode>, until: Instant) {
     let changed = async {
         if known.changed().await.is_err() {

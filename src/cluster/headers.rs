@@ -1,4 +1,4 @@
-//! The headers of what is passed on: those that belong to one connection are left out, and the client is named.
+//! Headers of forwarded messages: hop-by-hop headers are removed, and the client's address is added.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
@@ -7,9 +7,8 @@ use crate::http::frame::credential::ROOM_TOKEN;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::forwarded::{FORWARDED_TO, NOT_ACTIVE, UNCONFIRMED};
 
-/// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
-/// `Expect` itself.
-const OF_CONNECTION: [&str; 9] = [
+/// Hop-by-hop headers (RFC 9110, section 7.6.1) and a body's framing, which is written anew. This node has handled `Expect` itself.
+const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "content-length",
     "expect",
@@ -20,31 +19,32 @@ const OF_CONNECTION: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// Headers in which proxies say whom they forward for. They are believed of trusted proxies only.
-const OF_PROXIES: [&str; 2] = ["forwarded", "x-real-ip"];
+/// Headers in which proxies name the client they forward for. They are trusted only if they come from a trusted proxy.
+const PROXY_HEADERS: [&str; 2] = ["forwarded", "x-real-ip"];
 const FORWARDED_FOR: &str = "x-forwarded-for";
-const OF_PROXIES_PREFIX: &str = "x-forwarded-";
-/// What a client must not remove by naming it in `Connection`: without it, the request would mean something else.
-const NEVER_OF_CONNECTION: [&str; 3] = ["authorization", "host", ROOM_TOKEN];
+const FORWARDED_PREFIX: &str = "x-forwarded-";
+/// Headers that a client must not remove by naming them in `Connection`, since the request would then mean something else.
+const END_TO_END: [&str; 3] = ["authorization", "host", ROOM_TOKEN];
 
-/// Returns the headers of a request that are sent to the active node.
-pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> HeaderMap {
+/// Returns the request headers that are sent to the active node.
+pub(super) fn for_request(request: &HttpRequest, proxies: &TrustedProxies) -> HeaderMap {
+    // Canonical, since a dual-stack socket reports IPv4 clients as mapped IPv6 addresses.
     let peer = request.peer_addr().map(|peer| peer.ip().to_canonical());
-    let is_of_proxy = peer.is_some_and(|peer| proxies.contains(peer));
+    let is_from_proxy = peer.is_some_and(|peer| proxies.contains(peer));
+    // `Connection` may declare further headers as hop-by-hop (RFC 9110, section 7.6.1).
     let mut named = named_in_connection(request.headers());
-    named.retain(|name| !NEVER_OF_CONNECTION.contains(&name.as_str()));
+    named.retain(|name| !END_TO_END.contains(&name.as_str()));
     let mut headers = HeaderMap::with_capacity(request.headers().len() + 4);
     for (name, value) in request.headers() {
         let text = name.as_str();
-        let is_claim = OF_PROXIES.contains(&text) || text.starts_with(OF_PROXIES_PREFIX);
-        if belongs_to_connection(text, &named)
-            || text == FORWARDED_FOR
-            || (is_claim && !is_of_proxy)
-        {
+        let is_claim = PROXY_HEADERS.contains(&text) || text.starts_with(FORWARDED_PREFIX);
+        if is_hop_by_hop(text, &named) || text == FORWARDED_FOR || (is_claim && !is_from_proxy) {
             continue;
         }
+        // Appended, since a header may occur several times.
         headers.append(name.clone(), value.clone());
     }
+    // This node determines the address itself and replaces the list. The active node trusts this node, so it would trust the list, too.
     let client = proxies
         .client_ip(request)
         .and_then(|client| HeaderValue::try_from(client.to_string()).ok());
@@ -54,18 +54,18 @@ pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> Hea
     headers
 }
 
-/// Marks a request as sent to the node of an epoch.
+/// Marks a request as sent to the node with this epoch.
 pub(super) fn mark(headers: &mut HeaderMap, epoch: i64) {
     headers.insert(HeaderName::from_static(FORWARDED_TO), epoch.into());
 }
 
-/// Returns the headers of a response that go to the client.
-pub(super) fn of_response(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+/// Returns the response headers that are sent to the client.
+pub(super) fn for_response(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let named = named_in_connection(headers);
-    let passed = headers
+    let forwarded = headers
         .iter()
-        .filter(move |(name, _)| !belongs_to_connection(name.as_str(), &named));
-    passed.map(|(name, value)| (name.clone(), value.clone()))
+        .filter(move |(name, _)| !is_hop_by_hop(name.as_str(), &named));
+    forwarded.map(|(name, value)| (name.clone(), value.clone()))
 }
 
 fn named_in_connection(headers: &HeaderMap) -> Vec<String> {
@@ -73,6 +73,7 @@ fn named_in_connection(headers: &HeaderMap) -> Vec<String> {
 }
 
 fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    // A name that is not UTF-8 cannot be a header's name.
     let texts = values.filter_map(|value| std::str::from_utf8(value).ok());
     texts
         .flat_map(|text| text.split(','))
@@ -80,10 +81,11 @@ fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
         .collect()
 }
 
-fn belongs_to_connection(name: &str, named: &[String]) -> bool {
+fn is_hop_by_hop(name: &str, named: &[String]) -> bool {
+    // A client must not see or forge the headers that nodes send to each other.
     let is_own = [FORWARDED_TO, NOT_ACTIVE, UNCONFIRMED].contains(&name);
     is_own
-        || OF_CONNECTION.contains(&name)
+        || HOP_BY_HOP.contains(&name)
         || name.starts_with("proxy-")
         || named.iter().any(|named| named == name)
 }
@@ -100,7 +102,7 @@ mod tests {
         let request = headers
             .iter()
             .fold(request, |request, header| request.append_header(*header));
-        let sent = of_request(&request.to_http_request(), &proxies);
+        let sent = for_request(&request.to_http_request(), &proxies);
         let texts = sent
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
@@ -187,8 +189,8 @@ mod tests {
                 HeaderValue::from_static(value),
             );
         }
-        let passed = of_response(&headers);
-        let mut texts: Vec<_> = passed
+        let forwarded = for_response(&headers);
+        let mut texts: Vec<_> = forwarded
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
             .collect();
         texts.sort();

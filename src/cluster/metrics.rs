@@ -1,32 +1,32 @@
-//! The metrics of what is passed on.
+//! Forwarding metrics.
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Counts of requests that are passed on. Clones share them.
+/// Forwarding counters. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ClusterMetrics {
     requests: IntCounterVec,
-    held: IntGauge,
+    buffered: IntGauge,
 }
 
-/// What became of a request.
+/// Result of a forwarded request or attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passed {
-    /// The active node has answered.
+pub(super) enum ForwardResult {
+    /// The active node responded.
     Answered,
-    /// It is sent again.
+    /// The request is sent again.
     Repeated,
-    /// It was given up, since the active node was lost.
+    /// Given up: the active node was lost.
     NodeLost,
-    /// It was given up, since the active node broke off each time.
+    /// Given up: each active node broke off.
     BrokeOff,
-    /// It was given up, since no node has taken it in time.
+    /// Given up: no node accepted the request in time.
     NotTaken,
-    /// It was refused, since too many are held.
-    NotHeld,
+    /// Rejected: all slots for buffered requests are taken.
+    NotBuffered,
 }
 
-impl Passed {
+impl ForwardResult {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -34,7 +34,7 @@ impl Passed {
             Self::NodeLost => "node_lost",
             Self::BrokeOff => "broke_off",
             Self::NotTaken => "not_taken",
-            Self::NotHeld => "not_held",
+            Self::NotBuffered => "not_held",
         }
     }
 }
@@ -43,37 +43,38 @@ impl ClusterMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// They are registered already.
+    /// If they are registered already.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let requests = Opts::new(
             "conclave_cluster_requests_total",
-            "Requests passed on to the active node, by result",
+            "Requests forwarded to the active node, by result",
         );
         let requests = IntCounterVec::new(requests, &["result"])?;
-        let held = IntGauge::new(
+        let buffered = IntGauge::new(
             "conclave_cluster_requests_held",
             "Requests that wait for an active node",
         )?;
+        // Clones share their counters.
         registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(held.clone()))?;
-        Ok(Self { requests, held })
+        registry.register(Box::new(buffered.clone()))?;
+        Ok(Self { requests, buffered })
     }
 
-    pub(super) fn count(&self, passed: Passed) {
-        self.requests.with_label_values(&[passed.as_str()]).inc();
+    pub(super) fn count(&self, result: ForwardResult) {
+        self.requests.with_label_values(&[result.as_str()]).inc();
     }
 
-    /// Counts a request as held until the result is dropped.
-    pub(super) fn hold(&self) -> HeldGauge {
-        self.held.inc();
-        HeldGauge(self.held.clone())
+    /// Counts a request as buffered until the returned value is dropped.
+    pub(super) fn count_buffered(&self) -> BufferedGauge {
+        self.buffered.inc();
+        BufferedGauge(self.buffered.clone())
     }
 }
 
-/// A request that is held.
-pub(super) struct HeldGauge(IntGauge);
+/// Counts one buffered request.
+pub(super) struct BufferedGauge(IntGauge);
 
-impl Drop for HeldGauge {
+impl Drop for BufferedGauge {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,14 +1,14 @@
-//! A cluster: servers on one database, of which one is active, and each of which may be called. A standby is a reverse proxy to the
+//! A cluster: servers on one database. One of them is active; clients may call any. A standby is a reverse proxy to the
 //! active server; it answers nothing from memory or from the database, so that limits, locks and counts are one server's.
 //!
 //! # Parts
 //!
 //! - [`node`]: the active server as the lease names it, with its epoch: each takeover starts another one.
-//! - [`forward`]: the proxy. One request at a time: it sends, waits, repeats or gives up, as [`passage`] decides.
-//! - [`passage`]: the decision as a state machine without I/O.
+//! - [`forward`]: the proxy. One request at a time: it sends, waits, repeats or gives up, as [`forwarding`] decides.
+//! - [`forwarding`]: the decision as a state machine without I/O.
 //! - [`connection`], [`headers`], [`body`], [`response`], [`websocket`]: kept connections, and the translation of requests and
 //!   responses.
-//! - [`holds`]: the slots for requests that are buffered while no server is active. One client has at most a quarter of them.
+//! - [`buffer_slots`]: the slots for requests that are buffered while no server is active. One client has at most a quarter of them.
 //! - [`probe`] and [`reachability`]: whether this standby reaches the active server, for `/readyz`.
 //! - [`ActiveListener`]: the listener of the active server. While that server stops, it buffers requests and proxies them to its
 //!   successor.
@@ -40,13 +40,13 @@
 
 mod active;
 mod body;
+mod buffer_slots;
 mod connection;
 mod forward;
+pub mod forwarding;
 mod headers;
-mod holds;
 mod metrics;
 pub mod node;
-pub mod passage;
 mod probe;
 mod reachability;
 mod request;
@@ -65,63 +65,63 @@ use crate::http::frame::payload::LIMIT;
 use crate::http::listener::client_address::TrustedProxies;
 use crate::http::resource::public_health;
 pub use active::ActiveListener;
+use buffer_slots::BufferSlots;
 use connection::Connector;
 use forward::Forwarder;
-use holds::Holds;
 pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
 use probe::Readiness;
 
-/// Time for which a request is held while no node takes it.
-pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
-/// Bytes of bodies that are kept: a thousand of the largest.
+/// Time for which a request is buffered while no node accepts it.
+pub const MAX_BUFFER_TIME: Duration = Duration::from_secs(10);
+/// Memory for buffered bodies, in bytes: 1,024 of the largest.
 const BODY_MEMORY: usize = 1_024 * LIMIT;
 
-/// How requests are passed on.
-pub struct PassThroughOptions {
-    /// The active node.
+/// Options of [`Proxy`].
+pub struct ProxyOptions {
+    /// Follower of the active node.
     pub nodes: Arc<ActiveNodes>,
-    /// The other nodes, and the reverse proxies in front of them.
+    /// Addresses of the other nodes and the reverse proxies in front of them.
     pub proxies: TrustedProxies,
-    /// The most requests that are held at once, of which a client may have a part.
+    /// Maximum buffered requests. A client may use a part of them.
     pub max_requests: usize,
-    /// How long each is held.
-    pub longest_hold: Duration,
-    /// How long a connection to a node may be idle, as each node has it.
+    /// Maximum time for which each is buffered.
+    pub max_buffer_time: Duration,
+    /// Idle time after which a node closes a connection: the same setting on each node.
     pub keep_alive: Duration,
-    /// The limits of responses that this node makes itself.
+    /// Limits for responses that this node makes itself.
     pub fixed: Arc<FixedLimits>,
-    /// Counts what is passed on.
+    /// Counters of forwarded requests.
     pub metrics: ClusterMetrics,
 }
 
-/// Passes requests on to the active node. All workers of a listener share it.
-pub struct PassThrough {
+/// Reverse proxy to the active node, shared by a listener's workers.
+pub struct Proxy {
     nodes: Arc<ActiveNodes>,
     proxies: TrustedProxies,
-    /// The requests that are held.
-    holds: Arc<Holds>,
-    longest_hold: Duration,
-    /// The bytes that are free for bodies.
+    /// Slots for buffered requests.
+    buffer_slots: Arc<BufferSlots>,
+    max_buffer_time: Duration,
+    /// Free memory for bodies, in bytes.
     memory: Arc<Semaphore>,
     longest_idle: Duration,
     connector: Connector,
     fixed: Arc<FixedLimits>,
     metrics: ClusterMetrics,
     is_stopping: watch::Sender<bool>,
-    /// Whether the active node answers through this one.
+    /// Result of the probes to the active node.
     readiness: Readiness,
 }
 
-impl PassThrough {
-    /// Nothing is passed on yet.
+impl Proxy {
+    /// Creates a proxy that has not connected yet.
     #[must_use]
-    pub fn new(options: PassThroughOptions) -> Arc<Self> {
-        let PassThroughOptions {
+    pub fn new(options: ProxyOptions) -> Arc<Self> {
+        let ProxyOptions {
             nodes,
             proxies,
             max_requests,
-            longest_hold,
+            max_buffer_time,
             keep_alive,
             fixed,
             metrics,
@@ -129,10 +129,11 @@ impl PassThrough {
         Arc::new(Self {
             nodes,
             proxies,
-            holds: Holds::new(max_requests, metrics.clone()),
-            longest_hold,
+            buffer_slots: BufferSlots::new(max_requests, metrics.clone()),
+            max_buffer_time,
+            // One permit per byte.
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
-            // The node closes it after the whole time. What is sent at that moment would be lost.
+            // A node closes a connection after the whole time. A request sent at that moment would be lost, so half of it is a safe margin.
             longest_idle: keep_alive / 2,
             connector: Connector::default(),
             fixed,
@@ -142,15 +143,16 @@ impl PassThrough {
         })
     }
 
-    /// Ends the websockets that are passed on.
+    /// Closes the forwarded WebSockets.
     pub fn stop(&self) {
         self.is_stopping.send_replace(true);
     }
 
-    /// Routes the API listener of a standby: it tells that it is alive, and all else is passed on. Called by each worker.
+    /// Routes a standby's API listener: `/healthz` is its own, everything else is forwarded. Called by each worker.
     pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
         public_health(config, &self.fixed);
         let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));
+        // The active node answers unknown paths, too, so that both have the same routes.
         config.default_service(web::to(
             move |request: HttpRequest, payload: web::Payload| {
                 let forwarder = Rc::clone(&forwarder);

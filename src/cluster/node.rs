@@ -1,4 +1,4 @@
-//! The active node, as this one knows it.
+//! The active node, as known to this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,30 +7,30 @@ use conclave_db::lease::{ActiveServer, Lease};
 use tokio::sync::watch;
 use url::{Host, Url};
 
-/// The node that has the lease.
+/// Node that has the lease.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The epoch of its lease: each takeover has a higher one.
+    /// Epoch of its lease. Each takeover starts a higher one.
     pub epoch: i64,
-    /// Where it is reached; `None` if its url is none.
+    /// Address; `None` if its URL is invalid.
     pub address: Option<NodeAddress>,
-    /// Whether it is this one.
+    /// Whether it is this node.
     pub is_this: bool,
 }
 
-/// Where a node is reached.
+/// Network address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub is_tls: bool,
-    /// A name, or an address without brackets.
+    /// Host name, or IP address without brackets.
     pub host: String,
-    /// The TCP port of its API listener.
+    /// TCP port of its API listener.
     pub port: u16,
 }
 
 impl NodeAddress {
-    /// Parses the url of a node.
+    /// Parses a node's URL; `None` unless it is `http` or `https`.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let url = Url::parse(url).ok()?;
@@ -42,6 +42,7 @@ impl NodeAddress {
         let host = match url.host()? {
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
+            // Without brackets, as connecting needs it.
             Host::Ipv6(address) => address.to_string(),
         };
         Some(Self {
@@ -52,46 +53,47 @@ impl NodeAddress {
     }
 }
 
-/// What is known of the active node. Another state follows at each takeover.
+/// Snapshot of the active node. A takeover publishes a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActiveNode {
     node: Option<Arc<Node>>,
-    /// Whether this one serves as the active node, once it is that.
+    /// Whether this node's listeners handle requests once it has the lease.
     serves_this: bool,
 }
 
 impl ActiveNode {
-    /// The node that has the lease, whether it serves or not.
+    /// Returns the epoch of the node that has the lease, whether it serves or not.
     #[must_use]
     pub fn epoch(&self) -> Option<i64> {
         self.node.as_ref().map(|node| node.epoch)
     }
 
-    /// Whether this node has the lease.
+    /// Returns whether this node has the lease.
     #[must_use]
     pub fn is_this(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.is_this)
     }
 
-    /// The node that requests are sent to; `None` while none is known, or it is this one and does not serve yet.
+    /// Returns the node to send requests to; `None` while none is known, or while it is this node and it does not serve yet.
     #[must_use]
     pub fn serving(&self) -> Option<&Arc<Node>> {
         self.node
             .as_ref()
+            // Between the takeover and the start of its listeners, this node would forward requests to itself.
             .filter(|node| !node.is_this || self.serves_this)
     }
 }
 
-/// Follows the lease.
+/// Follows the lease and publishes the active node.
 #[derive(Debug)]
 pub struct ActiveNodes {
     known: watch::Sender<ActiveNode>,
-    /// Whether the database does not answer this node.
+    /// Whether this node cannot reach the database.
     is_cut_off: AtomicBool,
 }
 
 impl ActiveNodes {
-    /// Nothing is known yet.
+    /// Creates a follower that knows no node yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -100,17 +102,20 @@ impl ActiveNodes {
         })
     }
 
-    /// Follows a lease, for as long as this is used.
+    /// Follows a lease until the last reference to this value is dropped.
     pub fn follow(self: &Arc<Self>, lease: &Lease) {
         let (mut server, mut state, followed) =
             (lease.active_server(), lease.states(), Arc::downgrade(self));
         tokio::spawn(async move {
+            // The task holds no reference between changes, so it does not keep its own subject alive.
             loop {
+                // The proxy was dropped.
                 let Some(followed) = followed.upgrade() else {
                     return;
                 };
-                followed.note(server.borrow_and_update().as_ref());
-                followed.note_cut_off(state.borrow_and_update().failure.is_some());
+                followed.record_server(server.borrow_and_update().as_ref());
+                // Each failed lease request counts, long before the lease is lost.
+                followed.record_cut_off(state.borrow_and_update().failure.is_some());
                 drop(followed);
                 let changed = tokio::select! {
                     changed = server.changed() => changed,
@@ -123,24 +128,24 @@ impl ActiveNodes {
         });
     }
 
-    /// Notes whether the database does not answer this node.
-    pub fn note_cut_off(&self, is_cut_off: bool) {
+    /// Records whether this node cannot reach the database.
+    pub fn record_cut_off(&self, is_cut_off: bool) {
         self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
     }
 
-    /// Whether the database does not answer this node, which then neither takes over nor learns who has.
+    /// Returns whether this node cannot reach the database. It then neither takes over nor learns of a takeover.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Relaxed)
     }
 
-    /// Notes which server has the lease.
-    pub fn note(&self, server: Option<&ActiveServer>) {
+    /// Records the server that has the lease.
+    pub fn record_server(&self, server: Option<&ActiveServer>) {
         let node = server.map(|server| {
             let address = NodeAddress::parse(&server.url);
             if address.is_none() {
                 log::error!(
-                    "requests cannot be passed on: the active server's address is {:?}",
+                    "requests cannot be forwarded: the active server has no valid URL: {:?}",
                     server.url
                 );
             }
@@ -150,6 +155,7 @@ impl ActiveNodes {
                 is_this: server.is_this,
             })
         });
+        // The lease is read twice a second; only a change may wake the requests that wait.
         self.known.send_if_modified(|known| {
             let has_changed = known.node != node;
             known.node = node;
@@ -157,17 +163,17 @@ impl ActiveNodes {
         });
     }
 
-    /// Notes that this node serves as the active node, as it will once it has the lease.
+    /// Starts to serve as the active node, once this node has the lease.
     pub fn serve_this(&self) {
         self.known.send_modify(|known| known.serves_this = true);
     }
 
-    /// Notes that this node serves no longer, although it has the lease yet. Requests wait for another.
+    /// Stops serving while this node still has the lease. Requests wait for another node.
     pub fn stop_serving_this(&self) {
         self.known.send_modify(|known| known.serves_this = false);
     }
 
-    /// Returns what is known, as it changes.
+    /// Subscribes to the active node.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<ActiveNode> {
         self.known.subscribe()
@@ -207,16 +213,16 @@ mod tests {
             url: "http://10.0.0.1".into(),
             is_this,
         };
-        nodes.note(Some(&server(1, false)));
+        nodes.record_server(Some(&server(1, false)));
         assert_eq!(known.borrow().serving().unwrap().epoch, 1);
-        nodes.note(Some(&server(2, true)));
+        nodes.record_server(Some(&server(2, true)));
         assert!(known.borrow().is_this() && known.borrow().serving().is_none());
         assert_eq!(known.borrow().epoch(), Some(2));
         nodes.serve_this();
         assert_eq!(known.borrow().serving().unwrap().epoch, 2);
         nodes.stop_serving_this();
         assert!(known.borrow().is_this() && known.borrow().serving().is_none());
-        nodes.note(None);
+        nodes.record_server(None);
         assert!(known.borrow().epoch().is_none() && known.borrow().serving().is_none());
     }
 }

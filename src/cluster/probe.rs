@@ -1,4 +1,4 @@
-//! Asks the active node from time to time whether it answers through this one, for this one's readiness.
+//! Probes the active node through the proxy's own path, for this node's readiness.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::PassThrough;
+use super::Proxy;
 use super::body::AttemptBody;
 use super::connection::Pool;
 use super::headers;
@@ -19,17 +19,17 @@ use super::reachability::{LeaseView, Reachability};
 
 /// Pause between two probes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time that the active node has to answer one.
+/// Time limit for a probe.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// What the probes have found: [`Reachability`] by the time since the start.
+/// Probe results: [`Reachability`] by the time since the start.
 pub(super) struct Readiness {
     started: Instant,
     known: Mutex<Reachability>,
 }
 
 impl Readiness {
-    /// Nothing is known yet.
+    /// Creates the state before the first probe.
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -50,19 +50,19 @@ impl Readiness {
     }
 }
 
-impl PassThrough {
-    /// Probes the active node for as long as this is used. Its connections stay on this thread.
+impl Proxy {
+    /// Probes the active node until this proxy is dropped. The probes' connections stay on this thread.
     pub fn watch_active_node(self: &Arc<Self>, states: watch::Receiver<LeaseState>) {
         actix_web::rt::spawn(watch_active_node(Arc::downgrade(self), states));
     }
 
-    /// Whether what is passed on gets an answer, or waits for a node that is about to become active.
+    /// Returns whether forwarded requests get a response, or wait for a node that is about to become active.
     #[must_use]
     pub fn reaches_active_node(&self) -> bool {
         self.readiness.is_ready()
     }
 
-    /// Sends a request for `/healthz`, and waits for any response: one that refuses it is one, too.
+    /// Sends a request for `/healthz`, and waits for any response: a refusal also shows that the node is reached.
     async fn probe(&self, node: &Node, pool: &Pool) -> std::io::Result<()> {
         let connection = match pool.take(node) {
             Some(connection) => connection,
@@ -72,6 +72,7 @@ impl PassThrough {
         (head.method, head.uri) = (Method::GET, Uri::from_static("/healthz"));
         headers::mark(&mut head.headers, node.epoch);
         let (_, mut incoming) = connection.send(head, AttemptBody::empty()).await?;
+        // Read to the end, so that the connection can be used again.
         while incoming.chunk().await?.is_some() {}
         incoming
             .into_connection()
@@ -81,12 +82,15 @@ impl PassThrough {
     }
 }
 
-async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<LeaseState>) {
+async fn watch_active_node(proxy: Weak<Proxy>, states: watch::Receiver<LeaseState>) {
+    // Longer than a probe's pause and limit, so that its connection is reused.
     let pool = Pool::new(LIMIT * 4);
-    while let Some(through) = through.upgrade() {
-        let known = through.nodes.subscribe().borrow().clone();
+    // A weak reference, so that the probes do not keep the proxy alive.
+    while let Some(proxy) = proxy.upgrade() {
+        let known = proxy.nodes.subscribe().borrow().clone();
         let lease = {
             let state = states.borrow();
+            // Without a known renewal, this node has not read the lease yet.
             let is_database_answering = state.failure.is_none() && state.renewal_age().is_some();
             LeaseView {
                 epoch: known.epoch(),
@@ -94,13 +98,13 @@ async fn watch_active_node(through: Weak<PassThrough>, states: watch::Receiver<L
                 silence: state.renewal_age(),
             }
         };
-        through.readiness.observe(lease);
+        proxy.readiness.observe(lease);
         if let Some(node) = known.serving()
-            && matches!(timeout(LIMIT, through.probe(node, &pool)).await, Ok(Ok(())))
+            && matches!(timeout(LIMIT, proxy.probe(node, &pool)).await, Ok(Ok(())))
         {
-            through.readiness.answered();
+            proxy.readiness.answered();
         }
-        drop(through);
+        drop(proxy);
         sleep(PAUSE).await;
     }
 }

@@ -1,65 +1,68 @@
-//! Whether what a standby passes on gets anywhere, as a state machine without I/O.
+//! Whether a standby's forwarded requests reach the active node, as a state machine without I/O.
 //!
-//! It does if the active node has lately answered a probe through this node, and while a takeover is under way, for which requests
-//! wait here. A takeover that takes longer than requests wait is none.
+//! They do if the active node has recently responded to a probe through this node, and during a takeover, since requests are buffered here
+//! meanwhile. A takeover that takes longer than requests are buffered does not count.
 
 use std::time::Duration;
 
-use super::LONGEST_HOLD;
+use super::MAX_BUFFER_TIME;
 
-/// How long an answer of the active node counts.
+/// Time for which a response from the active node counts: one probe may fail.
 const LATELY: Duration = Duration::from_secs(4);
-/// The time without a renewal after which the active node may have died: one renewal is missing for certain.
+/// Time without a renewal after which the active node may have died. Leases are renewed every second, so at least one renewal is missing.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// What this node knows of the lease.
+/// This node's view of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The epoch of the active node, if there is one.
+    /// The active node's epoch, if there is one.
     pub epoch: Option<i64>,
-    /// Whether the database answers this node, so that it learns of a takeover.
+    /// Whether this node reaches the database, and so learns of a takeover.
     pub is_database_answering: bool,
-    /// How long ago the active node has last renewed the lease, if that is known.
+    /// Time since the active node's last renewal, if known.
     pub silence: Option<Duration>,
 }
 
-/// What is known of the active node.
+/// The active node's state, as probes and lease show it.
 #[derive(Debug, Default)]
 pub struct Reachability {
     answered: Option<Duration>,
     epoch: Option<i64>,
-    /// Since when a takeover is under way.
+    /// Start of the current takeover.
     waiting: Option<Duration>,
 }
 
 impl Reachability {
-    /// Notes that the active node has answered.
+    /// Records a response from the active node.
     pub fn answered(&mut self, now: Duration) {
         self.answered = Some(now);
     }
 
-    /// Notes the lease.
+    /// Records the lease.
     pub fn observe(&mut self, now: Duration, lease: LeaseView) {
+        // Also at the first observation: requests are buffered until the first probe.
         let has_changed = lease.epoch != self.epoch;
         self.epoch = lease.epoch;
         let is_silent =
             lease.epoch.is_none() || lease.silence.is_some_and(|silence| silence >= SILENCE);
         self.waiting = match self.waiting {
+            // Without the database, this node would not learn which node takes over.
             _ if !lease.is_database_answering => None,
-            // The next active node begins to serve.
+            // The next active node starts to serve.
             _ if has_changed => Some(now),
-            Some(since) if is_silent || now.saturating_sub(since) < LONGEST_HOLD => Some(since),
+            Some(since) if is_silent || now.saturating_sub(since) < MAX_BUFFER_TIME => Some(since),
+            // A takeover that took too long is over; it may start again with the next silence.
             _ => is_silent.then_some(now),
         };
     }
 
-    /// Whether what is passed on gets an answer, or waits for one that is to be expected.
+    /// Returns whether forwarded requests get a response, or wait for a takeover that is under way.
     #[must_use]
     pub fn is_ready(&self, now: Duration) -> bool {
         let within = |since: Option<Duration>, limit| {
             since.is_some_and(|since| now.saturating_sub(since) < limit)
         };
-        within(self.answered, LATELY) || within(self.waiting, LONGEST_HOLD)
+        within(self.answered, LATELY) || within(self.waiting, MAX_BUFFER_TIME)
     }
 }
 
@@ -79,7 +82,7 @@ mod tests {
         }
     }
 
-    /// A standby whose active node has answered until the hundredth second.
+    /// A standby whose active node responded until the 100th second.
     fn served() -> Reachability {
         let mut known = Reachability::default();
         known.observe(at(0), lease(1, 0));

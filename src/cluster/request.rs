@@ -1,4 +1,4 @@
-//! What is sent of a request, but for its body.
+//! A forwarded request without its body.
 
 use actix_http::{ConnectionType, RequestHead};
 use actix_web::HttpRequest;
@@ -6,8 +6,8 @@ use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_E
 use actix_web::http::{Method, Uri};
 use conclave_model::{ErrorCode, Problem};
 
+use super::forwarding::Repeat;
 use super::headers;
-use super::passage::Repeat;
 use crate::http::api::routes::find_route;
 use crate::http::frame::idempotency::KEY;
 use crate::http::listener::client_address::TrustedProxies;
@@ -15,7 +15,7 @@ use crate::http::listener::request_boundary::opens_websocket;
 use crate::http::listener::trace::sent_method;
 use crate::http::resource::no_such_route;
 
-/// The head of a request.
+/// A forwarded request's head.
 pub(super) struct Head {
     method: Method,
     uri: Uri,
@@ -26,11 +26,12 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head that is sent in the place of a request's own.
+    /// Returns the head to send in place of a request's own.
     ///
     /// # Errors
-    /// What the active node would refuse, too: `CONNECT`, and a body with two lengths.
+    /// For requests that the active node would refuse, too: `CONNECT`, and a body with two lengths.
     pub(super) fn new(request: &HttpRequest, proxies: &TrustedProxies) -> Result<Self, Problem> {
+        // Two lengths allow request smuggling: the nodes could disagree on where the body ends (RFC 9112, section 6.1).
         if request.headers().contains_key(CONTENT_LENGTH)
             && request.headers().contains_key(TRANSFER_ENCODING)
         {
@@ -39,10 +40,11 @@ impl Head {
             ));
         }
         let method = sent_method(request);
+        // The listener is no forward proxy.
         if method == Method::CONNECT {
             return Err(no_such_route());
         }
-        let headers = headers::of_request(request, proxies);
+        let headers = headers::for_request(request, proxies);
         let uri = request.uri().clone();
         let repeat = repeat(&method, uri.path(), &headers);
         Ok(Self {
@@ -54,18 +56,19 @@ impl Head {
         })
     }
 
-    /// Whether the response has no body, whatever its headers say.
+    /// Returns whether the response has no body, whatever its headers say.
     pub(super) fn asks_for_head(&self) -> bool {
         self.method == Method::HEAD
     }
 
-    /// Returns the head that is sent to the node of an epoch.
+    /// Returns the head for the node with this epoch.
     pub(super) fn to_node(&self, epoch: i64) -> RequestHead {
         let mut head = RequestHead::default();
         head.method = self.method.clone();
         head.uri = self.uri.clone();
         head.headers = self.headers.clone();
         headers::mark(&mut head.headers, epoch);
+        // `Upgrade` belongs to one connection, so it was removed with the client's other hop-by-hop headers.
         if self.opens_websocket {
             head.headers
                 .insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -79,9 +82,11 @@ fn refused(message: &'static str) -> Problem {
     Problem::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Whether a request may be sent again after it has reached a node: it reads, or its operation takes the idempotency key that it has.
+/// Returns whether a request may be sent again after it has reached a node: it changes nothing, or its operation accepts the request's
+/// idempotency key.
 fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    // Operations without idempotency ignore the key, so it would not protect them.
     let has_key = || headers.contains_key(KEY) && takes_key(method, path);
     if is_safe || has_key() {
         Repeat::Always

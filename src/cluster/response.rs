@@ -1,7 +1,7 @@
-//! The response of the active node, on its way to the client.
+//! The active node's response, on its way to the client.
 //!
-//! A response is collected before it is sent on, so that a node that dies meanwhile fails no request. A longer one is sent on as it
-//! arrives.
+//! A response is collected before it is forwarded, so that the request can be repeated if the node dies meanwhile. A longer one is
+//! forwarded as it arrives.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,28 +16,29 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures_util::{Stream, StreamExt, stream};
 
 use super::connection::{Incoming, Pool};
+use super::forwarding::AttemptFailure;
 use super::headers;
-use super::passage::Outcome;
 use crate::http::listener::connections::Handling;
 
-/// The longest body that is collected, in bytes.
+/// Maximum length for collecting a body, in bytes.
 const MOST_COLLECTED: usize = 256 * 1024;
 
-/// What was received of a body.
+/// Received body, or its first part.
 pub(super) struct Received {
     pub(super) begun: Bytes,
-    /// Whether that is all of it.
+    /// Whether it is the whole body.
     pub(super) is_whole: bool,
 }
 
-/// Receives a body, or the beginning of one that is too long to be collected.
+/// Receives a body, or the first part of a body that is too long to be collected.
 ///
 /// # Errors
-/// The node broke off.
+/// If the node broke off.
 pub(super) async fn receive(
     head: &ResponseHead,
     incoming: &mut Incoming,
-) -> Result<Received, Outcome> {
+) -> Result<Received, AttemptFailure> {
+    // Collecting a part of a body that is known to be too long would only delay it.
     if length(head).is_some_and(|length| length > MOST_COLLECTED as u64) {
         return Ok(Received {
             begun: Bytes::new(),
@@ -45,8 +46,9 @@ pub(super) async fn receive(
         });
     }
     let (mut chunks, mut collected, mut is_whole) = (Vec::new(), 0, false);
+    // The body's length may be unknown, so it is also counted.
     while !is_whole && collected <= MOST_COLLECTED {
-        match incoming.chunk().await.map_err(|_| Outcome::Broken)? {
+        match incoming.chunk().await.map_err(|_| AttemptFailure::Broken)? {
             Some(chunk) => {
                 collected += chunk.len();
                 chunks.push(chunk);
@@ -60,7 +62,7 @@ pub(super) async fn receive(
     })
 }
 
-/// Most bodies arrive in one chunk, which is not copied.
+/// Joins chunks. Most bodies arrive as one, which is not copied.
 fn joined(mut chunks: Vec<Bytes>) -> Bytes {
     if chunks.len() == 1 {
         chunks.remove(0)
@@ -69,21 +71,25 @@ fn joined(mut chunks: Vec<Bytes>) -> Bytes {
     }
 }
 
-/// Returns the response to the client without its body.
+/// Returns the response without its body.
 pub(super) fn head(head: &ResponseHead) -> HttpResponse {
     let mut http = HttpResponse::with_body(head.status, BoxBody::new(()));
-    for (name, value) in headers::of_response(&head.headers) {
+    for (name, value) in headers::for_response(&head.headers) {
         http.headers_mut().append(name, value);
     }
     http
 }
 
-/// Returns the response to the client with the whole body.
-pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> HttpResponse {
-    let http = head(of);
-    match length(of).filter(|_| asks_for_head) {
+/// Returns the response with the whole body.
+pub(super) fn whole(
+    received_head: &ResponseHead,
+    body: Bytes,
+    asks_for_head: bool,
+) -> HttpResponse {
+    let http = head(received_head);
+    match length(received_head).filter(|_| asks_for_head) {
         Some(length) => {
-            // The length of what a GET would get.
+            // The length that a GET would return. The empty body must not replace it.
             let nothing = stream::empty::<Result<Bytes, Infallible>>();
             http.set_body(BoxBody::new(SizedStream::new(length, nothing)))
         }
@@ -99,9 +105,9 @@ pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> Http
     }
 }
 
-/// Returns the response to the client with a body that is still arriving. Its connection is kept by `keeper`, if that can use it again.
+/// Returns the response with a body that is still arriving. `keeper` gets the connection at the end, if it can be used again.
 pub(super) fn streamed(
-    of: &ResponseHead,
+    received_head: &ResponseHead,
     begun: Bytes,
     rest: Incoming,
     request: &HttpRequest,
@@ -109,9 +115,12 @@ pub(super) fn streamed(
 ) -> HttpResponse {
     let chunks = stream::iter((!begun.is_empty()).then_some(Ok(begun)))
         .chain(Box::pin(chunks(rest, request, keeper)));
-    match length(of) {
-        Some(length) => head(of).set_body(BoxBody::new(SizedStream::new(length, chunks))),
-        None => head(of).set_body(BoxBody::new(BodyStream::new(chunks))),
+    match length(received_head) {
+        Some(length) => {
+            head(received_head).set_body(BoxBody::new(SizedStream::new(length, chunks)))
+        }
+        // Chunked, as the node sent it.
+        None => head(received_head).set_body(BoxBody::new(BodyStream::new(chunks))),
     }
 }
 
@@ -120,13 +129,14 @@ fn chunks(
     request: &HttpRequest,
     keeper: Option<Rc<Pool>>,
 ) -> impl Stream<Item = io::Result<Bytes>> + use<> {
-    // As long as there is more, the client does not keep the server waiting.
+    // While more of the body is to come, the client does not count as idle.
     let handling = Handling::start(request);
     stream::unfold(
         (rest, keeper, handling),
         async |(mut rest, keeper, handling)| match rest.chunk().await {
             Ok(Some(chunk)) => Some((Ok(chunk), (rest, keeper, handling))),
             Ok(None) => {
+                // Only after the body's end: the node's next bytes on the connection then belong to another response.
                 keeper
                     .iter()
                     .zip(rest.into_connection())

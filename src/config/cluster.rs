@@ -7,31 +7,33 @@ use url::{Host, Url};
 use super::{Config, ConfigError};
 
 conclave_model::settings! {
-    /// Several servers with one PostgreSQL database. Each accepts requests: a standby forwards them to the active server.
+    /// Cluster of servers with one PostgreSQL database. Each accepts requests: a standby forwards them to the active server.
     pub struct ClusterConfig {
-        /// URL at which the other servers reach the API listener of this one, such as "http://10.0.0.1:8080". Without it, a standby
-        /// answers 503.
+        /// URL by which the other servers reach this server's API listener, such as "http://10.0.0.1:8080". Without it, a standby responds
+        /// with 503.
         ///
-        /// Port 0 stands for the port of http.listen. http.trusted_proxies must contain the address of each server.
+        /// Port 0 stands for http.listen's port. http.trusted_proxies must contain the address of each server.
         pub url: Option<String> = None;
-        /// URL at which operators reach the admin listener of this server. The consoles of the others have it as a link.
+        /// URL by which operators reach this server's admin listener. The other servers' consoles link to it.
         pub admin_url: Option<String> = None;
     }
 }
 
 impl ClusterConfig {
-    /// Returns the url with the port of the API listener in the place of port 0; `None` if there is none.
+    /// Returns the URL, with the API listener's port in place of port 0; `None` if there is none.
     #[must_use]
     pub fn url_at(&self, listener: SocketAddr) -> Option<String> {
         let mut url = Url::parse(self.url.as_deref()?).ok()?;
+        // The port is known only once the listener is bound.
         if url.port() == Some(0) {
             url.set_port(Some(listener.port())).ok()?;
         }
+        // A parsed URL has at least the path `/`, which would double the slash in front of a request's path.
         Some(url.as_str().trim_end_matches('/').to_owned())
     }
 }
 
-/// Validates the section and what it needs of others.
+/// Validates the section, and its requirements on other sections.
 pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     if config
         .cluster
@@ -40,30 +42,32 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
         .is_some_and(|url| node_url(url).is_none())
     {
         let problem =
-            "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
+            "must be a URL such as \"http://10.0.0.1:8081\", without path, query and user";
         return Err(ConfigError::new("cluster.admin_url", problem));
     }
+    // Without a URL, a server can still share the database, but its standbys forward nothing.
     let Some(text) = &config.cluster.url else {
         return Ok(());
     };
     let invalid = |problem: &str| Err(ConfigError::new("cluster.url", problem));
     let Some(url) = node_url(text) else {
         return invalid(
-            "must be a URL such as \"http://10.0.0.1:8080\", without a path, a query and a user",
+            "must be a URL such as \"http://10.0.0.1:8080\", without path, query and user",
         );
     };
     if !config.database.is_postgres() {
         return invalid(
-            "must not be set without database.url or database.url_file: servers share a database of PostgreSQL",
+            "must not be set without database.url or database.url_file: servers can only share a PostgreSQL database",
         );
     }
     validate_proxies(config, &url)
 }
 
-/// What a standby passes on is believed of the client's address only from a trusted proxy.
+/// A forwarded client address is trusted only if it comes from a trusted proxy, so the servers have to be trusted proxies.
 fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     let proxies = &config.http.trusted_proxies;
     let missing = |problem: String| Err(ConfigError::new("http.trusted_proxies", problem));
+    // Standbys are proxies to the active server; untrusted ones would hide all clients behind their own address.
     if proxies.is_empty() {
         return missing(
             "must contain the address of each server of the cluster, since cluster.url is set"
@@ -72,18 +76,20 @@ fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     }
     let own = match url.host() {
         Some(Host::Ipv4(address)) => address.into(),
+        // Networks are compared in canonical form.
         Some(Host::Ipv6(address)) => std::net::IpAddr::from(address).to_canonical(),
+        // A name may resolve differently on each server, so its addresses are not checked here.
         Some(Host::Domain(_)) | None => return Ok(()),
     };
     if proxies.iter().any(|network| network.contains(&own)) {
         return Ok(());
     }
     missing(format!(
-        "must contain {own}, the address in cluster.url, and that of each other server of the cluster"
+        "must contain {own}, the address in cluster.url, and each other server's address"
     ))
 }
 
-/// Returns a url that names a host and nothing on it.
+/// Parses a URL that has only a scheme, a host and a port.
 fn node_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok().filter(Url::has_host)?;
     let names_a_host = matches!(url.scheme(), "http" | "https") && url.path() == "/";

@@ -1,4 +1,4 @@
-//! Sections `database`, `backup` and `encryption`: the records, their copies, and the key of the secrets in them.
+//! Sections `database`, `backup` and `encryption`: the records, their copies, and the key for secrets in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,74 +11,74 @@ use conclave_model::settings::{KeyFile, Rule};
 use super::ConfigError;
 
 conclave_model::settings! {
-    /// Where the records are: in conclave.db in the data directory, or in a database of PostgreSQL 14 or newer.
+    /// Database of the records: the file conclave.db in the data directory, or PostgreSQL 14 or newer.
     pub struct DatabaseConfig {
-        /// URL of the database, such as "postgres://conclave:secret@db.example.org:5432/conclave". Default: the records are in the file
-        /// conclave.db. See [PostgreSQL](postgresql.md).
+        /// URL of a PostgreSQL database, such as "postgres://conclave:secret@db.example.org:5432/conclave". Default: the file conclave.db.
+        /// See [PostgreSQL](postgresql.md).
         ///
-        /// The database exists, and is empty at the first start. With several hosts, such as
-        /// "postgres://conclave:secret@db1,db2/conclave", the host that accepts writes is used. TLS is required, and the certificate
-        /// checked, unless the host is this machine or the URL ends with "?sslmode=disable". If several servers have the same database,
-        /// one is active and the others wait for it to stop. They need the same encryption.key and media.key.
+        /// The database must exist, and be empty at the first start. With several hosts, such as
+        /// "postgres://conclave:secret@db1,db2/conclave", the host that accepts writes is used. TLS with a valid certificate is required,
+        /// unless the host is this machine or the URL ends with "?sslmode=disable". If several servers use the same database, one is active
+        /// and the others wait for it to stop. They need the same encryption.key and media.key.
         pub url: Option<Secret> = None;
-        /// File that contains the URL, instead of database.url.
+        /// File with the URL, as an alternative to database.url.
         pub url_file: Option<PathBuf> = None;
-        /// PEM file with the root certificates of the database server. Default: the built-in root certificates.
+        /// PEM file with the database server's root certificates. Default: the built-in root certificates.
         pub root_cert: Option<PathBuf> = None;
-        /// Number of sessions that write.
+        /// Number of sessions for writes.
         ///
-        /// The changes of a project are made one after another, by one of them. One session more is used for changes of no project.
+        /// A project's writes run one after another, in one of these sessions. An additional session is used for writes without a project.
         pub lanes: usize = 8, Rule::Numbers(1, 256);
-        /// Number of sessions that read.
-        // One at least for each of point reads, lists and bulk reads.
+        /// Number of sessions for reads.
+        // At least one each for point reads, lists and bulk reads.
         pub readers: usize = 16, Rule::Numbers(3, 1_024);
     }
 }
 
 conclave_model::settings! {
-    /// Copies of the database while the server runs, when the records are in a file. Each is opened and checked before it counts.
-    /// `conclave restore` puts one into an empty data directory.
+    /// Copies of the database while the server runs, if the records are in a file. Each copy is opened and checked before it counts.
+    /// `conclave restore` puts a copy into an empty data directory.
     pub struct BackupConfig {
-        /// Directory of the copies. Default: no copies are made. See [Backup](running.md#backup-and-restore).
+        /// Directory for the copies. Default: no copies are made. See [Backup](running.md#backup-and-restore).
         ///
-        /// It is on another disk, or on a disk that is copied elsewhere. Copies are named by their time, such as
+        /// Use another disk, or a disk that is copied elsewhere. Copies are named by their time, such as
         /// conclave-2026-01-31T12-00-00.000Z.db.
         pub directory: Option<PathBuf> = None;
-        /// Time from one copy to the next.
+        /// Interval between copies.
         ///
-        /// A failed one is repeated after 5 minutes. If the last good copy is twice as old, the log warns.
+        /// A failed copy is repeated after 5 minutes. If the last good copy is twice as old as the interval, the server logs a warning.
         pub every: Duration = Duration::from_secs(60 * 60);
-        /// Number of copies that are kept.
+        /// Number of copies to keep.
         ///
-        /// The oldest one is removed only after a new one is good.
+        /// The oldest copy is removed only after a new one has been checked.
         pub keep: u32 = 24, Rule::COUNT;
     }
 }
 
 conclave_model::settings! {
-    /// Encryption of secrets in the database: webhook signing secrets, destination credentials, stored responses with a secret.
+    /// Encryption of secrets in the database: webhook signing secrets, destination credentials, and stored responses with a secret.
     pub struct EncryptionConfig {
-        /// File of the key that encrypts the secrets in the database. Default: `encryption.key` in the data directory.
+        /// File with the key that encrypts secrets in the database. Default: `encryption.key` in the data directory.
         ///
-        /// It is created with mode 0600 if it does not exist. Keep a copy: without the key, encrypted records are lost.
-        /// `conclave key-rotate` adds a new key to it; a database backup needs the key of its time. With an empty string there is no
-        /// key: destinations cannot be stored, and signing secrets are stored in plain text. Example:
-        /// key_file = "/etc/conclave/encryption.key".
+        /// The file is created with mode 0600 if it does not exist. Keep a copy: without the key, encrypted records are lost. `conclave
+        /// key-rotate` adds a new key to the file; a database backup needs the file as it was at that time. With an empty string, there is
+        /// no key: destinations cannot be stored, and signing secrets are stored in plain text. Example: key_file =
+        /// "/etc/conclave/encryption.key".
         pub key_file: Option<KeyFile> = None;
     }
 }
 
 impl DatabaseConfig {
-    /// Whether the records are in PostgreSQL.
+    /// Returns whether the records are in PostgreSQL.
     #[must_use]
     pub fn is_postgres(&self) -> bool {
         self.url.is_some() || self.url_file.is_some()
     }
 
-    /// Returns the number of sessions that a server has with PostgreSQL; 0 for a file.
+    /// Returns the number of PostgreSQL sessions that a server opens; 0 for a file.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        // One more writes what is of no project, and one has the lease.
+        // Besides these, one session writes records without a project, and one has the lease.
         if self.is_postgres() {
             self.lanes + self.readers + 2
         } else {
@@ -86,10 +86,10 @@ impl DatabaseConfig {
         }
     }
 
-    /// Returns how the database of PostgreSQL is used, by a server in this epoch or by a command; `None` for a file of SQLite.
+    /// Returns the options for PostgreSQL, for a server in this epoch or for a command; `None` for a SQLite file.
     ///
     /// # Errors
-    /// The url cannot be read, or a file that is named cannot.
+    /// If the URL is invalid, or if a configured file cannot be read.
     pub fn postgres(&self, epoch: Option<i64>) -> Result<Option<PostgresOptions>, ConfigError> {
         let (setting, url) = match (&self.url, &self.url_file) {
             (Some(url), _) => ("database.url", url.clone()),
@@ -97,7 +97,7 @@ impl DatabaseConfig {
                 let failed = |error| {
                     ConfigError::new("database.url_file", format!("{}: {error}", file.display()))
                 };
-                // Its mode is not checked: secrets mounted into a container are often readable by a group.
+                // The file's mode is not checked: secrets mounted into a container are often readable by a group.
                 (
                     "database.url_file",
                     Secret::new(fs::read_to_string(file).map_err(failed)?.trim()),
@@ -105,6 +105,7 @@ impl DatabaseConfig {
             }
             (None, None) => return Ok(None),
         };
+        // The error names the setting that has the mistake, which may be the certificate file's.
         let server =
             PostgresServer::new(&url, self.root_cert.as_deref()).map_err(|error| match error {
                 PostgresSettingsError::Url(problem) => ConfigError::new(setting, problem),
@@ -122,9 +123,10 @@ impl DatabaseConfig {
 }
 
 impl EncryptionConfig {
-    /// Returns the path of the key file; `None` for a deployment without a key.
+    /// Returns the key file's path; `None` for a deployment without a key.
     pub fn key_path(&self, data: &Path) -> Option<PathBuf> {
         match self.key_file.as_ref().map(|KeyFile(path)| path.as_str()) {
+            // Unset and empty differ here: an empty string turns encryption off.
             None => Some(data.join("encryption.key")),
             Some("") => None,
             Some(path) => Some(path.into()),

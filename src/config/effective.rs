@@ -1,4 +1,4 @@
-//! The effective settings with where each came from, for operators.
+//! Effective settings with their sources, for operators.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,22 +9,22 @@ use url::Url;
 
 use super::{Config, ConfigError};
 
-/// The text shown in place of a secret.
+/// Placeholder for a secret.
 const HIDDEN: &str = "***";
 
-/// The source of a setting that is not a default.
+/// Where a non-default setting comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingSource {
-    /// A file, by its path.
+    /// File, by its path.
     File(String),
-    /// An environment variable.
+    /// Environment variable.
     Environment(String),
-    /// An option of the command line.
+    /// Command-line option.
     Option(&'static str),
 }
 
 impl SettingSource {
-    /// The kind of source: `file`, `environment` or `option`.
+    /// Returns the kind of source: `file`, `environment` or `option`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::File(_) => "file",
@@ -44,18 +44,18 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// Where settings that are not defaults came from, by dotted path.
+/// Sources of non-default settings, by dotted path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingOrigins(pub(super) BTreeMap<String, SettingSource>);
 
-/// A setting with its value and where that came from.
+/// Setting with its value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveSetting {
-    /// Its dotted path, such as `http.listen`.
+    /// Dotted path, such as `http.listen`.
     pub name: String,
-    /// Its value; null if it is unset. Secrets are `***`, also the password in a url.
+    /// Value; null if unset. Secrets are `***`, including passwords in URLs.
     pub value: Value,
-    /// Where it came from; `None` for a default.
+    /// Source; `None` for a default.
     pub origin: Option<SettingSource>,
 }
 
@@ -73,29 +73,30 @@ impl SettingOrigins {
             name,
         };
         let reference = Config::reference();
+        // From the declarations, since JSON does not keep their order.
         let names = reference.settings().into_iter().map(|(name, _)| name);
         Ok(names.map(effective).collect())
     }
 }
 
 impl EffectiveSetting {
-    /// Whether the value is secret, or a part of it.
+    /// Returns whether the value contains a secret.
     pub fn is_secret(&self) -> bool {
         self.text().contains(HIDDEN)
     }
 
-    /// Returns the value as text; lists with commas.
+    /// Returns the value as text, with lists separated by commas.
     pub fn text(&self) -> String {
         text(&self.value)
     }
 }
 
-/// Returns the value of a setting in the settings as JSON.
+/// Returns a setting's value in the settings as JSON.
 pub(super) fn value_at<'a>(values: &'a Value, name: &str) -> &'a Value {
     name.split('.').fold(values, |value, key| &value[key])
 }
 
-/// Formats a value as text, without quotes; lists with commas.
+/// Formats a value as text without quotes, with lists separated by commas.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -105,7 +106,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// A url keeps no password.
+/// Replaces the passwords in URLs.
 fn without_passwords(value: &Value) -> Value {
     match value {
         Value::String(text) => without_password(text).into(),
@@ -118,6 +119,7 @@ fn without_password(text: &str) -> String {
     match Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {
             let hidden = url.set_password(Some(HIDDEN)).is_ok();
+            // If the URL cannot be rewritten, nothing of it is shown.
             if hidden {
                 url.to_string()
             } else {

@@ -1,8 +1,7 @@
 //! The environment as a layer of settings: variables named `CONCLAVE_SECTION__KEY`.
 //!
-//! The type of a setting's default determines how its variable is parsed, so that a token of digits stays text and lists
-//! can be comma-separated. figment's own `Env` provider guesses the type from the text instead, and does not report which
-//! variable is unknown or invalid.
+//! The type of a setting's default determines how its variable is parsed, so a token of digits stays text, and lists can be
+//! comma-separated. figment's own `Env` provider guesses the type from the text, and does not report which variable is unknown or invalid.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +10,26 @@ use figment::value::{Dict, Tag, Value};
 use super::ConfigError;
 use super::kubernetes::is_service_variable;
 
-/// Prefix of the variables that are settings.
+/// Variable prefix for settings.
 const PREFIX: &str = "CONCLAVE_";
-/// Variables with the prefix that are for clients of the API: the SDKs' examples and `conclave trigger`.
-const OF_CLIENTS: [&str; 3] = ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"];
+/// Variables with the prefix for API clients: the SDKs' examples and `conclave trigger`.
+const CLIENT_VARIABLES: [&str; 3] = ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"];
 
-/// The settings found in the environment, and the variable that each of them came from.
+/// Settings in the environment, with their variables.
 #[derive(Debug, Default)]
 pub(super) struct EnvironmentLayer {
     /// Settings by section.
     pub(super) settings: Dict,
-    /// Name of the variable by dotted setting path.
+    /// Variable names by dotted setting path.
     pub(super) origins: BTreeMap<String, String>,
 }
 
 impl EnvironmentLayer {
-    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored, as are those of clients, and those
-    /// that Kubernetes makes of services.
+    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored, as are the clients' variables and
+    /// Kubernetes' service variables.
     ///
     /// # Errors
-    /// A variable with the prefix names no setting.
+    /// If a variable with the prefix names no setting.
     pub(super) fn parse<'a>(
         variables: impl IntoIterator<Item = &'a (String, String)>,
         schema: &Dict,
@@ -38,11 +37,12 @@ impl EnvironmentLayer {
         let mut layer = Self::default();
         for (name, text) in variables
             .into_iter()
-            .filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str()))
+            .filter(|(name, _)| !CLIENT_VARIABLES.contains(&name.as_str()))
         {
             let Some(rest) = name.strip_prefix(PREFIX) else {
                 continue;
             };
+            // Settings first: a service may be called like a section.
             match layer.set(name, &rest.to_ascii_lowercase(), text, schema) {
                 Err(_) if is_service_variable(name, text) => {}
                 set => set?,
@@ -59,6 +59,7 @@ impl EnvironmentLayer {
         schema: &Dict,
     ) -> Result<(), ConfigError> {
         let path: Vec<&str> = name.split("__").collect();
+        // `CONCLAVE_` alone or with one word names no setting.
         let [section, inner @ .., key] = &path[..] else {
             return Err(unknown_section(variable, schema));
         };
@@ -76,13 +77,14 @@ impl EnvironmentLayer {
         let default = known
             .get(*key)
             .ok_or_else(|| unknown_key(variable, section, known))?;
+        // In lower case, since a variable's name is in upper case.
         self.origins.insert(path.join("."), variable.to_owned());
         insert(&mut self.settings, &path, parse_value(text, default));
         Ok(())
     }
 }
 
-/// Inserts a setting into its section, which is created if there is none.
+/// Inserts a setting into its section, which is created if missing.
 fn insert(settings: &mut Dict, path: &[&str], value: Value) {
     match path {
         [] => {}
@@ -98,8 +100,7 @@ fn insert(settings: &mut Dict, path: &[&str], value: Value) {
     }
 }
 
-/// Parses a text as the type of the setting's default. Text that cannot be parsed stays text: serde then rejects it and
-/// reports its path.
+/// Parses a text as the type of the setting's default. Invalid text stays text: serde then rejects it with the setting's path.
 fn parse_value(text: &str, default: &Value) -> Value {
     let word = text.trim();
     let parsed = match default {
@@ -112,6 +113,7 @@ fn parse_value(text: &str, default: &Value) -> Value {
 }
 
 fn number(word: &str) -> Option<Value> {
+    // Unsigned first: ports, counts and sizes are declared so, and serde does not convert numbers.
     let whole = word
         .parse::<u64>()
         .map(Value::from)
@@ -121,13 +123,14 @@ fn number(word: &str) -> Option<Value> {
         .or_else(|| word.parse::<f64>().ok().map(Value::from))
 }
 
-/// Reads a list of TOML, or texts separated by commas.
+/// Parses a TOML list, or texts separated by commas.
 fn list(word: &str) -> Value {
     match word.parse() {
         Ok(toml::Value::Array(items)) => {
             Value::serialize(items).unwrap_or_else(|_| comma_separated(word))
         }
         _ => comma_separated(
+            // Brackets around bare words are common in container files, although they are not TOML.
             word.strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'))
                 .unwrap_or(word),

@@ -1,4 +1,4 @@
-//! The error of the configuration: the setting, where it was set, and what is allowed, in one line.
+//! Configuration error in one line: the setting, its source, and the allowed values.
 
 use std::fmt::{self, Write};
 
@@ -7,14 +7,14 @@ use figment::error::{Actual, Kind};
 
 use super::Config;
 
-/// An unknown or invalid setting.
+/// Unknown or invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The setting's dotted path, or else the name of the variable, option or file.
+    /// Setting's dotted path, or else the name of the variable, option or file.
     pub setting: String,
-    /// The variable or file that set it, if known.
+    /// Variable or file that set it, if known.
     pub origin: Option<String>,
-    /// What is wrong and what is allowed.
+    /// Problem, with the allowed values.
     pub problem: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// A text whose control characters are escaped: names in a file may contain line ends.
+/// Text with escaped control characters: names in a file may contain line breaks, which could forge log lines.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -45,7 +45,7 @@ impl fmt::Display for OneLine<'_> {
 }
 
 impl ConfigError {
-    /// Creates an error of unknown origin.
+    /// Creates an error without a source.
     pub fn new(setting: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             setting: setting.into(),
@@ -63,12 +63,13 @@ impl ConfigError {
 }
 
 impl From<figment::Error> for ConfigError {
-    /// Rewrites figment's error for the operator. Values of secret settings are left out.
+    /// Rewrites figment's error for the operator. Values of secret settings are omitted.
     fn from(error: figment::Error) -> Self {
         let (path, secret) = (dotted(&error.path), is_secret(&error.path));
         match &error.kind {
             // The path includes the unknown name.
             Kind::UnknownField(_, known) => {
+                // The section's settings help more than all of them.
                 let allowed = match error.path.split_last() {
                     Some((_, parent)) if !parent.is_empty() => {
                         format!("the settings of {}", dotted(parent))
@@ -85,6 +86,7 @@ impl From<figment::Error> for ConfigError {
                 format!("must be {}, not {word:?}", known.join(" or ")),
             ),
             Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+                // figment's error quotes the value.
                 let found = if secret {
                     "this value".into()
                 } else {
@@ -103,6 +105,7 @@ impl From<figment::Error> for ConfigError {
                 };
                 Self::new(setting, "must be set")
             }
+            // From the settings' own parsers, which name the allowed values.
             Kind::Message(message) => Self::new(path, message.clone()),
             other => Self::new(path, other.to_string()),
         }
@@ -131,7 +134,7 @@ fn is_secret(path: &[String]) -> bool {
     settings.any(|(name, setting)| name == path && setting.is_secret())
 }
 
-/// Replaces serde's name of a type with one that operators understand.
+/// Replaces serde's name of a type with an operator's term.
 fn describe_expected(expected: &str) -> &str {
     match expected {
         "u32" => "a whole number from 0 to 4294967295",

@@ -12,79 +12,78 @@ use rustls::pki_types::DnsName;
 use url::{Host, Url};
 
 conclave_model::settings! {
-    /// The API listener: /v1/*, /ext/v1/*, /openapi.json, /ext/openapi.json, /healthz.
+    /// API listener: /v1/*, /ext/v1/*, /openapi.json, /ext/openapi.json, /healthz.
     pub struct HttpConfig {
-        /// Address and port of the API; port 0 takes any free port.
+        /// Address and port of the API; 0 for any free port.
         ///
         /// The default is reachable from this machine only.
         pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, 8080).into();
-        /// Number of worker threads; 0 means one per core.
+        /// Number of worker threads; 0 for one per core.
         pub workers: usize = 0, Rule::THREADS;
-        /// Maximum number of open connections; further ones are closed, as are more than 1024 from one address.
+        /// Maximum number of open connections. Further connections are closed, as are more than 1024 from one address.
         ///
-        /// An IPv6 /64 network counts as one address. The limit per address does not apply to loopback addresses and trusted proxies.
-        /// The server uses a lower number of connections if the process may open fewer files.
+        /// An IPv6 /64 network counts as one address. The limit per address does not apply to loopback addresses and trusted proxies. The
+        /// server uses a lower maximum if the process may open fewer files.
         pub max_connections: u32 = 16_384, Rule::COUNT;
-        /// Maximum number of requests of all projects that run or wait; further ones get 503.
+        /// Maximum number of requests that run or wait, for all projects. Further requests get 503.
         pub max_requests: u32 = 4_096, Rule::COUNT;
-        /// Time for a client to send a request's body (then 408), and to read the next part of its response.
+        /// Time limit for a client to send a request's body (then 408), and to read the next part of a response.
         pub request_timeout: Duration = Duration::from_secs(15);
-        /// How long an idle connection stays open.
+        /// Time for which an idle connection stays open.
         ///
-        /// Use a longer time than the reverse proxy in front, if there is one.
+        /// Use a longer time than the reverse proxy in front of this server.
         pub keep_alive: Duration = Duration::from_secs(75);
-        /// Networks of reverse proxies whose X-Forwarded-For is trusted, such as "10.0.0.0/8". See
-        /// [Reverse proxies](reverse-proxies.md).
+        /// Networks of reverse proxies whose X-Forwarded-For is trusted, such as "10.0.0.0/8". See [Reverse proxies](reverse-proxies.md).
         pub trusted_proxies: Vec<IpNet> = Vec::new();
         /// Browser origins that may call all operations with an API key, such as "https://console.example.org".
         pub console_origins: Vec<Origin> = Vec::new();
         /// Browser origins that may call the moderation operations with a room token, and exchange room codes.
         pub browser_origins: Vec<Origin> = Vec::new();
-        /// Serves a page at /call that joins a call with a room code.
+        /// Call page at /call, which joins a call with a room code.
         ///
-        /// With `conclave dev`, the page can also open rooms. Browsers give camera and microphone only to pages on https or localhost.
+        /// With `conclave dev`, the page can also open rooms. Browsers allow camera and microphone only on pages at https or localhost.
         pub call_page: bool = false;
-        /// Browser origins whose pages may show the call page in a frame, such as "https://www.example.org"; "http://localhost:*" is
-        /// every port of localhost. See [Calls in your own page](embedding.md).
+        /// Browser origins whose pages may embed the call page in a frame, such as "https://www.example.org"; "http://localhost:*" for all
+        /// ports of localhost. See [Calls in your own page](embedding.md).
         ///
-        /// With one, the server has /embed.js.
+        /// With at least one, the server provides /embed.js.
         pub embed_origins: Vec<EmbedOrigin> = Vec::new();
     }
 }
 
 conclave_model::settings! {
-    /// The admin listener: the console, health, docs, the SDKs, metrics, debug endpoints, sandbox.
+    /// Admin listener: console, health checks, documentation, SDKs, metrics, debug endpoints, sandbox.
     pub struct AdminConfig {
-        /// Address and port of the console, health checks, API docs, metrics, debug endpoints and sandbox; port 0 takes any free port.
-        /// Do not expose it to the public. At the limit of 1024 connections, the longest-idle connection of the client with the most is
-        /// closed for a new one.
+        /// Address and port of the admin listener; 0 for any free port. Do not expose it to the public. At the limit of 1024 connections,
+        /// the listener closes the longest-idle connection of the client that holds the most.
         pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, 8081).into();
-        /// Bearer token of admin requests. Required for the console, except in `conclave dev`, and if admin.listen is not a loopback
+        /// Bearer token for admin requests. Required for the console, except in `conclave dev`, and if admin.listen is not a loopback
         /// address.
         ///
-        /// Health, docs and the SDKs need no token. Operators sign in to the console with it.
+        /// Operators sign in to the console with it. Health checks, documentation and the SDKs need no token.
         pub token: Option<Secret> = None, Rule::MinLength(16, "since it could be guessed");
-        /// Without a token: hosts, besides loopback ones, to which admin requests may be sent, such as "conclave.internal".
+        /// Hosts, besides loopback ones, to which admin requests without a token may be sent, such as "conclave.internal".
         ///
-        /// Otherwise any web page could send requests through the operator's browser. /healthz, /readyz and /metrics may be sent to any
-        /// host.
+        /// Without this check, any web page could send requests through an operator's browser. /healthz, /readyz and /metrics are available
+        /// at any host.
         pub hosts: Vec<HostName> = Vec::new();
     }
 }
 
 conclave_model::settings! {
-    /// Request rates, for each API key, and for each address (or IPv6 /64 network) that calls without a valid key; and the requests of
-    /// each project at once.
+    /// Request rates, per API key, and per address (or IPv6 /64 network) for calls without a valid key; and concurrent requests per
+    /// project.
     pub struct LimitsConfig {
         /// Sustained requests per second.
         pub requests_per_second: u32 = 20, Rule::COUNT;
         /// Burst of requests, for example when a page loads.
         pub burst: u32 = 40, Rule::COUNT;
-        /// Requests of a project that run at once, or one per core while other projects are active.
+        /// Maximum number of a project's requests that run at once; one per core while other projects are active.
         pub project_running: u32 = 64, Rule::COUNT;
-        /// Further requests of a project that wait, for at most a second. A request that cannot wait, or has waited that long, gets 429.
+        /// Maximum number of a project's requests that wait for a slot, for at most a second. Further requests, and requests that have
+        /// waited that long, get 429.
         pub project_waiting: u32 = 256, Rule::COUNT;
-        /// Sustained room code exchanges per second, for each address and for each code.
+        /// Sustained room code exchanges per second, per address and per code.
         ///
         /// Low, so that codes cannot be guessed. Exchanges do not count towards the request rates above.
         pub exchange_per_second: u32 = 1, Rule::COUNT;
@@ -97,6 +96,7 @@ impl HttpConfig {
     /// Returns the number of worker threads.
     pub fn worker_threads(&self) -> usize {
         if self.workers == 0 {
+            // Respects CPU affinity and cgroup quotas, as containers have them.
             available_parallelism().map_or(1, usize::from)
         } else {
             self.workers
@@ -104,7 +104,7 @@ impl HttpConfig {
     }
 }
 
-/// A web origin as browsers send it: `scheme://host[:port]` in lower case, without a default port.
+/// Web origin as browsers send it: `scheme://host[:port]` in lower case, without a default port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
@@ -125,10 +125,13 @@ impl TextSetting for Origin {
         let has_no_path = url.path() == "/"
             && url.query().is_none()
             && url.fragment().is_none()
+            // `Url` adds the path `/` itself, so only the text shows whether the operator wrote one.
             && !text.ends_with('/');
         let has_no_user = url.username().is_empty() && url.password().is_none();
+        // Pages with other schemes have opaque origins, which browsers send as `null`.
         if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url)
         {
+            // Without a default port and with an ASCII host, as browsers send it.
             Ok(Self(url.origin().ascii_serialization()))
         } else {
             Err(wrong())
@@ -140,15 +143,15 @@ impl TextSetting for Origin {
     }
 }
 
-/// The origin of a page that may show the call page: one origin, or with `:*` every port of a loopback host, where development servers
-/// take any.
+/// Origin of a page that may embed the call page: one origin, or with `:*` every port of a loopback host, since development servers choose
+/// their ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedOrigin(String);
 
 impl EmbedOrigin {
-    /// The end of one that has every port.
+    /// Suffix for every port.
     const ANY_PORT: &'static str = ":*";
-    /// The hosts that may have it, as content security policies know them.
+    /// Hosts that may have it, as in content security policies.
     const LOOPBACK: [&'static str; 2] = ["localhost", "127.0.0.1"];
 
     /// Returns every port of this machine, without TLS.
@@ -158,17 +161,19 @@ impl EmbedOrigin {
             .into()
     }
 
-    /// Returns the origin as a source of a content security policy.
+    /// Returns the origin as a source in a content security policy.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether it is this origin of a browser, or has its port.
+    /// Returns whether a browser's origin is this one, or has this host at any port.
     pub fn includes(&self, origin: &Origin) -> bool {
         let Some(host) = self.0.strip_suffix(Self::ANY_PORT) else {
             return self.0 == origin.0;
         };
         let port = origin.0.strip_prefix(host);
+        // The colon keeps `http://localhost.example.org` from matching `http://localhost`.
+        // A browser omits the default port.
         port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
     }
 }
@@ -185,6 +190,7 @@ impl TextSetting for EmbedOrigin {
                 .map_err(|_| wrong());
         };
         let origin = Origin::parse(host).map_err(|_| wrong())?;
+        // On another host, any program that can open a port could embed the page.
         let is_loopback = origin
             .0
             .split_once("://")
@@ -201,7 +207,7 @@ impl TextSetting for EmbedOrigin {
     }
 }
 
-/// Whether the host has no character that means something in a header or in markup.
+/// Returns whether the host has no character with a meaning in headers or markup.
 fn is_plain(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host.chars()
@@ -209,18 +215,19 @@ fn is_plain(url: &Url) -> bool {
     })
 }
 
-/// The host of a `Host` header without its port: a name in lower case, or an address.
+/// Host in a `Host` header, without its port: a name in lower case, or an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostName(Host);
 
 impl HostName {
-    /// Parses a name or an address; an IPv6 address may be in brackets. `None` for anything else, also with a port.
+    /// Parses a name or an address; an IPv6 address may be in brackets. `None` for anything else, such as a host with a port.
     pub fn parse(text: &str) -> Option<Self> {
         let address = || {
             text.parse::<IpAddr>()
                 .ok()
                 .map(|address| address.to_string())
         };
+        // `url` accepts IPv6 addresses only in brackets.
         let bracketed = address()
             .filter(|_| text.contains(':'))
             .map(|address| format!("[{address}]"));
@@ -228,27 +235,30 @@ impl HostName {
         Some(Self(host))
     }
 
-    /// Whether it means this machine: `localhost`, or a loopback address.
+    /// Returns whether it is this machine: `localhost`, or a loopback address.
     pub fn is_loopback(&self) -> bool {
         match &self.0 {
+            // `url` has converted it to lower case.
             Host::Domain(name) => name == "localhost",
             Host::Ipv4(address) => address.is_loopback(),
+            // Also `::ffff:127.0.0.1`.
             Host::Ipv6(address) => address.to_canonical().is_loopback(),
         }
     }
 
-    /// Returns the name of a single host; `None` for an address and for a name with a wildcard.
+    /// Returns a single host's name; `None` for an address and for a wildcard.
     pub fn domain(&self) -> Option<&str> {
         let Host::Domain(name) = &self.0 else {
             return None;
         };
+        // A certificate names no host with the final dot of the root domain.
         let is_name = DnsName::try_from(name.as_str()).is_ok() && !name.ends_with('.');
         is_name.then_some(name)
     }
 }
 
 impl fmt::Display for HostName {
-    /// Writes the host as in a url: an IPv6 address in brackets.
+    /// Writes the host as in a URL: an IPv6 address in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -1,15 +1,15 @@
-//! The variables that Kubernetes makes of each service in a pod's namespace.
+//! Environment variables that Kubernetes sets for each service in a pod's namespace.
 //!
-//! Unless a pod has `enableServiceLinks: false`, a service called `conclave-api` gives its containers `CONCLAVE_API_SERVICE_HOST`,
-//! `CONCLAVE_API_PORT` and so on: the variables of Docker's links, which begin like settings. They are recognised by name and value, so
-//! that a misspelt setting is still an error.
+//! Unless a pod has `enableServiceLinks: false`, a service called `conclave-api` adds `CONCLAVE_API_SERVICE_HOST`, `CONCLAVE_API_PORT` and
+//! so on to its containers: the variables of Docker's links, which have the same prefix as settings. They are recognised by name and value,
+//! so that a misspelt setting is still an error.
 
 use std::net::{IpAddr, SocketAddr};
 
 const MAX_SERVICE_NAME: usize = 63;
 const MAX_PORT_NAME: usize = 15;
 
-/// Whether Kubernetes makes a variable of this name and value of a service.
+/// Returns whether Kubernetes sets a variable with this name and value for a service.
 pub(super) fn is_service_variable(name: &str, value: &str) -> bool {
     is_host(name, value)
         || is_port(name, value)
@@ -33,6 +33,7 @@ fn is_port(name: &str, value: &str) -> bool {
 /// `{SERVICE}_SERVICE_PORT_{NAME OF PORT}=80`
 fn is_named_port(name: &str, value: &str) -> bool {
     let is_name = |port: &str| {
+        // A double underscore separates a setting's section from its key, so it is never taken for a port name.
         is_label(port, MAX_PORT_NAME)
             && !port.contains("__")
             && port.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -61,6 +62,7 @@ fn is_link(name: &str, value: &str) -> bool {
     let protocol = protocol.to_ascii_lowercase();
     match (parts.next(), parts.next()) {
         (None, _) => {
+            // The value repeats the name's protocol and port; a setting's value would not.
             Address::parse(value).is_some_and(|it| it.protocol == protocol && it.port == number)
         }
         (Some("PROTO"), None) => value == protocol,
@@ -88,18 +90,19 @@ impl<'a> Address<'a> {
 }
 
 fn port_number(text: &str) -> Option<u16> {
-    // Without a sign and without zeros in front, as Kubernetes writes it.
+    // Without a sign and without leading zeros, as Kubernetes writes it.
     text.parse()
         .ok()
         .filter(|number: &u16| *number > 0 && number.to_string() == text)
 }
 
-/// Whether this is the name of a service, in upper case and with underscores for its hyphens.
+/// Returns whether this is a service name in upper case, with underscores for its hyphens.
 fn is_service(name: &str) -> bool {
     is_label(name, MAX_SERVICE_NAME)
 }
 
-/// Whether this is a DNS label in that form. One that ends in an underscore would be a section of the settings: `CONCLAVE_HTTP__`.
+/// Returns whether this is a DNS label in that form. A name that ends in an underscore would be a section of the settings:
+/// `CONCLAVE_HTTP__`.
 fn is_label(text: &str, longest: usize) -> bool {
     let is_word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
     text.len() <= longest
@@ -114,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// What Kubernetes makes of a service with a port, as `pkg/kubelet/envvars` of its sources does.
+    /// Variables that Kubernetes sets for a service with a port, as `pkg/kubelet/envvars` in its sources does.
     fn variables(
         service: &str,
         host: IpAddr,
@@ -189,7 +192,7 @@ mod tests {
         ) {
             for (name, value) in variables(&service, host, &port_name, port, protocol) {
                 prop_assert!(is_service_variable(&name, &value), "{name}={value}");
-                // With its value changed, or with none, it is none.
+                // With a changed value, or without one, it is not a service variable.
                 prop_assert!(!is_service_variable(&name, &format!("{value} x")), "{name}={value} x");
                 prop_assert!(!is_service_variable(&name, ""), "{name}");
             }

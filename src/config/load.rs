@@ -14,17 +14,17 @@ use figment::value::{Dict, Value};
 use super::environment::EnvironmentLayer;
 use super::{Config, ConfigError, Mode, SettingOrigins, SettingSource};
 
-/// The settings file that is loaded if it exists and `--config` names no other.
+/// Settings file that is loaded if it exists and `--config` is not given.
 pub const DEFAULT_FILE: &str = "config/conclave.toml";
 
-/// The sources of settings. The environment is a field, so that tests do not depend on the process's environment.
+/// Sources of settings. The environment is a field, so tests do not depend on the process's environment.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// The set of defaults.
+    /// Which defaults apply.
     pub mode: Mode,
-    /// The file named by `--config`, which must exist.
+    /// File given with `--config`, which must exist.
     pub file: Option<PathBuf>,
-    /// All environment variables, including those of other programs.
+    /// All environment variables, including other programs'.
     pub environment: Vec<(String, String)>,
     /// `--listen`, which overrides `http.listen`.
     pub listen: Option<SocketAddr>,
@@ -32,18 +32,18 @@ pub struct Sources {
     pub admin: Option<SocketAddr>,
 }
 
-/// A parsed settings file.
+/// Parsed settings file.
 struct File {
     name: String,
     table: toml::Table,
 }
 
-/// The settings, and where they came from.
+/// Settings with their sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedConfig {
-    /// The effective settings.
+    /// Effective settings.
     pub config: Config,
-    /// Where those that are not defaults came from.
+    /// Sources of non-default settings.
     pub origins: SettingOrigins,
 }
 
@@ -61,18 +61,18 @@ impl Sources {
         }
     }
 
-    /// Loads and merges all layers and validates the result.
+    /// Loads and merges all layers, and validates the result.
     ///
     /// # Errors
-    /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
+    /// If a setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first error is reported.
     pub fn load(&self) -> Result<Config, ConfigError> {
         self.load_with_origins().map(|loaded| loaded.config)
     }
 
-    /// Like [`Sources::load`], and says where the settings came from.
+    /// Loads the settings like [`Sources::load`], with their sources.
     ///
     /// # Errors
-    /// Those of [`Sources::load`].
+    /// As [`Sources::load`].
     pub fn load_with_origins(&self) -> Result<LoadedConfig, ConfigError> {
         let defaults = Config::defaults(self.mode);
         let schema = schema(&defaults)?;
@@ -80,6 +80,7 @@ impl Sources {
         let file = read_file(self.file.as_deref())?;
         let empty = toml::Table::new();
         let table = file.as_ref().map_or(&empty, |file| &file.table);
+        // Later layers override earlier ones, setting by setting.
         let layers = Figment::from(Serialized::defaults(&schema))
             .merge(Serialized::defaults(table))
             .merge(Serialized::defaults(&environment.settings));
@@ -87,13 +88,15 @@ impl Sources {
             let source = source(&error.setting, &environment, file.as_ref());
             error.with_origin(source.map(|source| source.to_string()))
         };
+        // Before serde, which would accept such a list.
         refuse_lists_as_sections(&schema, table).map_err(with_origin)?;
         let mut config: Config = layers
             .extract()
             .map_err(|error| with_origin(error.into()))?;
+        // Options are typed values already, so they are not a layer.
         config.http.listen = self.listen.unwrap_or(config.http.listen);
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
-        // The default of `dev` is about a page that can be turned off.
+        // The default in `dev` allows embedding the call page, which a user may have turned off.
         let embed_origins = source("http.embed_origins", &environment, file.as_ref());
         if !config.http.call_page && embed_origins.is_none() {
             config.http.embed_origins.clear();
@@ -103,7 +106,7 @@ impl Sources {
         Ok(LoadedConfig { config, origins })
     }
 
-    /// Where each setting came from that is not a default.
+    /// Returns the sources of non-default settings.
     fn origins(&self, environment: &EnvironmentLayer, file: Option<&File>) -> SettingOrigins {
         let reference = Config::reference();
         let set = reference.settings().into_iter().filter_map(|(name, _)| {
@@ -128,7 +131,7 @@ pub(super) fn schema(defaults: &Config) -> Result<Dict, ConfigError> {
     Ok(value.into_dict().unwrap_or_default())
 }
 
-/// Refuses a list in the place of a section: serde would read its items as the section's settings, in the order of their fields.
+/// Rejects a list in place of a section: serde would read its elements as the section's settings, in declaration order.
 fn refuse_lists_as_sections(schema: &Dict, table: &toml::Table) -> Result<(), ConfigError> {
     table
         .iter()
@@ -159,6 +162,7 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
             table: parse_toml(&name, &text)?,
             name,
         })),
+        // Only the default path may be missing: a misspelt `--config` must not start a server with defaults.
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => Ok(None),
         Err(error) => Err(ConfigError::new(name, format!("cannot be read: {error}"))),
     }
@@ -167,6 +171,7 @@ fn read_file(named: Option<&Path>) -> Result<Option<File>, ConfigError> {
 /// Parses TOML. The parser's message quotes the invalid line, which may contain a secret, so only its number is reported.
 pub(super) fn parse_toml(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
+        // The parser reports a byte offset.
         let before = error
             .span()
             .and_then(|span| text.get(..span.start))
@@ -186,6 +191,7 @@ fn source(
     environment: &EnvironmentLayer,
     file: Option<&File>,
 ) -> Option<SettingSource> {
+    // An element's path, such as `http.hosts[2]`, has its list's source.
     let path = setting.split('[').next().unwrap_or(setting);
     if let Some(variable) = environment.origins.get(path) {
         return Some(SettingSource::Environment(variable.clone()));

@@ -1,7 +1,7 @@
-//! The API key and secret of the media plane.
+//! The media plane's API key and secret.
 //!
-//! The secret signs room tokens, so it must outlive a restart. For the embedded media plane both are generated at the first
-//! start and stored in `media.key` in the data directory, which only its owner may read.
+//! The secret signs room tokens, so it must outlive a restart. For the embedded media plane, both are generated at the first start and
+//! stored in the data directory's `media.key`, which only its owner may read.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,27 +13,27 @@ use conclave_model::secret::{BASE62, random_text};
 
 use super::Config;
 
-/// Random characters of a generated API key, after `API`.
+/// Random characters in a generated API key, after `API`.
 const KEY_CHARACTERS: usize = 12;
-/// Characters of a generated API secret.
+/// Characters in a generated API secret: 256 bits in base 62.
 const SECRET_CHARACTERS: usize = 43;
 
-/// API key and secret with which Conclave authenticates to the media plane.
+/// API key and secret for the media plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaCredentials {
-    /// Name of the key, the `iss` claim of room tokens.
+    /// Key, which is the `iss` claim of room tokens.
     pub api_key: String,
     /// Secret that signs room tokens.
     pub api_secret: Secret,
 }
 
-/// Media credentials that could not be loaded or created.
+/// Media credentials could not be loaded or created.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct MediaCredentialsError {
-    /// Path of the file.
+    /// File path.
     pub path: String,
-    /// What is wrong with the file.
+    /// Problem with the file.
     pub reason: String,
 }
 
@@ -47,15 +47,16 @@ impl MediaCredentialsError {
 }
 
 impl MediaCredentials {
-    /// Returns the configured credentials, or else those in the data directory, which are generated if there are none.
+    /// Returns the configured credentials, or else the stored ones, which are generated at the first start.
     ///
     /// # Errors
-    /// A file cannot be read or created, has invalid content, or can be read by others.
+    /// If a file cannot be read or created, has invalid content, or is readable by others.
     pub fn load_or_create(config: &Config, data: &Path) -> Result<Self, MediaCredentialsError> {
         if let Some(stored) = Self::load(config, data)? {
             return Ok(stored);
         }
         let path = key_path(data);
+        // Generated only for the embedded media plane: validation requires LiveKit's credentials in the settings.
         let (key, secret) = (
             random_text(KEY_CHARACTERS, BASE62),
             random_text(SECRET_CHARACTERS, BASE62),
@@ -67,9 +68,10 @@ impl MediaCredentials {
             .ok_or_else(|| MediaCredentialsError::new(&path, "disappeared after its creation"))
     }
 
-    /// Returns an id that tells these credentials from others and reveals nothing of them.
+    /// Returns an id that distinguishes these credentials from others without revealing them.
     #[must_use]
     pub fn id(&self) -> String {
+        // The key and the secret are separated by a zero byte, so that no two pairs give the same input.
         let mut hasher = blake3::Hasher::new_derive_key("conclave 2026 media credentials id");
         hasher
             .update(self.api_key.as_bytes())
@@ -78,10 +80,10 @@ impl MediaCredentials {
         hasher.finalize().to_hex()[..8].to_owned()
     }
 
-    /// Returns the configured credentials, or else those in the data directory; `None` before the first start.
+    /// Returns the configured credentials, or else the stored ones; `None` before the first start.
     ///
     /// # Errors
-    /// A file cannot be read, has invalid content, or can be read by others.
+    /// If a file cannot be read, has invalid content, or is readable by others.
     pub fn load(config: &Config, data: &Path) -> Result<Option<Self>, MediaCredentialsError> {
         match from_config(config)? {
             Some(configured) => Ok(Some(configured)),
@@ -102,6 +104,7 @@ fn from_config(config: &Config) -> Result<Option<MediaCredentials>, MediaCredent
     let api_secret = match (&media.api_secret, &media.api_secret_file) {
         (Some(secret), _) => secret.clone(),
         (None, Some(path)) => read_secret_file(path)?,
+        // Unreachable after validation, which requires a secret for a key.
         (None, None) => return Ok(None),
     };
     Ok(Some(MediaCredentials {
@@ -111,7 +114,7 @@ fn from_config(config: &Config) -> Result<Option<MediaCredentials>, MediaCredent
 }
 
 fn read_secret_file(path: &Path) -> Result<Secret, MediaCredentialsError> {
-    // Its mode is not checked: secrets mounted into a container are often readable by a group.
+    // The file's mode is not checked: secrets mounted into a container are often readable by a group.
     let text = fs::read_to_string(path).map_err(|error| MediaCredentialsError::new(path, error))?;
     match text.trim() {
         "" => Err(MediaCredentialsError::new(

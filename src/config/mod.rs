@@ -1,12 +1,11 @@
-//! The operator's settings: one struct for each section, loaded once at start.
+//! The operator's settings: one struct per section, loaded once at start.
 //!
-//! Sections are declared by [`conclave_model::settings!`]: here those of the server alone, in [`conclave_model::settings`] those that
-//! other crates take as well. [`reference`] writes from the declarations what operators read. [`Sources`] loads the settings;
-//! [`Config::validate`] checks what depends on several.
+//! Sections are declared by [`conclave_model::settings!`]: the server's own here, and those shared with other crates in
+//! [`conclave_model::settings`]. [`reference`] generates the operators' documentation from the declarations. [`Sources`] loads the
+//! settings; [`Config::validate`] checks dependencies between them.
 //!
-//! Settings come from four layers, of which a later one overrides an earlier one: built-in defaults (`dev` has some of its
-//! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
-//! ignored is a limit that does not apply.
+//! Settings come from four layers, each overriding the earlier ones: built-in defaults (some differ in `dev`), the file, the environment,
+//! the command line. An unknown setting is an error, because a misspelt limit that is ignored is a limit that does not apply.
 
 mod cluster;
 mod database;
@@ -63,24 +62,25 @@ conclave_model::settings! {
     }
 }
 
-/// Where RTMP encoders connect to a development server, unless the port is in use.
+/// Address for RTMP encoders of a development server, unless the port is in use.
 const DEV_RTMP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1935);
 
-/// The set of defaults that applies.
+/// Which defaults apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// `conclave serve`, and every command that is not `dev`.
+    /// `conclave serve`, and every command except `dev`.
     Serve,
-    /// `conclave dev`: the call page and the sandbox are on, pages of this machine may show the call, clients on it get its loopback
-    /// address, RTMP encoders on it can connect, and webhooks and egress to loopback addresses are allowed.
+    /// `conclave dev`: the call page and the sandbox are enabled, local pages may embed the call, local clients get the loopback address,
+    /// local RTMP encoders can connect, and webhooks and egress to loopback addresses are allowed.
     Dev,
 }
 
 impl Config {
-    /// Returns the built-in settings of a mode.
+    /// Returns a mode's built-in settings.
     #[must_use]
     pub fn defaults(mode: Mode) -> Self {
         let mut config = Self::default();
+        // Everything that a developer would otherwise have to enable first, limited to this machine.
         if mode == Mode::Dev {
             config.http.call_page = true;
             config.http.embed_origins = EmbedOrigin::loopback();
@@ -93,14 +93,16 @@ impl Config {
         config
     }
 
-    /// Returns whether there is a TURN server in this process.
+    /// Returns whether this process runs a TURN server.
     #[must_use]
     pub fn has_turn_server(&self) -> bool {
         let is_wanted = match self.media.rtc.turn.server {
+            // With a certificate's domain, the server is public, so some clients are behind firewalls.
             TurnMode::Auto => self.tls.domain.is_some(),
             TurnMode::On => true,
             TurnMode::Off => false,
         };
+        // It relays to media workers only, which LiveKit and `enabled = false` do not have here.
         is_wanted && self.media.kind == MediaKind::Embedded && self.media.rtc.enabled
     }
 }

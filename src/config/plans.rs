@@ -1,4 +1,4 @@
-//! Sections `plans` and `billing`. The plans, which limit what projects may use, are read from `plans.file`, or else built in.
+//! Sections `plans` and `billing`. The plans, which limit the projects, are read from `plans.file`, or built in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,34 +14,34 @@ use figment::providers::Serialized;
 use super::ConfigError;
 use super::load::parse_toml;
 
-/// Id of the plan of projects that are created without one.
+/// Plan of projects that are created without one.
 pub const DEFAULT_PLAN: &str = "self_hosted";
 
 const BUILT_IN: &str = include_str!("../../config/plans.toml");
 
 conclave_model::settings! {
-    /// The plans, which limit what projects may use.
+    /// Plans, which limit projects.
     pub struct PlansConfig {
-        /// The plans file. Default: the built-in plans, as in config/plans.toml. See [Billing](billing.md).
+        /// File with the plans. Default: the built-in plans, as in config/plans.toml. See [Billing](billing.md).
         pub file: Option<PathBuf> = None;
     }
 }
 
 conclave_model::settings! {
-    /// An external billing service that keeps the projects' wallets.
+    /// External billing service for the projects' wallets.
     pub struct BillingConfig {
-        /// URL of the service. See [Billing](billing.md#your-own-billing-service).
+        /// URL of the billing service. See [Billing](billing.md#your-own-billing-service).
         ///
-        /// Before a project starts work, Conclave requests GET {url}/v1/projects/{id}/standing, which must answer
-        /// {"standing": "ok"}, "insufficient_balance" or "suspended" within 2 seconds. Conclave caches an answer for 30 seconds. Without
-        /// a service, Conclave keeps the wallets in its database, and `conclave project credit` adds to them.
+        /// Before a project starts work, Conclave requests GET {url}/v1/projects/{id}/standing. The service must respond within 2 seconds
+        /// with {"standing": "ok"}, "insufficient_balance" or "suspended". Conclave caches a response for 30 seconds. Without a service,
+        /// the wallets are in Conclave's database, and `conclave project credit` adds to them.
         pub url: Option<String> = None, Rule::Url(&["http", "https"]);
-        /// Bearer token of Conclave's requests to that service.
+        /// Bearer token for requests to the billing service.
         pub token: Option<Secret> = None;
     }
 }
 
-/// All plans by id.
+/// Plans by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans(BTreeMap<String, Plan>);
 
@@ -49,9 +49,10 @@ impl Plans {
     /// Loads the plans from a file, or the built-in plans.
     ///
     /// # Errors
-    /// The file cannot be read or contains an invalid plan. Only the first invalid setting is reported.
+    /// If the file cannot be read or contains an invalid plan. Only the first invalid setting is reported.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         match file {
+            // Parsed and validated like an operator's file.
             None => Self::parse("config/plans.toml", BUILT_IN),
             Some(path) => {
                 let name = path.display().to_string();
@@ -63,7 +64,7 @@ impl Plans {
         }
     }
 
-    /// Returns the plan with an id.
+    /// Returns a plan.
     pub fn get(&self, id: &str) -> Option<&Plan> {
         self.0.get(id)
     }
@@ -75,6 +76,7 @@ impl Plans {
 
     fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let with_origin = |error: ConfigError| error.with_origin(Some(name.to_owned()));
+        // Through figment, whose errors have the setting's path.
         let layer = Figment::from(Serialized::defaults(parse_toml(name, text)?));
         let plans: BTreeMap<String, Object<Plan>> =
             layer.extract().map_err(|error| with_origin(error.into()))?;
@@ -82,6 +84,7 @@ impl Plans {
             .into_iter()
             .map(|(id, Object(plan))| (id, plan))
             .collect();
+        // Without a plan, no project could be created.
         if plans.is_empty() {
             return Err(ConfigError::new(
                 "plans.file",
@@ -97,6 +100,7 @@ impl Plans {
 }
 
 fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
+    // Ids are arguments of commands and values in URLs, so they need no quoting.
     let is_allowed =
         |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
     if id.is_empty() || id.len() > 40 || !id.bytes().all(is_allowed) {
@@ -105,6 +109,7 @@ fn validate(id: &str, plan: &Plan) -> Result<(), ConfigError> {
             "a plan's id must be 1 to 40 of a-z, 0-9, _ and -",
         ));
     }
+    // A price of 0 is a free plan.
     if plan.price_ugx < 0 {
         return Err(ConfigError::new(
             format!("{id}.price_ugx"),

@@ -1,5 +1,5 @@
-//! Reference of the settings for operators and editors, written from their declarations: the settings file, the tables of the
-//! documentation, and a JSON schema.
+//! Reference of the settings for operators and editors, generated from their declarations: the settings file, the documentation's tables,
+//! and a JSON schema.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::effective::{text, value_at};
 use super::{Config, Mode};
 
-/// Columns of the settings file.
+/// Settings file line width.
 const WIDTH: usize = 100;
 
-/// The paragraphs at the top of the settings file.
+/// Paragraphs at the top of the settings file.
 const FILE_HEADER: [&str; 4] = [
     "Settings of Conclave. Every setting is listed with its default and commented out; remove the `#` to change one.",
     "The environment overrides this file: CONCLAVE_SECTION__KEY, such as CONCLAVE_HTTP__LISTEN or CONCLAVE_MEDIA__KIND, with lists \
@@ -23,11 +23,11 @@ const FILE_HEADER: [&str; 4] = [
     "The defaults and comments are generated from the program's sources.",
 ];
 
-/// The settings with their defaults.
+/// Settings with their defaults.
 struct Reference {
     root: SectionReference,
     defaults: Value,
-    /// The defaults of `conclave dev`.
+    /// Defaults of `conclave dev`.
     dev: Value,
 }
 
@@ -67,14 +67,14 @@ pub fn tables() -> Result<String, serde_json::Error> {
     Ok(page)
 }
 
-/// Returns the JSON schema of the settings file.
+/// Returns the settings file's JSON schema.
 ///
 /// # Errors
 /// Never in practice: settings can always be serialized.
 pub fn json_schema() -> Result<Value, serde_json::Error> {
     let reference = Reference::new()?;
     let mut schema = reference.schema("", &reference.root);
-    // The newest draft that editors for TOML know.
+    // The newest draft that TOML editor plugins support.
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
     schema["title"] = "Settings of Conclave".into();
     Ok(schema)
@@ -89,13 +89,13 @@ impl Reference {
         })
     }
 
-    /// Returns a setting's default, and the one of `conclave dev` if it differs.
+    /// Returns a setting's default, and `conclave dev`'s if it differs.
     fn defaults(&self, name: &str) -> (&Value, Option<&Value>) {
         let (default, dev) = (value_at(&self.defaults, name), value_at(&self.dev, name));
         (default, Some(dev).filter(|dev| *dev != default))
     }
 
-    /// Returns a setting in the settings file.
+    /// Returns a setting's entry in the settings file.
     fn entry(&self, section: &str, setting: &SettingReference) -> String {
         let (default, dev) = self.defaults(&join(section, setting.key));
         let mut about = plain(setting.doc);
@@ -106,14 +106,14 @@ impl Reference {
             let _ = write!(about, " Default of `conclave dev`: {}.", toml_value(dev));
         }
         let about = comment(&about);
-        // If an empty string has a meaning, no value stands for an unset one.
+        // If an empty string has a meaning of its own, no value stands for an unset setting.
         if default.is_null() && !setting.is_optional {
             return about;
         }
         format!("{about}#{} = {}\n", setting.key, toml_value(default))
     }
 
-    /// Returns a setting in a table of the documentation: the summary of its doc comment.
+    /// Returns a setting's row in the documentation: the first paragraph of its doc comment.
     fn row(&self, section: &str, setting: &SettingReference) -> String {
         let name = join(section, setting.key);
         let (default, dev) = self.defaults(&name);
@@ -121,6 +121,7 @@ impl Reference {
             .into_iter()
             .next()
             .unwrap_or_default();
+        // The table has a column of its own for the default.
         let (mut meaning, unset) = split_default(&summary);
         if let Some(allowed) = setting.rule.describe() {
             let _ = write!(meaning, " Allowed: {allowed}.");
@@ -128,14 +129,16 @@ impl Reference {
         let shown = |value: &Value| Some(text(value)).filter(|text| !text.is_empty());
         let mut cell = match (shown(default), unset) {
             (Some(value), _) => format!("`{value}`"),
+            // The comment describes the unset setting, such as a file in the data directory.
             (None, Some(unset)) => unset,
             (None, None) => "none".to_owned(),
         };
         if let Some(dev) = dev {
-            // Networks in backticks would look like paths of files.
+            // Networks in backticks would look like file paths to the link check.
             let quote = if dev.is_array() { "" } else { "`" };
             let _ = write!(cell, "; {quote}{}{quote} in `dev`", text(dev));
         }
+        // A vertical bar would end the cell, even inside backticks.
         let escape = |text: &str| text.replace('|', "\\|");
         format!("| `{name}` | {} | {} |\n", escape(&cell), escape(&meaning))
     }
@@ -157,13 +160,14 @@ impl Reference {
         json!({
             "type": "object",
             "description": plain(section.doc),
+            // Editors then mark a misspelt setting, as the server rejects it.
             "additionalProperties": false,
             "properties": properties,
         })
     }
 }
 
-/// Returns a section's inner sections with their paths, each before those in it.
+/// Returns a section's inner sections with their paths, in depth-first order.
 fn all_sections<'a>(
     path: &str,
     section: &'a SectionReference,
@@ -178,7 +182,7 @@ fn all_sections<'a>(
     found
 }
 
-/// Returns the paragraphs of a doc comment, each as one line.
+/// Returns a doc comment's paragraphs, each as one line.
 fn paragraphs(doc: &str) -> Vec<String> {
     let lines: Vec<_> = doc.lines().map(str::trim).collect();
     lines
@@ -188,7 +192,7 @@ fn paragraphs(doc: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a doc comment as one line of plain text: links to pages as names of their files.
+/// Returns a doc comment as one line of plain text, with links replaced by file names.
 fn plain(doc: &str) -> String {
     let text = paragraphs(doc).join(" ");
     let mut parts = text.split("](");
@@ -198,13 +202,14 @@ fn plain(doc: &str) -> String {
         if let Some(open) = plain.rfind('[') {
             plain.remove(open);
         }
+        // A settings file has no page to jump in, so the anchor is dropped.
         let file = target.split('#').next().unwrap_or(target);
         let _ = write!(plain, " (docs/{file}){rest}");
     }
     plain
 }
 
-/// Splits the sentence "Default: …", the meaning of an unset setting, from a summary.
+/// Splits the sentence "Default: …", which describes an unset setting, from a summary.
 fn split_default(summary: &str) -> (String, Option<String>) {
     let Some((before, after)) = summary.split_once("Default: ") else {
         return (summary.to_owned(), None);
@@ -216,7 +221,7 @@ fn split_default(summary: &str) -> (String, Option<String>) {
     (meaning, Some(default.to_owned()))
 }
 
-/// Formats a value as in the settings file. The strings of JSON are strings of TOML, too.
+/// Formats a value for the settings file. JSON strings are valid TOML strings, too.
 fn toml_value(value: &Value) -> String {
     match value {
         Value::Null => "\"\"".to_owned(),
@@ -228,7 +233,7 @@ fn toml_value(value: &Value) -> String {
     }
 }
 
-/// Wraps a text in lines of a comment.
+/// Wraps a text as comment lines.
 fn comment(text: &str) -> String {
     let mut lines = String::new();
     let mut line = "#".to_owned();

@@ -1,4 +1,4 @@
-//! Loading of settings from every layer, and the message of every kind of invalid setting.
+//! Loading settings from every layer, and the message for every kind of invalid setting.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -615,7 +615,7 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
         refused(
             &[own, ("CONCLAVE_TLS__ACME_DIRECTORY", url)],
             "tls.acme_directory",
-            "must be a URL that begins with https://",
+            "must be an https:// URL",
         );
     }
     let redirect = ("CONCLAVE_TLS__REDIRECT_LISTEN", "0.0.0.0:80");
@@ -678,7 +678,7 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     assert!(!format!("{report:?}").contains("hush"));
 }
 
-/// Settings with a range: a value at each bound, a value beyond it, and the message for that.
+/// Settings with a range: values at each bound, values beyond it, and their message.
 #[rustfmt::skip]
 const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
     ("http.workers", &["0", "1024"], &["1025"], "must be 0 (one for each core) to 1024"),
@@ -697,8 +697,8 @@ const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
     ("webhooks.timeout", DURATIONS, NO_DURATIONS, A_DURATION),
     ("webhooks.retry_delays", &["1ms", "3650d,1s"], &[""], "must contain at least one delay, such as [\"1m\"]"),
     ("webhooks.retention", DURATIONS, NO_DURATIONS, A_DURATION),
-    ("media.url", &["", "ws://a", "wss://a", "http://a", "https://a:1/b"], &["a", "ftp://a", "ws:"], "must be a URL that begins with ws:// or wss:// or http:// or https://"),
-    ("media.public_url", &["", "ws://a", "wss://a/b"], &["a", "http://a", "wss:"], "must be a URL that begins with ws:// or wss://"),
+    ("media.url", &["", "ws://a", "wss://a", "http://a", "https://a:1/b"], &["a", "ftp://a", "ws:"], "must be a URL that starts with ws:// or wss:// or http:// or https://"),
+    ("media.public_url", &["", "ws://a", "wss://a/b"], &["a", "http://a", "wss:"], "must be a URL that starts with ws:// or wss://"),
     ("media.timeout", DURATIONS, NO_DURATIONS, A_DURATION),
     ("media.reconcile", DURATIONS, NO_DURATIONS, A_DURATION),
     ("media.circuit_failures", COUNTS, NO_COUNTS, A_COUNT),
@@ -726,7 +726,7 @@ const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
     ("egress.video_kbps", &["100", "50000"], &["99", "50001"], "must be 100 to 50000, not {}"),
     ("egress.audio_kbps", &["16", "510"], &["15", "511"], "must be 16 to 510, not {}"),
     ("egress.preset", &["ultrafast", "veryslow"], &["", "placebo", "Fast"], "must be one of ultrafast, superfast, veryfast, faster, fast, medium, slow, slower, veryslow"),
-    ("billing.url", &["", "http://a", "https://a/b"], &["a", "ws://a", "http:"], "must be a URL that begins with http:// or https://"),
+    ("billing.url", &["", "http://a", "https://a/b"], &["a", "ws://a", "http:"], "must be a URL that starts with http:// or https://"),
 ];
 const COUNTS: &[&str] = &["1", "1000000"];
 const NO_COUNTS: &[&str] = &["0", "1000001"];
@@ -736,7 +736,7 @@ const NO_DURATIONS: &[&str] = &["0s", "3650days 1ns"];
 const A_DURATION: &str = "must be more than 0s and at most 3650d, not {}";
 const SIZES: &[&str] = &["160", "3840"];
 const NO_SIZES: &[&str] = &["158", "161", "3842"];
-const A_SIZE: &str = "must be an even number of 160 to 3840, not {}";
+const A_SIZE: &str = "must be an even number from 160 to 3840, not {}";
 
 #[test]
 fn every_range_is_closed_at_its_bounds_and_its_message_says_what_is_allowed() {

@@ -1,4 +1,4 @@
-//! Validation of settings that depend on each other. What a setting allows by itself is declared with it.
+//! Validation of settings that depend on each other. A setting's own rule is declared with it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,8 +11,9 @@ impl Config {
     /// Validates ranges and dependencies between settings.
     ///
     /// # Errors
-    /// A setting is out of range or contradicts another one. Only the first is reported.
+    /// If a setting is out of range or contradicts another one. Only the first error is reported.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        // Each setting by itself first: later rules rely on valid values.
         self.check("")?;
         self.validate_listeners()?;
         self.validate_tls()?;
@@ -25,10 +26,11 @@ impl Config {
 
     fn validate_listeners(&self) -> Result<(), ConfigError> {
         let (http, admin) = (self.http.listen, self.admin.listen);
+        // Two listeners with port 0 get different ports.
         if http == admin && http.port() != 0 {
             return invalid(
                 "admin.listen",
-                format!("must differ from http.listen, which is {http} too"),
+                format!("must differ from http.listen, which is also {http}"),
             );
         }
         if !self.http.call_page && !self.http.embed_origins.is_empty() {
@@ -37,6 +39,7 @@ impl Config {
                 "must not be set without http.call_page",
             );
         }
+        // From other machines, the admin listener would give everybody full control.
         if !is_loopback(admin) && self.admin.token.is_none() {
             return invalid(
                 "admin.token",
@@ -59,9 +62,10 @@ impl Config {
                 "tls.redirect_listen",
                 "must not be set without tls.domain or tls.cert",
             ),
+            // Otherwise the second bind would fail with a less clear message.
             Some(redirect) if redirect == http && http.port() != 0 => invalid(
                 "tls.redirect_listen",
-                format!("must differ from http.listen, which is {http} too"),
+                format!("must differ from http.listen, which is also {http}"),
             ),
             _ => self.validate_acme(),
         }
@@ -75,13 +79,14 @@ impl Config {
         if tls.cert.is_some() {
             return invalid(
                 "tls.domain",
-                "must not be set together with tls.cert and tls.key: obtain the certificate or give it",
+                "must not be set together with tls.cert and tls.key: use ACME or certificate files",
             );
         }
+        // ACME challenges for IP addresses and wildcards work differently.
         if domain.domain().is_none() {
             return invalid(
                 "tls.domain",
-                format!("must be the name of a host such as \"meet.example.org\", not {domain}"),
+                format!("must be a host name such as \"meet.example.org\", not {domain}"),
             );
         }
         if tls
@@ -98,10 +103,7 @@ impl Config {
             .is_ok_and(|url| url.scheme() == "https" && url.has_host())
         {
             // The URL may contain a password, so the message omits it.
-            return invalid(
-                "tls.acme_directory",
-                "must be a URL that begins with https://",
-            );
+            return invalid("tls.acme_directory", "must be an https:// URL");
         }
         Ok(())
     }
@@ -111,7 +113,7 @@ impl Config {
         if database.url.is_some() && database.url_file.is_some() {
             return invalid(
                 "database.url_file",
-                "must not be set together with database.url: write the url once",
+                "must not be set together with database.url: set the URL once",
             );
         }
         if database.root_cert.is_some() && !database.is_postgres() {
@@ -120,7 +122,7 @@ impl Config {
                 "must not be set without database.url or database.url_file",
             );
         }
-        // Read here, too, so that a mistake is found by whatever reads the settings.
+        // Here, too, so that every command that loads the settings reports a mistake.
         database.postgres(None).map(drop)
     }
 
@@ -129,7 +131,7 @@ impl Config {
         if backup.directory.is_some() && self.database.is_postgres() {
             return invalid(
                 "backup.directory",
-                "must not be set with database.url: PostgreSQL is copied by pg_dump",
+                "must not be set with database.url: use pg_dump to copy PostgreSQL",
             );
         }
         Ok(())
@@ -145,6 +147,7 @@ impl Config {
                 "must not be set together with media.api_secret",
             );
         }
+        // LiveKit's key and secret are the operator's; the embedded media plane can generate its own.
         let livekit = media.kind == MediaKind::Livekit;
         if livekit && media.url.is_none() {
             return invalid("media.url", "must be set when media.kind is livekit");
@@ -166,10 +169,11 @@ impl Config {
 }
 
 fn validate_turn(turn: &TurnConfig) -> Result<(), ConfigError> {
+    // A secret without URLs would have no effect, and URLs without a secret would give clients no credentials.
     if turn.urls.is_empty() == turn.secret.is_some() {
         return invalid(
             "media.rtc.turn.secret",
-            "must be set if media.rtc.turn.urls is, and only then",
+            "must be set if and only if media.rtc.turn.urls is set",
         );
     }
     Ok(())
@@ -185,7 +189,7 @@ fn invalid(setting: &str, problem: impl Into<String>) -> Result<(), ConfigError>
     Err(ConfigError::new(setting, problem))
 }
 
-/// Whether a text can be the address in a `mailto:` url.
+/// Returns whether a text can be the address in a `mailto:` URL.
 fn is_email(text: &str) -> bool {
     let parts = text
         .split_once('@')
@@ -193,6 +197,7 @@ fn is_email(text: &str) -> bool {
     parts.is_some()
         && text
             .bytes()
+            // These would start a query, another address or an escape in the URL.
             .all(|byte| byte.is_ascii_graphic() && !b"?,%".contains(&byte))
 }
 

@@ -1,4 +1,4 @@
-//! The first steps of a connection: it is counted, its handshake is done, and one that speaks TURN leaves HTTP.
+//! First steps of a connection: count it, do its TLS handshake, and route TURN away from HTTP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,26 +18,26 @@ use crate::http::listener::connections::{
 };
 use crate::tls::{Socket, TlsAcceptor};
 
-/// How long a connection may send nothing before it is taken for one of HTTP, which has its own deadline.
+/// Time without a first byte after which a connection counts as HTTP, which has its own deadline.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The bytes that the system keeps of a client of TURN until they are read, so that few are left of one that has closed its connection.
+/// Receive buffer of a TURN client, in bytes. It bounds the data that is left to relay after the client has closed its connection.
 const TURN_RECEIVE_BUFFER: usize = 256 * 1024;
 
-/// What a listener speaks.
+/// A listener's protocols besides HTTP.
 #[derive(Clone, Default)]
 pub struct Protocols {
-    /// Does the handshake, if connections are encrypted.
+    /// TLS acceptor, if connections are encrypted.
     pub tls: Option<TlsAcceptor>,
-    /// Serves the clients that speak TURN, if there may be any.
+    /// TURN server for clients that speak TURN, if there is one.
     pub turn: Option<TurnServer>,
 }
 
-/// Accepts the connections of a listener.
+/// Accepts a listener's connections.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub connections: Arc<Connections>,
-    /// Closes one of these for a new one if there are as many as may be.
+    /// Open connections, if one of them is closed for a new one at the limit.
     pub open: Option<OpenConnections>,
     pub timeouts: ClientTimeouts,
     pub protocols: Protocols,
@@ -45,15 +45,16 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Counts a connection, and does its handshake. One that is refused is closed, since it is dropped.
+    /// Counts a connection, and does its handshake. A refused one is closed by being dropped.
     ///
     /// # Errors
-    /// The connection is closed, or was one of TURN and has ended.
+    /// If the connection is closed, or was a TURN client's and has ended.
     pub async fn accept(
         self,
         stream: TcpStream,
     ) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
         let peer = stream.peer_addr()?;
+        // Counted before the handshake, so that the limit also bounds handshakes in progress.
         let permit = self.admit(peer)?;
         let mut socket = match &self.protocols.tls {
             Some(tls) => tls.accept(stream).await?,
@@ -63,6 +64,7 @@ impl Acceptor {
             && self.speaks_turn(&mut socket).await?
         {
             self.serve_turn(turn, socket, peer, permit).await;
+            // actix has no outcome for a connection that left HTTP; it drops aborted connections silently.
             return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
         }
         let stream = ClientStream::new(socket, self.timeouts, permit);
@@ -76,13 +78,14 @@ impl Acceptor {
             .connections
             .admit(peer.ip())
             .or_else(|limit| match &self.open {
+                // Closing one frees its permit at once, so the second attempt succeeds unless another thread was faster.
                 Some(open) if open.close_one() => self.connections.admit(peer.ip()),
                 _ => Err(limit),
             });
         permit.map_err(|_| io::ErrorKind::ConnectionRefused.into())
     }
 
-    /// Returns whether a client speaks TURN, which its first byte says. Clients do not offer it in the handshake.
+    /// Returns whether a client speaks TURN, by its first byte. TURN clients do not offer a protocol in the handshake (ALPN).
     async fn speaks_turn(&self, socket: &mut Socket) -> io::Result<bool> {
         tokio::select! {
             first = socket.first_byte() => Ok(first?.is_some_and(is_turn)),
@@ -91,7 +94,7 @@ impl Acceptor {
         }
     }
 
-    /// Serves a client of TURN, until its connection ends or the listener stops. Meanwhile it counts as a connection.
+    /// Serves a TURN client until its connection ends or the listener stops. It counts as a connection meanwhile.
     async fn serve_turn(
         &self,
         turn: &TurnServer,
@@ -100,14 +103,14 @@ impl Acceptor {
         permit: ConnectionPermit,
     ) {
         let _permit = permit;
-        // Media waits for nothing. A socket that refuses is about to end.
+        // Media must not wait for Nagle's algorithm. A socket that rejects an option is about to end, so errors are ignored.
         let _ = (
             socket.set_nodelay(),
             socket.set_receive_buffer(TURN_RECEIVE_BUFFER),
         );
         tokio::select! {
             served = turn.serve(peer, move || socket.into_current_runtime()) => {
-                let _ = served.inspect_err(|error| log::error!(error:%; "the threads of TURN cannot be started"));
+                let _ = served.inspect_err(|error| log::error!(error:%; "the TURN server's threads cannot be started"));
             }
             () = self.stopping.notified() => {}
         }

@@ -1,5 +1,5 @@
-//! `server.json` in the data directory: how commands beside a running server reach it. A server writes it once it is ready, and
-//! removes it when it stops. After a crash it stays until the next start.
+//! `server.json` in the data directory: the addresses by which local commands reach a running server. A server writes it when it is ready,
+//! and removes it when it stops. After a crash it stays until the next start.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,14 +10,14 @@ use conclave_db::private_file;
 use conclave_model::ProjectId;
 use serde::{Deserialize, Serialize};
 
-/// The addresses of a server.
+/// A server's addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddresses {
     /// URL by which clients reach the API.
     pub api: String,
     /// URL of the admin listener, at an address of this machine.
     pub admin: String,
-    /// The project of a development server.
+    /// A development server's project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
 }
@@ -31,23 +31,25 @@ impl ServerAddresses {
         }
     }
 
-    /// Reads the addresses of the server that uses a data directory; `None` if no server has written them.
+    /// Reads the addresses of the server that uses a data directory; `None` if there is no file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// If the file cannot be read.
     pub fn read(data: &Path) -> io::Result<Option<Self>> {
         match fs::read_to_string(path(data)) {
             Ok(text) => serde_json::from_str(&text)
                 .map(Some)
                 .map_err(io::Error::from),
+            // No server has run here, or the last one has stopped.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Returns the URL at which this machine reaches an admin listener at `address`.
+/// Returns the URL by which this machine reaches an admin listener at `address`.
 pub(crate) fn admin_url(address: SocketAddr) -> String {
+    // Connecting to an unspecified address works on Linux, but not on every system.
     let reachable = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
@@ -60,14 +62,15 @@ fn path(data: &Path) -> PathBuf {
     data.join("server.json")
 }
 
-/// The file of a running server. It is removed when this is dropped.
+/// A running server's file. Dropping this removes the file.
 #[derive(Debug)]
 pub(super) struct AddressFile(PathBuf);
 
 impl AddressFile {
-    /// Writes the file. Only the holder of the data directory's lock may.
+    /// Writes the file. The caller has to hold the data directory's lock.
     pub(super) fn write(data: &Path, addresses: &ServerAddresses) -> io::Result<Self> {
         let path = path(data);
+        // Readable by the owner only.
         private_file::write(&path, &format!("{}\n", serde_json::to_string(addresses)?))?;
         Ok(Self(path))
     }

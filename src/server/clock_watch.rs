@@ -1,17 +1,17 @@
-//! Notices when the clock of the machine is set, and says so in the log once for each step.
+//! Detects steps of the machine's clock, and logs each once.
 
 use std::time::Duration;
 
 use conclave_model::{Clock, Timestamp};
 
-/// Interval at which the clock is compared with the monotonic time.
+/// Interval between comparisons of the clock with monotonic time.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The least step that is reported, in milliseconds. Corrections by NTP are smaller.
+/// Minimum step that is reported, in milliseconds. NTP corrects smaller offsets gradually.
 const LEAST_STEP: i64 = 2_000;
 
-/// Compares the time of day with the monotonic time.
+/// Compares the time of day with monotonic time.
 struct ClockWatch {
-    /// The difference of both at the last look, in milliseconds.
+    /// Last difference between them, in milliseconds.
     offset: i64,
 }
 
@@ -22,8 +22,9 @@ impl ClockWatch {
         }
     }
 
-    /// Returns by how many milliseconds the clock was set since the last look: forward if positive, back if negative.
+    /// Returns the clock's step since the last call, in milliseconds: positive if forward, negative if back.
     fn step(&mut self, now: Timestamp, monotonic: Duration) -> Option<i64> {
+        // Compared with the last difference, not with the first: a slow drift must not add up to a step.
         let before = std::mem::replace(&mut self.offset, offset(now, monotonic));
         let step = self.offset - before;
         (step.abs() >= LEAST_STEP).then_some(step)
@@ -34,7 +35,7 @@ fn offset(now: Timestamp, monotonic: Duration) -> i64 {
     now.millis() - i64::try_from(monotonic.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Spawns the task that watches the clock, until its runtime ends.
+/// Spawns the task that watches the clock until its runtime ends.
 pub(super) fn spawn(clock: Clock) {
     tokio::spawn(async move {
         let mut watch = ClockWatch::new(clock.now(), clock.monotonic());
@@ -59,7 +60,7 @@ mod tests {
 
     const START: i64 = 1_700_000_000_000;
 
-    /// The steps seen at looks at these times: seconds of the clock since the start, and of the monotonic time.
+    /// The steps found by calls at these times: clock and monotonic time, in seconds since the start.
     fn steps(looks: &[(i64, u64)]) -> Vec<Option<i64>> {
         let at = |seconds: i64| Timestamp::from_millis(START + seconds * 1_000);
         let mut watch = ClockWatch::new(at(0), Duration::ZERO);

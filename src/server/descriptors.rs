@@ -1,45 +1,45 @@
-//! How many files and sockets the process may open, and how many of them connections of clients may be.
+//! Limit of open files and sockets, and the clients' share.
 
 use conclave_media::embedded::turn_server::MAX_ALLOCATIONS;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-/// The most connections of the admin listener.
+/// Maximum connections to the admin listener.
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
-/// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
+/// Descriptors for the admin listener, the database, and calls to LiveKit and webhook receivers.
 const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
-/// The share of all descriptors that the sockets of the TURN server's allocations have at the most.
-const SHARE_OF_RELAYS: usize = 4;
-/// The share of all descriptors that the media workers' connections of clients by TCP have at the most.
-const SHARE_OF_MEDIA: usize = 8;
-/// Descriptors of a server without clients: its threads, listeners and files. Where files are few, connections leave at least as many.
-const OWN: usize = 96;
-/// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
-const OF_SESSION: usize = 5;
+/// Maximum share of all descriptors for the TURN server's sockets: one in four.
+const RELAY_SHARE: usize = 4;
+/// Maximum share of all descriptors for TCP connections to the media workers: one in eight.
+const MEDIA_SHARE: usize = 8;
+/// Descriptors of a server without clients: threads, listeners and files. With a low limit, connections leave at least this many.
+const SERVER_DESCRIPTORS: usize = 96;
+/// Descriptors per PostgreSQL session: its socket, and its runtime's.
+const PER_SESSION: usize = 5;
 
-/// Raises the limit to the highest that the process may set for itself. Shells set a low one by default, for the sake of old
-/// programs.
+/// Raises the soft limit to the hard limit. Shells set a low soft limit by default, for old programs that use `select`.
 pub(super) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
+    // Allowed without privileges.
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         log::warn!("the limit of open files could not be raised: {error}");
     }
 }
 
-/// Returns how many allocations the TURN server may have: fewer if the process could not open as many sockets.
+/// Returns the maximum number of TURN allocations: fewer than usual if the process could not open as many sockets.
 pub(super) fn max_allocations() -> usize {
     relays(open_files(getrlimit(Resource::Nofile).current))
 }
 
-/// Returns how many connections of clients by TCP all media workers may have together.
+/// Returns the maximum number of TCP connections from clients to all media workers.
 pub(super) fn max_media_connections() -> usize {
-    open_files(getrlimit(Resource::Nofile).current) / SHARE_OF_MEDIA
+    open_files(getrlimit(Resource::Nofile).current) / MEDIA_SHARE
 }
 
 fn relays(open_files: usize) -> usize {
-    MAX_ALLOCATIONS.min(open_files / SHARE_OF_RELAYS)
+    MAX_ALLOCATIONS.min(open_files / RELAY_SHARE)
 }
 
 fn open_files(limit: Option<u64>) -> usize {
@@ -48,35 +48,43 @@ fn open_files(limit: Option<u64>) -> usize {
     })
 }
 
-/// Returns how many connections the API listener may have beside the sessions with PostgreSQL: as configured, or fewer if the process
-/// could not open as many.
+/// Returns the maximum number of connections to the API listener, besides PostgreSQL sessions: as configured, or fewer if the process could
+/// not open as many.
 pub(super) fn max_connections(config: &Config) -> usize {
-    let (allowed, problem) =
-        allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).current);
+    let (allowed, problem) = allowed_connections(
+        RequiredDescriptors::from_config(config),
+        getrlimit(Resource::Nofile).current,
+    );
+    // Only a warning: fewer connections are better than no server.
     problem.iter().for_each(|problem| log::warn!("{problem}"));
     allowed
 }
 
-/// Returns why the API listener will have fewer connections than configured; `None` if it will not.
+/// Returns a warning if the API listener will have fewer connections than configured; `None` otherwise. A start raises the soft limit
+/// first, so the hard one counts.
 pub(crate) fn connections_problem(config: &Config) -> Option<String> {
-    allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).maximum).1
+    allowed_connections(
+        RequiredDescriptors::from_config(config),
+        getrlimit(Resource::Nofile).maximum,
+    )
+    .1
 }
 
-/// What the settings ask for.
+/// Number of descriptors that the settings require.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct RequiredDescriptors {
     connections: u32,
-    /// The sockets of each connection.
+    /// Sockets per connection.
     sockets: usize,
-    /// The sessions with PostgreSQL.
+    /// PostgreSQL sessions.
     sessions: usize,
     /// Whether there is a TURN server.
     has_turn: bool,
 }
 
-impl Wanted {
-    fn by(config: &Config) -> Self {
-        // What a standby passes on has a connection to the active node.
+impl RequiredDescriptors {
+    fn from_config(config: &Config) -> Self {
+        // A standby's client connection needs another one to the active node.
         let sockets = if config.cluster.url.is_some() { 2 } else { 1 };
         Self {
             connections: config.http.max_connections,
@@ -87,9 +95,9 @@ impl Wanted {
     }
 }
 
-/// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
-fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
-    let Wanted {
+/// Returns the number of connections that a limit of open files allows, and a warning if they are fewer than configured.
+fn allowed_connections(wanted: RequiredDescriptors, limit: Option<u64>) -> (usize, Option<String>) {
+    let RequiredDescriptors {
         connections,
         sockets,
         sessions,
@@ -97,11 +105,12 @@ fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<Str
     } = wanted;
     let open_files = open_files(limit);
     let configured = usize::try_from(connections).unwrap_or(usize::MAX);
+    // Each allocation has a socket of its own.
     let relays = if has_turn { relays(open_files) } else { 0 };
     let allowed = within(
         configured,
         sockets,
-        open_files.saturating_sub(sessions * OF_SESSION + relays),
+        open_files.saturating_sub(sessions * PER_SESSION + relays),
     );
     let problem = || {
         format!(
@@ -113,10 +122,13 @@ fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<Str
 }
 
 fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
-    let of_few = (open_files / 2)
-        .min(open_files.saturating_sub(OWN))
+    // With a low limit, the reserve would leave nothing: then half of the files, or all but the server's own, but never less than a
+    // quarter.
+    let with_few_files = (open_files / 2)
+        .min(open_files.saturating_sub(SERVER_DESCRIPTORS))
+        // A server with very few files should still accept some clients.
         .max(open_files / 4);
-    configured.min(open_files.saturating_sub(RESERVED).max(of_few) / sockets)
+    configured.min(open_files.saturating_sub(RESERVED).max(with_few_files) / sockets)
 }
 
 #[cfg(test)]
@@ -137,7 +149,7 @@ mod tests {
             3_976,
             "of a node, each may have one to the active node"
         );
-        let wanted = |sessions, has_turn| Wanted {
+        let wanted = |sessions, has_turn| RequiredDescriptors {
             connections: 16_384,
             sockets: 1,
             sessions,

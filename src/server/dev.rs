@@ -1,7 +1,7 @@
-//! The project of `conclave dev`: a test project with a default template, and an API key that survives restarts.
+//! Project of `conclave dev`: a test project with a default template, and an API key that survives restarts.
 //!
-//! The key is in `dev.key` of the data directory. The database has only its hash, so a key whose file is lost cannot be shown again:
-//! it is revoked, and another one takes its place.
+//! The key is in the data directory's `dev.key`. The database has only its hash, so a key whose file is lost cannot be shown again: it is
+//! revoked and replaced.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -18,21 +18,21 @@ use crate::config::{DEFAULT_PLAN, Mode};
 use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
 
-/// Name of the project and label of its key.
+/// Project name and key label.
 const DEV: &str = "dev";
 
-/// The credentials of a development server.
+/// A development server's credentials.
 pub struct DevAccess {
     /// The test project.
     pub project_id: ProjectId,
-    /// The API key, which stays the same until it is revoked or its file is lost.
+    /// API key. It stays the same until it is revoked or its file is lost.
     pub api_key: ApiKey,
 }
 
-/// Finds or creates the project, its template and its key, if the mode is that of `dev`.
+/// Finds or creates the project, its template and its key in `dev` mode.
 ///
 /// # Errors
-/// The database cannot be used, or the key cannot be written.
+/// If the database cannot be used, or the key cannot be written.
 pub(super) async fn prepare(
     mode: Mode,
     data: &Path,
@@ -53,21 +53,23 @@ pub(super) async fn prepare(
     }))
 }
 
-/// Reads the key of an earlier start. `None` if there is none that this server accepts for the project: the file may have a key that was
-/// revoked, or come from another database.
+/// Reads the key from an earlier start. `None` if there is none that is valid for the project: the file may have a revoked key, or another
+/// database's.
 async fn valid_key(
     path: &Path,
     project: &ProjectId,
     api_keys: &ApiKeys,
 ) -> Result<Option<ApiKey>, CliError> {
+    // Already logged, if there was a file.
     let Some(key) = read_key(path) else {
         return Ok(None);
     };
+    // As a request would, so the printed key works.
     let credential = api_keys.authenticate(key.lookup()).await?;
     let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
     if !is_valid {
         log::warn!(
-            "{} has a key that is revoked or of another database; it is replaced",
+            "{} has a key that is revoked or from another database; it is replaced",
             path.display()
         );
     }
@@ -80,6 +82,7 @@ fn read_key(path: &Path) -> Option<ApiKey> {
             Ok(key) => return Some(key),
             Err(error) => format!("{error}"),
         },
+        // The first start.
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => error.to_string(),
     };
@@ -87,18 +90,20 @@ fn read_key(path: &Path) -> Option<ApiKey> {
     None
 }
 
-/// Creates a key and writes its file. Revokes the keys of earlier starts first, since nothing has them any more.
+/// Creates a key and writes its file. First revokes the keys from earlier starts, which are lost.
 async fn replace_key(
     path: &Path,
     project: &ProjectId,
     api_keys: &ApiKeys,
 ) -> Result<ApiKey, CliError> {
     for key in api_keys.list(project.clone()).await? {
+        // Only keys with this label: a developer may have created others in the console.
         if key.label == DEV && key.revoked_at.is_none() {
             api_keys.revoke(key.prefix).await?;
         }
     }
     let key = api_keys.create(project.clone(), DEV.into()).await?.key;
+    // If this fails, the start fails, and the next one revokes the unknown key.
     let written = private_file::write(path, &format!("{}\n", key.reveal()));
     written.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     Ok(key)
@@ -109,6 +114,7 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
         .projects()
         .list()
         .await?
+        // Only a test project: a live one may have the same name.
         .into_iter()
         .find(|p| p.name == DEV && p.env == Environment::Test);
     let project = match known {
@@ -120,6 +126,7 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
                 .await?
         }
     };
+    // Kept, even if the developer has changed it.
     if project.default_template_id.is_some() {
         return Ok(project);
     }
@@ -135,7 +142,7 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
         .await
 }
 
-/// Returns a template with the roles `host`, which has all permissions of the contract, and `guest`, which has none.
+/// Returns a template with the roles `host`, with all permissions in the contract, and `guest`, with none.
 fn default_template(project: &ProjectId) -> Option<NewTemplate> {
     let all_permissions = RolePermissions {
         end_room: true,
@@ -146,6 +153,7 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
         send_data: true,
         record: true,
         broadcast: true,
+        // Permissions beyond the contract, which have their own defaults.
         ..RolePermissions::default()
     };
     let host = role(

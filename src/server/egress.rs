@@ -1,4 +1,4 @@
-//! What records and broadcasts with the embedded media plane.
+//! Recordings and broadcasts with the embedded media plane.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::http::metrics::Metrics;
 
 use super::roots;
 
-/// Returns what records and broadcasts.
+/// Creates the service that records and broadcasts.
 ///
 /// # Errors
-/// A file of root certificates cannot be used.
+/// If a file with root certificates cannot be used.
 pub(super) fn engine(config: &Config, data: &Path) -> Result<EgressService, CliError> {
     Ok(EgressService::new(
         EgressSettings {
@@ -28,36 +28,38 @@ pub(super) fn engine(config: &Config, data: &Path) -> Result<EgressService, CliE
     ))
 }
 
-/// Shows the metrics of recordings and broadcasts, if the media plane has any, and logs whether there is an ffmpeg for them.
+/// Registers the metrics of recordings and broadcasts, if the media plane has any, and logs which ffmpeg they use.
 ///
 /// # Errors
-/// The metrics are registered already.
+/// If the metrics are registered already.
 pub(super) async fn show(plane: Option<&EmbeddedPlane>, metrics: &Metrics) -> Result<(), CliError> {
     let Some(plane) = plane else { return Ok(()) };
     metrics.egress(plane)?;
     match plane.ffmpeg().await {
-        Some(Ok(ffmpeg)) => log::info!("recordings are made with {ffmpeg}"),
-        Some(Err(error)) => log::warn!("nothing can be recorded: {error}"),
+        Some(Ok(ffmpeg)) => log::info!("recordings use {ffmpeg}"),
+        // Only a warning: calls work without ffmpeg.
+        Some(Err(error)) => log::warn!("recording is not possible: {error}"),
         None => {}
     }
     Ok(())
 }
 
-/// Returns the priority of recordings, broadcasts, transcoders and uploads.
+/// Returns the priority for recordings, broadcasts, transcoders and uploads.
 pub(super) const fn priority(config: &Config) -> Priority {
     Priority::new(config.egress.nice)
 }
 
-/// Returns what connects to the receivers of broadcasts.
+/// Creates the connector to broadcast destinations.
 ///
 /// # Errors
-/// A file of root certificates cannot be used.
+/// If a file with root certificates cannot be used.
 pub(crate) fn dialler(config: &EgressConfig) -> Result<RtmpDialler, CliError> {
     let mut found = roots::read("egress.root_certs", config.root_certs.as_deref())?;
     found.extend(roots::read(
         "egress.rtmps_root",
         config.rtmps_root.as_deref(),
     )?);
+    // `TrustedRoots` adds the environment's roots for the HTTP clients; RTMPS has its own list.
     found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
     let filter = AddressFilter::new(config.allow_networks.clone());
     RtmpDialler::new(filter, &found).map_err(CliError::failed)

@@ -1,4 +1,4 @@
-//! The files with stream keys that broadcasts of earlier versions left in the temporary directory after a crash.
+//! Files with stream keys that earlier versions' broadcasts left in the temporary directory after a crash.
 
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -8,12 +8,13 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-/// Such a file has two lines: an application and a stream key, which were parts of a url.
+/// Maximum size of such a file. It has two lines, an application and a stream key: parts of a URL.
 const MAX_BYTES: u64 = 8 << 10;
 
-/// Deletes such files, and logs how many there were.
+/// Deletes such files, and logs their number.
 pub(super) async fn remove() {
     let removed =
+        // Only this user's: the temporary directory is shared, and other servers may run as other users.
         tokio::task::spawn_blocking(|| remove_from(&std::env::temp_dir(), geteuid().as_raw()))
             .await;
     match removed {
@@ -27,16 +28,17 @@ pub(super) async fn remove() {
     }
 }
 
-/// Deletes the files of a user in a directory, and returns how many there were. One that cannot be read or deleted stays.
+/// Deletes a user's files in a directory, and returns their number. A file that cannot be read or deleted stays.
 fn remove_from(directory: &Path, user: u32) -> io::Result<usize> {
     let entries = fs::read_dir(directory)?.filter_map(Result::ok);
+    // By name first, which is cheaper than opening the file.
     let ours = entries.filter(|entry| has_our_name(entry) && is_ours(entry, user).unwrap_or(false));
     Ok(ours
         .filter(|entry| fs::remove_file(entry.path()).is_ok())
         .count())
 }
 
-/// Returns whether a name is `.tmp` and six letters or digits.
+/// Returns whether a name is `.tmp` and six letters or digits: the `tempfile` crate's default.
 fn has_our_name(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     let random = name.to_str().and_then(|name| name.strip_prefix(".tmp"));
@@ -45,17 +47,19 @@ fn has_our_name(entry: &DirEntry) -> bool {
     })
 }
 
-/// Returns whether this is a regular file of the user with a stream key. A link is not followed.
+/// Returns whether this is the user's regular file with a stream key. Symbolic links are not followed.
 fn is_ours(entry: &DirEntry, user: u32) -> io::Result<bool> {
     if !entry.file_type()?.is_file() {
         return Ok(false);
     }
+    // Anyone may create files there. A named pipe must not block the start, and a link must not lead elsewhere.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags)
         .open(entry.path())?;
     let metadata = file.metadata()?;
+    // Checked again on the open file, since the entry may have been replaced.
     Ok(metadata.is_file()
         && metadata.uid() == user
         && metadata.len() <= MAX_BYTES
@@ -69,6 +73,7 @@ fn has_stream_key(file: File) -> io::Result<bool> {
     let starts = [lines.next(), lines.next()].map(Option::unwrap_or_default);
     Ok(starts[0].starts_with(b"rtmp_app=")
         && starts[1].starts_with(b"rtmp_playpath=")
+        // Another program's file may start alike.
         && lines.next().is_none())
 }
 

@@ -1,5 +1,5 @@
-//! The API listener, the admin listener, and the one that redirects to `https`. All sockets are bound before the data directory is changed; actix workers
-//! serve them.
+//! The API listener, the admin listener, and the listener that redirects to `https`. All sockets are bound before the data directory is
+//! changed; actix workers serve them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +16,7 @@ use actix_web::web::ServiceConfig;
 
 use super::accepting::{Acceptor, Protocols};
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
-use crate::cluster::{ActiveListener, PassThrough};
+use crate::cluster::{ActiveListener, Proxy};
 use crate::config::{Config, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::listener::client_address::TrustedProxies;
@@ -27,36 +27,36 @@ use crate::http::metrics::Metrics;
 use crate::http::state::{AppState, StandbyState};
 use crate::http::{admin, app};
 
-/// Time that requests in flight have to finish when the server stops.
+/// Time limit for requests in flight when the server stops.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most connections that are accepted while a worker has not looked at them.
+/// Accepted connections that a worker may have in its queue.
 const QUEUED_CONNECTIONS: usize = 32;
-/// The most connections of the listener that redirects.
+/// Maximum connections to the redirecting listener.
 const REDIRECT_MAX_CONNECTIONS: usize = 256;
-/// Time that a client has to send the head of its first request.
+/// Time limit for the head of a connection's first request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that a client has to close a connection whose request was not read to its end, so that it gets the response.
+/// Time limit for a client to close a connection whose request was not read to the end, so that it receives the response.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The bound sockets. Clients can connect, but are not served yet.
+/// Bound sockets. Clients can connect, but are not served yet.
 pub struct BoundListeners {
-    /// Address of the API listener.
+    /// API listener address.
     pub api: SocketAddr,
-    /// Address of the admin listener.
+    /// Admin listener address.
     pub admin: SocketAddr,
-    /// The socket of RTMP encoders and its address, if they can connect.
+    /// Socket for RTMP encoders and its address, if they can connect.
     pub rtmp: Option<(TcpListener, SocketAddr)>,
-    /// Address of the listener that redirects to `https`.
+    /// Redirecting listener's address, if there is one.
     pub redirect: Option<SocketAddr>,
-    /// The sockets of HTTP.
+    /// HTTP sockets.
     pub sockets: Sockets,
 }
 
 impl BoundListeners {
-    /// Returns the same sockets, to be kept while these are served.
+    /// Clones the sockets, so that they stay bound when these are closed.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// If the process has too many files open.
     pub fn try_clone(&self) -> io::Result<Self> {
         let rtmp = self
             .rtmp
@@ -78,7 +78,7 @@ impl BoundListeners {
     }
 }
 
-/// The bound sockets of HTTP.
+/// Bound HTTP sockets.
 pub struct Sockets {
     api: TcpListener,
     admin: TcpListener,
@@ -86,10 +86,10 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Returns the same sockets, to be served before these.
+    /// Clones the sockets, to be served before these.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// If the process has too many files open.
     pub fn try_clone(&self) -> io::Result<Self> {
         let redirect = self
             .redirect
@@ -104,17 +104,17 @@ impl Sockets {
     }
 }
 
-/// Adds the resources of a listener.
+/// Adds a listener's resources.
 type Configure<S> = fn(&mut ServiceConfig, &Arc<S>);
 
-/// What the listeners answer with, from a state of type `S`.
+/// Routes of the listeners, with a state of type `S`.
 pub struct Routes<S> {
     api: Configure<S>,
     admin: Configure<S>,
     redirect: Configure<S>,
 }
 
-/// The routes of an active server.
+/// Routes of an active server.
 pub const ACTIVE: Routes<ActiveRoutes> = Routes {
     api: |config, state| match &state.cluster {
         Some(listener) => listener.configure(config, |config| app::configure(config, &state.http)),
@@ -123,43 +123,44 @@ pub const ACTIVE: Routes<ActiveRoutes> = Routes {
     admin: |config, state| admin::configure(config, &state.http),
     redirect: |config, state| app::configure_redirect(config, &state.http),
 };
-/// The routes of a standby.
+/// Routes of a standby.
 pub const STANDBY: Routes<StandbyRoutes> = Routes {
-    api: |config, state| match &state.pass_through {
-        Some(pass_through) => pass_through.configure(config),
+    api: |config, state| match &state.proxy {
+        Some(proxy) => proxy.configure(config),
         None => app::configure_standby(config, &state.http),
     },
     admin: |config, state| admin::configure_standby(config, &state.http),
     redirect: |config, state| app::configure_standby_redirect(config, &state.http),
 };
 
-/// The error of sockets that cannot be cloned.
+/// Returns the error for sockets that cannot be cloned.
 pub fn not_shared(error: io::Error) -> CliError {
     CliError::failed(format!("the sockets cannot be shared: {error}"))
 }
 
-/// What an active server answers with.
+/// State of an active server's routes.
 pub struct ActiveRoutes {
-    /// The operations of the API, with what their handlers need.
+    /// API operations, with their handlers' dependencies.
     pub http: Arc<AppState>,
-    /// What its API listener does with other requests, in a cluster.
+    /// Handling of proxied and buffered requests, in a cluster.
     pub cluster: Option<ActiveListener>,
 }
 
-/// What a standby answers with.
+/// State of a standby's routes.
 pub struct StandbyRoutes {
-    /// What it says of itself.
+    /// The standby's own state.
     pub http: Arc<StandbyState>,
-    /// What its API listener passes requests on with, in a cluster.
-    pub pass_through: Option<Arc<PassThrough>>,
+    /// Proxy of its API listener, in a cluster.
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 /// Binds the sockets.
 ///
 /// # Errors
-/// An address cannot be bound. The message names its setting.
+/// If an address cannot be bound. The message names its setting.
 pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let (api, admin) = (config.http.listen, config.admin.listen);
+    // Both are tried, so that the error can name the options for both.
     let bound = (listen("http.listen", api), listen("admin.listen", admin));
     let ((api_socket, api), (admin_socket, admin)) = match bound {
         (Ok(api), Ok(admin)) => (api, admin),
@@ -192,14 +193,16 @@ pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     })
 }
 
-/// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
+/// Binds the socket for RTMP encoders. A development server starts without it if the address is in use.
 fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketAddr)>, CliError> {
+    // Without media workers, an encoder's stream would have nowhere to go.
     let has_workers = config.media.kind == MediaKind::Embedded && config.media.rtc.enabled;
     let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else {
         return Ok(None);
     };
     match listen("media.rtmp_listen", address) {
         Ok(bound) => Ok(Some(bound)),
+        // `dev` enables this listener by default, so a port in use must not keep the server from starting.
         Err(error) if mode == Mode::Dev => {
             log::warn!("RTMP encoders cannot connect: {error}");
             Ok(None)
@@ -221,7 +224,7 @@ fn listen(
     })
 }
 
-/// An address that cannot be bound.
+/// Address that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("{setting}: {address} cannot be bound: {error}")]
 struct BindError {
@@ -236,13 +239,14 @@ impl From<BindError> for CliError {
     }
 }
 
-/// Returns the first error of the addresses that options override. If ports are in use, the message has the options that take free ones:
-/// a second server finds both ports of the first one in use.
+/// Returns the first error for the addresses that options override. If ports are in use, the message suggests the options that choose free
+/// ones: a second server finds both ports of the first one in use.
 fn not_bound(options: [(&str, SocketAddr, Option<BindError>); 2]) -> CliError {
     let in_use = |error: &BindError| error.error.kind() == io::ErrorKind::AddrInUse;
     let free: Vec<_> = options
         .iter()
         .filter(|(_, _, error)| error.as_ref().is_some_and(in_use))
+        // On the same interface, since only the port was in use.
         .map(|(option, address, _)| format!("{option} {}", SocketAddr::new(address.ip(), 0)))
         .collect();
     let first = options.into_iter().find_map(|(_, _, error)| error);
@@ -255,13 +259,13 @@ fn not_bound(options: [(&str, SocketAddr, Option<BindError>); 2]) -> CliError {
     } else {
         "free ports"
     };
-    CliError::failed(format!("{problem}; {} takes {ports}", free.join(" ")))
+    CliError::failed(format!("{problem}; use {} for {ports}", free.join(" ")))
 }
 
-/// Starts serving the sockets, that of the API with these protocols beside HTTP.
+/// Starts to serve the sockets. The API's socket also serves `protocols`.
 ///
 /// # Errors
-/// The workers cannot be started.
+/// If the workers cannot be started.
 pub fn serve<S: Send + Sync + 'static>(
     sockets: Sockets,
     routes: &Routes<S>,
@@ -272,15 +276,18 @@ pub fn serve<S: Send + Sync + 'static>(
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
     let connections =
         |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
+    // The same for all listeners: slow clients are equally costly.
     let timeouts = ClientTimeouts {
         request: config.http.request_timeout,
         keep_alive: config.http.keep_alive,
     };
+    // The only listener with TLS and TURN.
     let api = Listener {
         configure: routes.api,
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT.as_secs(),
         connections: connections(descriptors::max_connections(config)),
+        // Its limit is high. Only small listeners need to close a connection for a new one.
         gives_way: false,
         timeouts,
         protocols,
@@ -288,13 +295,14 @@ pub fn serve<S: Send + Sync + 'static>(
     let admin = Listener {
         configure: routes.admin,
         workers: 1,
-        // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
+        // The streams of `/debug/events` do not end by themselves, so a stop must not wait for this listener.
         shutdown_timeout: 0,
         connections: connections(ADMIN_MAX_CONNECTIONS),
         gives_way: true,
         timeouts,
         protocols: Protocols::default(),
     };
+    // Its responses are short and its clients unknown, so it has a small limit, and a stop does not wait for it.
     let redirect = || Listener {
         configure: routes.redirect,
         workers: 1,
@@ -316,23 +324,22 @@ pub fn serve<S: Send + Sync + 'static>(
         .collect()
 }
 
-/// How a socket is served.
+/// Configuration of a served socket.
 struct Listener<S> {
     configure: Configure<S>,
     workers: usize,
-    /// Seconds that requests in flight have at a stop.
+    /// Time limit at a stop for requests in flight, in seconds.
     shutdown_timeout: u64,
     connections: Arc<Connections>,
-    /// Whether one of them is closed for a new one if there are as many as may be, see [`OpenConnections`].
+    /// Whether one connection is closed for a new one at the limit; see [`OpenConnections`].
     gives_way: bool,
-    /// The timeouts of each connection; see [`ClientStream`].
+    /// Timeouts per connection; see [`ClientStream`].
     timeouts: ClientTimeouts,
     protocols: Protocols,
 }
 
 impl<S: Send + Sync + 'static> Listener<S> {
-    /// Serves a socket. In the place of `actix_web::HttpServer`, which does the same but can neither refuse a connection nor
-    /// close one that is too slow.
+    /// Serves a socket. Used instead of `actix_web::HttpServer`, which can neither reject a connection nor close a slow one.
     fn serve(self, socket: TcpListener, state: &Arc<S>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
         let Self {
@@ -343,13 +350,14 @@ impl<S: Send + Sync + 'static> Listener<S> {
             protocols,
             ..
         } = self;
-        // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
-        let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
+        // Connections above the limit of actix would stay in the backlog. Ours is reached first, and closes them.
+        let per_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build()
             .workers(self.workers)
-            .max_concurrent_connections(of_worker);
+            .max_concurrent_connections(per_worker);
         let server = server
             .shutdown_timeout(self.shutdown_timeout)
+            // The process handles signals itself, in `run`.
             .disable_signals();
         let stopping = server.graceful_shutdown_signal();
         let server = server.listen("http", socket, move || {
@@ -363,7 +371,9 @@ impl<S: Send + Sync + 'static> Listener<S> {
                 .client_request_timeout(HEAD_TIMEOUT)
                 .client_disconnect_timeout(DISCONNECT_TIMEOUT)
                 .graceful_shutdown_signal(move || notified(stopping.clone()))
+                // Handlers reach the connection's activity by the request.
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
+                // HTTP/1.1 only, which is also all that the TLS acceptor offers.
                 .h1(map_config(app, |()| AppConfig::default()));
             let acceptor = Acceptor {
                 connections: Arc::clone(&connections),

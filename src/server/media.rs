@@ -24,27 +24,27 @@ use crate::error::CliError;
 use crate::http::metrics::Metrics;
 use crate::tls::TlsAcceptor;
 
-/// Where Linux says how large the receive buffer of a socket may be, in bytes.
+/// Linux setting for the maximum receive buffer of a socket, in bytes.
 const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
-/// The bytes of a receive buffer that hold a burst of packets of many participants.
+/// Receive buffer that holds a burst of packets from many participants, in bytes.
 const ENOUGH_BUFFER: u64 = 5_000_000;
 
-/// What a media plane is built of.
+/// Dependencies of a media plane.
 pub(super) struct PlaneSetup<'a> {
     pub config: &'a Config,
-    /// The data directory.
+    /// Data directory.
     pub data: &'a Path,
     pub clock: &'a Clock,
     pub signer: &'a Arc<TokenSigner>,
-    /// The WebSocket URL by which clients reach it.
+    /// WebSocket URL by which clients reach it.
     pub media_url: &'a str,
-    /// Where RTMP encoders connect, if they can.
+    /// Address for RTMP encoders, if they can connect.
     pub rtmp: Option<RtmpAddress>,
-    /// Whether the API listener speaks TLS.
+    /// Whether the API listener uses TLS.
     pub has_tls: bool,
-    /// Signs the credentials of the TURN server in this process.
+    /// Secret that signs the credentials for this process's TURN server.
     pub turn_secret: &'a Secret,
-    /// Takes its reports for the actors.
+    /// Inlet for its reports to the actors.
     pub reports: &'a ReportInlet,
     pub metrics: &'a Metrics,
     /// Whether a media server may be called.
@@ -54,7 +54,7 @@ pub(super) struct PlaneSetup<'a> {
 /// Builds the embedded media plane. Clients can connect if `media.rtc.enabled`.
 ///
 /// # Errors
-/// A configured port or address cannot be bound, or a file of root certificates cannot be used.
+/// If a configured port or address cannot be bound, or a file with root certificates cannot be used.
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
     let PlaneSetup {
         config,
@@ -83,6 +83,7 @@ pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliEr
     builder.rtmp = rtmp.unwrap_or_default();
     if media.rtc.enabled {
         let workers = start_workers(&mut builder, &media.rtc).map_err(|error| failed(&error))?;
+        // After the workers, whose addresses it relays to.
         turn::start(
             &mut builder,
             config,
@@ -95,23 +96,26 @@ pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliEr
     Ok(builder.build())
 }
 
-/// Starts the media workers. Configured ports have to be free; of the default ones, others are used if they are not. A machine
-/// without a network listens on its loopback address.
+/// Starts the media workers. Configured ports have to be free; for the default ones, free ports are the fallback. A machine without a
+/// network listens on its loopback address.
 fn start_workers(
     builder: &mut EmbeddedPlaneBuilder,
     settings: &RtcConfig,
 ) -> Result<Vec<Arc<rtc::WorkerMetrics>>, BindError> {
     let mut wanted = rtc_config(settings);
-    let of_worker = descriptors::max_media_connections() / wanted_workers(settings);
-    wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(of_worker);
+    let per_worker = descriptors::max_media_connections() / wanted_workers(settings);
+    wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(per_worker);
+    // Logged at each start, since fewer workers use fewer cores.
     workers_problem(settings)
         .iter()
         .for_each(|problem| log::info!("{problem}"));
     let mut started = builder.start_workers(&wanted);
+    // For example a developer's laptop that is offline.
     if matches!(started, Err(BindError::NoAddress)) {
         wanted.addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
         started = builder.start_workers(&wanted);
     }
+    // For example a second development server on this machine.
     if matches!(started, Err(BindError::Socket { .. })) && settings.udp_ports.is_none() {
         log::warn!("the default ports of media.rtc.udp_ports are in use, so free ones are taken");
         wanted.udp_ports = 0..=0;
@@ -120,10 +124,10 @@ fn start_workers(
     started
 }
 
-/// Lets RTMP encoders connect if there is a socket for them, by TLS if the API has it.
+/// Starts the listener for RTMP encoders if it has a socket, with TLS if the API uses TLS.
 ///
 /// # Errors
-/// The socket cannot be used.
+/// If the socket cannot be used.
 pub(super) fn serve_rtmp(
     plane: Option<&EmbeddedPlane>,
     socket: Option<TcpListener>,
@@ -146,13 +150,14 @@ pub(super) fn serve_rtmp(
         .map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
-/// Returns the other TURN servers that clients are given, if there are any.
+/// Returns the other TURN servers for clients, if configured.
 fn turn_servers(settings: &TurnConfig) -> Option<TurnServers> {
     let TurnConfig {
         urls, secret, ttl, ..
     } = settings.clone();
     Some(TurnServers {
         urls,
+        // Validation requires both a secret and URLs, or neither.
         secret: secret?,
         ttl,
     })
@@ -165,11 +170,12 @@ fn failed(error: &BindError) -> CliError {
     CliError::failed(format!("media.rtc: {error}{cause}"))
 }
 
-/// Returns the addresses that clients are given, without the ports, which a running server may use.
+/// Returns the media addresses for clients, without ports, since a running server may use them.
 ///
 /// # Errors
-/// A configured address cannot be bound.
+/// If a configured address cannot be bound.
 pub(crate) fn client_addresses(settings: &RtcConfig) -> Result<BTreeSet<IpAddr>, CliError> {
+    // Starting a worker applies the same rules to addresses as a server's start does.
     let probe = rtc::Config {
         udp_ports: 0..=0,
         workers: 1,
@@ -184,13 +190,14 @@ pub(crate) fn client_addresses(settings: &RtcConfig) -> Result<BTreeSet<IpAddr>,
         .collect())
 }
 
-/// Returns what is wrong with the largest buffer of a socket that the system grants; `None` if it is large enough or unknown.
+/// Returns a warning if the system's maximum for receive buffers is too small; `None` if it is large enough or unknown.
 pub(crate) fn buffer_problem() -> Option<String> {
     let granted: u64 = std::fs::read_to_string(RECEIVE_BUFFER_LIMIT)
         .ok()?
         .trim()
         .parse()
         .ok()?;
+    // The kernel caps larger requests without an error.
     (granted < ENOUGH_BUFFER).then(|| {
         format!(
             "net.core.rmem_max is {granted} bytes: packets may be lost under load, raise it to {ENOUGH_BUFFER} or more"
@@ -198,7 +205,7 @@ pub(crate) fn buffer_problem() -> Option<String> {
     })
 }
 
-/// Returns why there are fewer media workers than wanted; `None` if there are not.
+/// Returns a warning if there are fewer media workers than configured; `None` otherwise.
 pub(crate) fn workers_problem(settings: &RtcConfig) -> Option<String> {
     let PortRange(ports) = settings
         .udp_ports
@@ -213,7 +220,7 @@ pub(crate) fn workers_problem(settings: &RtcConfig) -> Option<String> {
     })
 }
 
-/// Returns how many media workers there are if there are as many ports.
+/// Returns the configured number of media workers, regardless of ports.
 fn wanted_workers(settings: &RtcConfig) -> usize {
     let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
     if settings.workers == 0 {
@@ -223,7 +230,7 @@ fn wanted_workers(settings: &RtcConfig) -> usize {
     }
 }
 
-/// Returns the settings of the media workers.
+/// Returns the media workers' settings.
 fn rtc_config(settings: &RtcConfig) -> rtc::Config {
     let defaults = rtc::Config::default();
     rtc::Config {

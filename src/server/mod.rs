@@ -1,9 +1,14 @@
 //! Start and stop of a server. The commands and the tests both use [`Server::start`].
 //!
-//! The parts start in the order lease, store, media plane, actors, listeners. They stop in the order egresses, whose files become
-//! final while their participants are connected, listeners, so that no new request arrives, sessions of the embedded media plane,
-//! whose ends are recorded, actors, which finish their work, and store, lease. In a cluster, requests wait for the next active node
-//! before the sessions end, so that clients which connect anew find that one, and the listeners stop last.
+//! The parts start in this order: lease, store, media plane, actors, listeners. They stop in this order:
+//! - Egresses, since their files are completed while their participants are connected.
+//! - Listeners, so that no new request arrives.
+//! - Sessions of the embedded media plane, whose ends are recorded.
+//! - Actors, which finish their work.
+//! - Store and lease.
+//!
+//! In a cluster, requests are buffered for the next active node before the sessions end, so that reconnecting clients find that node, and
+//! the listeners stop last.
 
 mod accepting;
 mod address_file;
@@ -15,9 +20,9 @@ mod key_files;
 mod listeners;
 mod media;
 mod parts;
-mod passing;
 mod plane;
 mod predecessor;
+mod proxy;
 mod recording_retention;
 pub(crate) mod roots;
 mod run;
@@ -55,39 +60,39 @@ pub use dev::DevAccess;
 pub(crate) use egress::dialler;
 use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
-use passing::Successor;
 pub(crate) use plane::{livekit_settings, public_url_problem};
+use proxy::Handover;
 pub use run::run;
 pub use starting::StartingServer;
 
-/// How long a stop waits until the ends of all sessions are recorded.
+/// Time limit at a stop for recording the ends of all sessions.
 const SESSIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often is looked whether the data directory is there.
+/// Interval between checks that the data directory exists.
 const DIRECTORY_CHECK: Duration = Duration::from_secs(1);
 
-/// Options of a server's start.
+/// Options for a server's start.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// The validated configuration.
+    /// Validated configuration.
     pub config: Config,
-    /// Where the settings came from, for the console.
+    /// Sources of the settings, for the console.
     pub origins: SettingOrigins,
     /// Whether to create the project and the API key of `dev`.
     pub mode: Mode,
-    /// The data directory.
+    /// Data directory.
     pub data: PathBuf,
-    /// Source of time; tests pass one that they move.
+    /// Source of time. Tests pass a clock that they move.
     pub clock: Clock,
 }
 
 /// A running server.
 pub struct Server {
-    /// Address of the API listener.
+    /// API listener address.
     pub api: SocketAddr,
-    /// Address of the admin listener.
+    /// Admin listener address.
     pub admin: SocketAddr,
-    /// Address of the listener that redirects to `https`, if there is one.
+    /// Redirecting listener's address, if there is one.
     pub redirect: Option<SocketAddr>,
     /// URL of the API.
     pub api_url: String,
@@ -98,41 +103,42 @@ pub struct Server {
     /// Address of the call page, if there is one.
     pub call_page: Option<String>,
     listeners: Vec<ServerHandle>,
-    /// The embedded media plane, if that is the one.
+    /// The embedded media plane, if configured.
     embedded: Option<EmbeddedPlane>,
-    /// The listener of RTMP encoders, if they can connect.
+    /// Listener for RTMP encoders, if they can connect.
     rtmp: Option<RtmpListener>,
-    /// Takes the media plane's reports, for as long as the server runs.
+    /// Receives the media plane's reports while the server runs.
     tree: Arc<Tree>,
     store: Store,
-    /// The lease of the database, where servers share one.
+    /// Database lease, if servers share the database.
     lease: Option<Lease>,
-    /// Removed before the data directory is free.
+    /// Removed before the data directory is unlocked.
     _address_file: AddressFile,
-    /// Notified when this server is to step down.
+    /// Notified when this server has to step down.
     step_down: Arc<Notify>,
-    /// The sockets, where this server may step down.
+    /// Clones of the sockets, if this server may step down.
     bound: Option<BoundListeners>,
-    /// What a stop lets requests wait with, in a cluster.
-    successor: Option<Successor>,
+    /// Hand-over to the next active node, in a cluster.
+    handover: Option<Handover>,
     /// Lock of the data directory. Released last.
     lock: DirectoryLock,
 }
 
-/// What a server that has stepped down keeps: connections wait in its sockets, and no other uses its data directory.
-pub struct Kept {
+/// Resources that a server keeps when it steps down: new connections wait in the sockets' backlog, and no other server uses the data
+/// directory.
+pub struct SteppedDown {
     lock: DirectoryLock,
     bound: BoundListeners,
 }
 
-/// The JSON line that announces a ready server on stdout.
+/// JSON line on stdout that announces a ready server.
 #[derive(Serialize)]
 struct ReadyLine<'a> {
     ready: bool,
     api: &'a str,
     admin: String,
     media_url: &'a str,
-    /// The address of RTMP encoders; absent if they cannot connect.
+    /// Address for RTMP encoders; absent if they cannot connect.
     #[serde(skip_serializing_if = "Option::is_none")]
     rtmp: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,24 +148,23 @@ struct ReadyLine<'a> {
 }
 
 impl Server {
-    /// Starts a server. Must be called inside [`run_in_system`](crate::runtime::run_in_system), on whose runtime the actors
-    /// stay.
+    /// Starts a server. Must be called inside [`run_in_system`](crate::runtime::run_in_system), whose runtime the actors stay on.
     ///
     /// # Errors
-    /// A setting, a file or an address cannot be used.
+    /// If a setting, a file or an address cannot be used.
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
         let mut starting = StartingServer::prepare(options, None)?;
         starting.wait_until_active().await?;
         starting.start().await
     }
 
-    /// Returns the address on which RTMP encoders connect, if they can.
+    /// Returns the address for RTMP encoders, if they can connect.
     #[must_use]
     pub fn rtmp(&self) -> Option<SocketAddr> {
         self.rtmp.as_ref().map(RtmpListener::address)
     }
 
-    /// Returns the line of JSON that announces the server as ready.
+    /// Returns the JSON line that announces the server as ready.
     #[must_use]
     pub fn ready_line(&self) -> String {
         let (project_id, api_key) = self
@@ -176,22 +181,23 @@ impl Server {
             project_id,
             api_key,
         };
-        // Strings and a bool can always be serialized.
+        // Strings and a Boolean can always be serialized.
         serde_json::to_string(&line).unwrap_or_default()
     }
 
-    /// Returns once the server cannot go on, with the reason: its actors or the thread that writes have ended by themselves.
+    /// Resolves with the reason when the server cannot go on: its actors or the writer thread have ended, the lease is lost, or the data
+    /// directory is gone.
     pub async fn failed(&self) -> &'static str {
         tokio::select! {
-            () = self.tree.ended() => "the actors ended by themselves",
+            () = self.tree.ended() => "the actors stopped unexpectedly",
             end = self.store.writer_ended() => end.as_str(),
-            end = lost(self.lease.as_ref()) => end.as_str(),
-            () = gone(&self.lock) => WriterStop::FileGone.as_str(),
+            end = lease_lost(self.lease.as_ref()) => end.as_str(),
+            () = directory_removed(&self.lock) => WriterStop::FileGone.as_str(),
         }
     }
 
-    /// Ends what a server must not go on with after it has failed. If it shares its database, another server may be active, so there is
-    /// nothing to write any more: clients of the embedded media plane are sent away, to find the other.
+    /// Stops the parts that must not go on after a failure. With a shared database, another server may be active, so nothing more is
+    /// written: the embedded media plane's clients are disconnected, and find the other server.
     pub async fn stop_failed(self) {
         match &self.lease {
             Some(lease) => {
@@ -204,69 +210,77 @@ impl Server {
         }
     }
 
-    /// Returns once this server is to step down.
+    /// Resolves when this server has to step down.
     pub async fn step_down_asked(&self) {
         self.step_down.notified().await;
     }
 
-    /// Stops, and keeps what a standby in this process needs; `None` for a server that shares its database with none.
-    pub async fn step_down(mut self) -> Option<Kept> {
+    /// Stops, and keeps the resources that a standby in this process needs; `None` if the server does not share its database.
+    pub async fn step_down(mut self) -> Option<SteppedDown> {
+        // Before the stop, which consumes the rest.
         let bound = self.bound.take();
-        let lock = self.end(Drain::No).await;
-        bound.map(|bound| Kept { lock, bound })
+        let lock = self.shut_down(Drain::No).await;
+        bound.map(|bound| SteppedDown { lock, bound })
     }
 
     /// Stops for good.
     pub async fn stop(mut self) {
-        // Connections are refused from now on, since nobody would accept them.
+        // Connections are refused from now on, since nothing would accept them.
         self.bound = None;
-        drop(self.end(Drain::Yes).await);
+        drop(self.shut_down(Drain::Yes).await);
     }
 
-    /// Ends running egresses, takes no more requests, ends the sessions of the embedded media plane, waits up to 10 s for requests in
+    /// Stops running egresses, rejects new requests, ends the sessions of the embedded media plane, waits up to 10 s for requests in
     /// flight, stops the actors, closes the database and releases its lease.
-    async fn end(self, drain: Drain) -> DirectoryLock {
-        let began = Instant::now();
+    async fn shut_down(self, drain: Drain) -> DirectoryLock {
+        let started = Instant::now();
         if let Some(plane) = &self.embedded {
             plane.end_egresses().await;
         }
+        // Encoders reconnect when their session ends; no new session must start now.
         drop(self.rtmp);
+        // Leaves reported from now on are caused by the stop: rooms keep their whole empty timeout for the next start.
         self.tree.announce_stop();
-        let are_ended = match self.successor.as_ref().zip(self.lease.as_ref()) {
-            Some((successor, lease)) => {
-                successor
-                    .hold_requests(lease, listeners::SHUTDOWN_TIMEOUT)
+        // In a cluster, clients of the ended sessions reconnect at once, so requests have to be buffered before.
+        let are_recorded = match self.handover.as_ref().zip(self.lease.as_ref()) {
+            Some((handover, lease)) => {
+                handover
+                    .buffer_requests(lease, listeners::SHUTDOWN_TIMEOUT)
                     .await;
-                end_sessions(self.embedded.as_ref()).await
+                stop_sessions(self.embedded.as_ref()).await
             }
-            // Open websockets would keep the listeners from stopping.
+            // Together, since the listeners wait for open WebSockets, which end with the sessions.
             None => {
                 tokio::join!(
-                    end_sessions(self.embedded.as_ref()),
+                    stop_sessions(self.embedded.as_ref()),
                     stop_listeners(&self.listeners)
                 )
                 .0
             }
         };
+        // Waits for work in progress, such as webhook deliveries, before the store closes.
         self.tree.stop().await;
         let store = self.store;
-        if !are_ended {
+        if !are_recorded {
             log::warn!(
-                "not all sessions could be ended: the next start takes this stop for a crash"
+                "the ends of some sessions are not recorded: the next start treats this stop as a crash"
             );
         } else if let Err(error) = store.server().end_run().await {
-            log::warn!("the next start will take this stop for a crash: {error}");
+            log::warn!(
+                "the end of the run is not recorded: the next start treats this stop as a crash: {error}"
+            );
         }
-        // Closing blocks until the writer thread has ended.
+        // Closing blocks until the writer thread has ended, so it must not run on the runtime. An error means that the thread panicked,
+        // which is logged there.
         let _ = spawn_blocking(move || store.close()).await;
-        // The last write: another server becomes active at once.
+        // After the last write, since another server becomes active at once.
         if let Some(lease) = self.lease {
-            if let Some(successor) = self.successor {
-                successor.hand_over(&lease).await;
+            if let Some(handover) = self.handover {
+                handover.hand_over(&lease).await;
                 if drain == Drain::Yes {
-                    passing::drain(began).await;
+                    proxy::drain(started).await;
                 }
-                successor.stop();
+                handover.stop();
                 stop_listeners(&self.listeners).await;
             }
             lease.release().await;
@@ -275,16 +289,16 @@ impl Server {
     }
 }
 
-/// Whether the sockets are closed only once load balancers have noticed it.
+/// Whether the sockets stay open until load balancers have seen that the server is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drain {
     Yes,
-    /// They are kept.
+    /// The sockets are kept.
     No,
 }
 
-/// Ends the sessions of the embedded media plane. Returns whether they are recorded; on LiveKit they go on.
-async fn end_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
+/// Ends the embedded media plane's sessions. Returns whether their ends are recorded; on LiveKit, sessions go on.
+async fn stop_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
     match embedded {
         Some(plane) => plane.end_sessions(SESSIONS_TIMEOUT).await,
         None => true,
@@ -295,12 +309,13 @@ async fn stop_listeners(listeners: &[ServerHandle]) {
     join_all(listeners.iter().map(|listener| listener.stop(true))).await;
 }
 
-/// Returns once the lease is lost, with the reason; never for a database that servers do not share.
-async fn lost(lease: Option<&Lease>) -> WriterStop {
+/// Resolves with the reason when the lease is lost; never if servers do not share the database.
+async fn lease_lost(lease: Option<&Lease>) -> WriterStop {
     let Some(lease) = lease else {
         return std::future::pending().await;
     };
     lease.lost().await;
+    // A database restored from an older copy has lost commits of this server, which must not write on top of it.
     if lease.state().is_set_back {
         WriterStop::CommitsLost
     } else {
@@ -308,16 +323,16 @@ async fn lost(lease: Option<&Lease>) -> WriterStop {
     }
 }
 
-/// Returns once the data directory is not there any more.
-async fn gone(lock: &DirectoryLock) {
-    // Without its number, nothing tells the file from another.
+/// Resolves when the data directory no longer exists.
+async fn directory_removed(lock: &DirectoryLock) {
+    // Without its inode number, the directory cannot be distinguished from another one at its path.
     let Ok(place) = lock.place() else {
         return std::future::pending().await;
     };
     loop {
         sleep(DIRECTORY_CHECK).await;
         let place = place.clone();
-        // It waits for a file system that hangs. An error means that the runtime ends.
+        // On a thread that may block: a network file system can hang. An error means that the runtime is shutting down.
         if !spawn_blocking(move || place.is_there())
             .await
             .unwrap_or(true)

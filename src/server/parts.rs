@@ -38,19 +38,19 @@ use crate::http::media::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::state::{AppState, CallPage, RequestChecks};
 
-/// Bytes of request bodies in memory: a thousand of the largest.
+/// Memory for request bodies, in bytes: 1,024 of the largest.
 const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
-/// Bytes of LiveKit's reports in memory: four of the largest.
+/// Memory for LiveKit's reports, in bytes: four of the largest.
 const REPORT_MEMORY: usize = 4 * livekit_webhook::LIMIT;
-/// The port that the origin of a page does not name.
+/// Port that a page's origin does not name.
 const HTTP_PORT: u16 = 80;
-/// Interval at which the rate limiter removes callers that have been idle.
+/// Interval at which the rate limiter removes idle callers.
 const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Returns what all actors share.
+/// Creates the context that all actors share.
 ///
 /// # Errors
-/// The operating system refuses resources, or a file of root certificates cannot be used.
+/// If the operating system refuses resources, or a file with root certificates cannot be used.
 pub(super) fn actor_context(
     config: &Config,
     store: &Store,
@@ -64,8 +64,10 @@ pub(super) fn actor_context(
         &config.webhooks.allow_networks,
         &config.egress.allow_networks,
     );
+    // Once per start, rather than by each client that uses the roots.
     roots::warn_of_environment();
-    let (receiver_roots, storage_roots) = (roots::of_webhooks(config)?, roots::of_storage(config)?);
+    let (receiver_roots, storage_roots) =
+        (roots::for_webhooks(config)?, roots::for_storage(config)?);
     let receivers = AddressFilter::new(receivers.clone());
     let deliveries = DeliveryPool::new(
         receivers,
@@ -81,11 +83,12 @@ pub(super) fn actor_context(
         config.recordings.path(data),
         storages,
         storage_roots,
+        // Uploads run at the recordings' priority, so neither delays packets or requests.
         move || priority.apply(),
     );
     let refused = |error| {
         CliError::failed(format!(
-            "the threads of webhooks and uploads cannot be started: {error}"
+            "the webhook and upload threads cannot be started: {error}"
         ))
     };
     Ok(ActorContext {
@@ -94,6 +97,7 @@ pub(super) fn actor_context(
         clock: clock.clone(),
         deliveries: deliveries.map_err(refused)?,
         uploads: uploads.map_err(refused)?,
+        // Recordings refer by it to the server whose disk has their file.
         node: data_dir::node_id(data)?,
         settings: Settings::new(&config.webhooks, &config.media, &config.recordings),
         room_ends: ProjectPermits::new(ROOMS_ENDING),
@@ -104,7 +108,7 @@ pub(super) fn actor_context(
     })
 }
 
-/// Requests for files by links that are admitted at once.
+/// Limits for requests to file links.
 const LINK_REQUESTS: AdmissionLimits = AdmissionLimits {
     total: 1_024,
     running: 4,
@@ -112,7 +116,7 @@ const LINK_REQUESTS: AdmissionLimits = AdmissionLimits {
     waiting: 60,
 };
 
-/// Returns what decides whether and when a request is handled.
+/// Creates the checks that decide whether and when a request is handled.
 pub(super) fn checks(
     config: &Config,
     mode: Mode,
@@ -128,6 +132,7 @@ pub(super) fn checks(
         admission: admission(config, metrics),
         origins: origins(config, mode, admin),
         key_locks: KeyLocks::default(),
+        // Links need no API key, so their requests have an admission of their own and cannot use up the API's.
         downloads: Downloads::new(Admission::new(
             LINK_REQUESTS,
             metrics.requests_refused.clone(),
@@ -137,7 +142,7 @@ pub(super) fn checks(
     }
 }
 
-/// Returns the rate limiter of the API.
+/// Creates the API's rate limiter.
 fn limits(config: &Config, clock: &Clock) -> Limits {
     let settings = &config.limits;
     let requests = Rate {
@@ -156,7 +161,7 @@ fn limits(config: &Config, clock: &Clock) -> Limits {
     )
 }
 
-/// Returns the limits of responses that need no credential and no record.
+/// Creates the limits for responses that need no credential and no record.
 pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
     Arc::new(FixedLimits::new(
         clock,
@@ -164,8 +169,9 @@ pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
     ))
 }
 
-/// Returns what is taken of requests that standbys pass on, for a server that has become active in a cluster.
+/// Creates the gate for proxied requests, for a server that has become active in a cluster.
 pub(super) fn forwarding_gate(config: &Config, epoch: Option<i64>) -> Option<Arc<ForwardingGate>> {
+    // Without `cluster.url`, standbys forward nothing.
     let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
     Some(Arc::new(ForwardingGate::new(
         TrustedProxies(config.http.trusted_proxies.clone()),
@@ -173,20 +179,20 @@ pub(super) fn forwarding_gate(config: &Config, epoch: Option<i64>) -> Option<Arc
     )))
 }
 
-/// Returns the admission of requests.
+/// Creates the admission of requests.
 fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let limits = AdmissionLimits {
         total: count(config.http.max_requests),
         running: count(config.limits.project_running),
-        // One for each core. With two, the p99 of another project's writes was twice as high.
+        // One per core. With two, the p99 of another project's writes doubled.
         beside_others: available_parallelism().map_or(1, NonZeroUsize::get),
         waiting: count(config.limits.project_waiting),
     };
     Admission::new(limits, metrics.requests_refused.clone())
 }
 
-/// Returns the call page, if there is one.
+/// Returns the call page, if it is enabled.
 pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<CallPage> {
     config.http.call_page.then(|| CallPage {
         dev_project: dev.map(|dev| dev.project_id.clone()),
@@ -194,7 +200,7 @@ pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<Call
     })
 }
 
-/// Returns the client of the billing service, if `billing.url` is set.
+/// Returns the billing service's client, if `billing.url` is set.
 pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     // Validation has rejected an invalid URL.
     let url = config.billing.url.as_deref()?.parse().ok()?;
@@ -205,10 +211,10 @@ pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     ))
 }
 
-/// Starts to copy the database at regular times, if `backup.directory` is set.
+/// Starts the regular copies of the database, if `backup.directory` is set.
 ///
 /// # Errors
-/// The metrics are registered already, which would be a bug.
+/// If the metrics are registered already, which would be a bug.
 pub(super) fn backups(
     config: &Config,
     store: &Store,
@@ -227,7 +233,7 @@ pub(super) fn backups(
     )))
 }
 
-/// Returns the browser origins that may call the API. In `dev`, the API viewer of its own admin listener may.
+/// Returns the browser origins that may call the API. In `dev`, the API viewer of its own admin listener is one.
 fn origins(config: &Config, mode: Mode, admin: SocketAddr) -> Origins {
     let mut console = texts(&config.http.console_origins);
     if mode == Mode::Dev && admin.ip().is_loopback() {
@@ -236,6 +242,7 @@ fn origins(config: &Config, mode: Mode, admin: SocketAddr) -> Origins {
         } else {
             format!(":{}", admin.port())
         };
+        // A browser's origin omits port 80, and `SocketAddr` brackets IPv6 addresses as an origin does.
         let address = SocketAddr::new(admin.ip(), HTTP_PORT).to_string();
         let address = address.trim_end_matches(":80");
         console.extend([address, "localhost"].map(|host| format!("http://{host}{port}")));
@@ -246,8 +253,8 @@ fn origins(config: &Config, mode: Mode, admin: SocketAddr) -> Origins {
     }
 }
 
-/// Returns the API key that the API viewer is given: in `dev`, if only this machine reaches the admin listener, where the console is open
-/// and creates keys as well.
+/// Returns the API key for the API viewer: in `dev`, if only this machine reaches the admin listener. The console is open there and creates
+/// keys, too.
 pub(super) fn viewer_key(
     dev: Option<&DevAccess>,
     gate: &Gate,
@@ -274,15 +281,15 @@ pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminTok
         .map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
 }
 
-/// Returns what reads the forms of a standby's console, one of the largest at a time.
+/// Creates the reader for a standby console's forms, with memory for one maximum-size form at a time.
 pub(super) fn standby_forms(config: &Config) -> BodyReader {
     BodyReader::new(config.http.request_timeout, payload::LIMIT)
 }
 
-/// Returns who may use the console: in `dev` without an admin token everyone at this machine, else those who have it.
+/// Returns the access rule for the console: in `dev` without an admin token every local client, otherwise clients with the token.
 ///
 /// # Errors
-/// The operating system has no random numbers.
+/// If the operating system provides no random numbers.
 pub(super) fn console_access(
     config: &Config,
     mode: Mode,
@@ -292,6 +299,7 @@ pub(super) fn console_access(
     let gate = match (token, mode) {
         (Some(token), _) => Gate::Token(Arc::clone(token)),
         (None, Mode::Dev) => Gate::Open,
+        // A console without a token must not be open by default.
         (None, Mode::Serve) => Gate::Closed,
     };
     let access = ConsoleAccess::new(
@@ -299,19 +307,23 @@ pub(super) fn console_access(
         clock.clone(),
         TrustedProxies(config.http.trusted_proxies.clone()),
     );
-    access.map_err(|error| CliError::failed(format!("the system has no random numbers: {error}")))
+    access.map_err(|error| {
+        CliError::failed(format!(
+            "the operating system provides no random numbers: {error}"
+        ))
+    })
 }
 
-/// Spawns a task that samples the counts of the console's plots, for as long as the server runs. Does nothing if
-/// the console is closed.
+/// Spawns a task that samples the counts for the console's plots while the server runs. Does nothing if the console is closed.
 pub(super) fn spawn_history(state: &Arc<AppState>) {
     if matches!(state.admin.console.gate(), Gate::Closed) {
         return;
     }
+    // Weak, so that the task ends with the server.
     let state = Arc::downgrade(state);
     tokio::spawn(async move {
         while let Some(state) = state.upgrade() {
-            // A sample that cannot be read is left out: the cause is logged by the requests that it fails.
+            // A sample that cannot be read is skipped: requests that fail for the same reason log it.
             if let Ok(totals) = state.store.projects().totals().await {
                 state.admin.history.add(Sample {
                     at: state.clock.now(),
@@ -324,7 +336,7 @@ pub(super) fn spawn_history(state: &Arc<AppState>) {
     });
 }
 
-/// Spawns a task that regularly removes refusals that are over from the rate limiter, for as long as the server runs.
+/// Spawns a task that regularly removes expired refusals from the rate limiter while the server runs.
 pub(super) fn spawn_limits_cleanup(state: &Arc<AppState>) {
     let state = Arc::downgrade(state);
     tokio::spawn(async move {

@@ -15,20 +15,20 @@ use crate::config::{Config, MediaKind};
 use crate::error::CliError;
 use crate::http::media::media_url::names_all_addresses;
 
-/// A media plane of either kind. Clones share it.
+/// Media plane of either kind. Clones share it.
 #[derive(Clone)]
 pub(super) enum Plane {
-    /// The media plane inside this process.
+    /// In this process.
     Embedded(EmbeddedPlane),
     /// A LiveKit server.
     Livekit(LivekitPlane),
 }
 
 impl Plane {
-    /// Builds the configured media plane. The embedded one starts its media workers; to LiveKit, no connection is made.
+    /// Builds the configured media plane. The embedded one starts its media workers; no connection to LiveKit is made yet.
     ///
     /// # Errors
-    /// The addresses of the embedded media plane, or a file, cannot be used.
+    /// If the embedded media plane's addresses or a file cannot be used.
     pub fn new(setup: &PlaneSetup<'_>) -> Result<Self, CliError> {
         let PlaneSetup {
             config,
@@ -64,7 +64,7 @@ impl Plane {
         }
     }
 
-    /// Returns the circuit breaker's settings. The embedded media plane has none, because it always answers at once.
+    /// Returns the circuit breaker's settings. The embedded media plane has none, because it always responds at once.
     pub fn circuit(&self, config: &Config) -> Option<CircuitSettings> {
         let settings = CircuitSettings {
             failures: config.media.circuit_failures,
@@ -73,7 +73,7 @@ impl Plane {
         matches!(self, Self::Livekit(_)).then_some(settings)
     }
 
-    /// Returns the embedded media plane, if it is the configured one, for the sandbox.
+    /// Returns the embedded media plane, if configured.
     pub fn embedded(&self) -> Option<EmbeddedPlane> {
         match self {
             Self::Embedded(plane) => Some(plane.clone()),
@@ -81,7 +81,7 @@ impl Plane {
         }
     }
 
-    /// Returns the LiveKit media plane, if it is the configured one, for LiveKit's webhooks.
+    /// Returns the LiveKit media plane, if configured.
     pub fn livekit(&self) -> Option<LivekitPlane> {
         match self {
             Self::Embedded(_) => None,
@@ -90,7 +90,7 @@ impl Plane {
     }
 }
 
-/// Returns the settings of the LiveKit media plane. The URL is empty for the embedded one.
+/// Returns the LiveKit media plane's settings. The URL is empty for the embedded one.
 pub(crate) fn livekit_settings(config: &Config, data: &Path, lease: LeaseCheck) -> LivekitSettings {
     LivekitSettings {
         url: config.media.url.clone().unwrap_or_default(),
@@ -100,19 +100,20 @@ pub(crate) fn livekit_settings(config: &Config, data: &Path, lease: LeaseCheck) 
     }
 }
 
-/// The warning about a server that listens on all addresses and does not know how clients reach it.
+/// Warning for a server that listens on all addresses and has no configured public URL.
 pub(super) const NO_PUBLIC_URL: &str = "media.public_url is not set, and the API listens on all addresses: tokens and ingress endpoints name \
-                                        the host by which each request came; set media.public_url to the url by which clients reach the server";
+                                        the host by which each request came; set media.public_url to the URL by which clients reach the server";
 
-/// Returns what an operator should know about the URL that clients are given; `None` if it is as configured, or one address.
+/// Returns the warning if the URL for clients would name all addresses; `None` if it is configured, or one address.
 pub(crate) fn public_url_problem(config: &Config) -> Option<String> {
+    // A certificate names the host, even if the listener has all addresses.
     let is_named = config.tls.domain.is_some() || config.tls.files().is_some();
     let api = PublicUrls::new(config.http.listen, None);
     (!is_named && names_all_addresses(&client_url(config, &api))).then(|| NO_PUBLIC_URL.to_owned())
 }
 
-/// Returns the WebSocket URL of the media plane that clients receive with a room token: `media.public_url`, or else
-/// LiveKit's `media.url`, or else the address of the API listener.
+/// Returns the media plane's WebSocket URL for clients with a room token: `media.public_url`, or else LiveKit's `media.url`, or else the
+/// API listener's.
 pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     let media = &config.media;
     let livekit_url = media
@@ -120,6 +121,7 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
         .as_ref()
         .filter(|_| media.kind == MediaKind::Livekit);
     // `http` becomes `ws`, and `https` becomes `wss`.
+    // `media.url` may have either scheme, but clients need a WebSocket URL.
     let websocket_url =
         |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
     let public_url = media
@@ -129,14 +131,15 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     public_url.unwrap_or_else(|| urls.websocket.clone())
 }
 
-/// Returns the URL by which clients reach the API, such as behind a reverse proxy: that of `media.public_url` with the embedded media
-/// plane, which is at the same address, or else the one of the API listener.
+/// Returns the URL by which clients reach the API, possibly behind a reverse proxy: derived from `media.public_url` with the embedded media
+/// plane, which has the same address; otherwise the API listener's.
 pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
     let is_embedded = config.media.kind == MediaKind::Embedded;
     let public_url = config
         .media
         .public_url
         .as_deref()
+        // LiveKit's public URL is another server's.
         .filter(|_| is_embedded)
         .and_then(|url| Url::parse(url).ok());
     public_url.map_or_else(
@@ -149,6 +152,7 @@ pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
             };
             format!(
                 "{scheme}://{}",
+                // Without path and query, which belong to signalling.
                 &url[Position::BeforeHost..Position::AfterPort]
             )
         },

@@ -1,8 +1,8 @@
-//! The server process that had the data directory before this one. It has ended, since its lock is free, so this one can take its lease
-//! of the database over without waiting.
+//! The previous server process with this data directory. It has ended, since its lock is free, so this process can take over its database
+//! lease without waiting.
 //!
-//! The file of the lock names the process, the file itself, and the boot of the machine. In a copy of the data directory one of them is
-//! another, so a copy says nothing about a process that may run beside it.
+//! The lock file names the process, the file itself and the machine's boot. In a copy of the data directory one of them differs, so a copy
+//! never identifies a process that may still run.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -10,24 +10,25 @@ use std::os::unix::fs::MetadataExt;
 
 use conclave_db::lease::Holder;
 
-/// Differs after each start of the system.
+/// Linux boot id; changes with each start.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Writes the id of this process into the locked file. Returns that of the process which had the lock before, if it can have had no other.
+/// Writes this process's id into the locked file. Returns the previous holder's id, if that process can have had no other lock file.
 pub(super) fn replace(mut lock: &File, holder: Holder) -> io::Result<Option<Holder>> {
-    // Without it, nothing tells a copy from another file.
+    // Without it, a copied file could not be recognised.
     let Ok(boot) = fs::read_to_string(BOOT) else {
         return Ok(None);
     };
     let metadata = lock.metadata()?;
     let place = format!("{} {}:{}", boot.trim(), metadata.dev(), metadata.ino());
     lock.rewind()?;
-    // Whatever else is in it was not written by this function.
+    // Any other content was not written by this function.
     let text = io::read_to_string(lock).unwrap_or_default();
     let written = text.trim_end().split_once(' ');
     let predecessor = written
         .filter(|(_, of)| *of == place)
         .and_then(|(holder, _)| holder.parse().ok());
+    // After the read. A crash between both writes leaves an empty file: the next start then waits for the lease to expire.
     lock.set_len(0)?;
     lock.write_all(format!("{holder} {place}\n").as_bytes())?;
     Ok(predecessor)

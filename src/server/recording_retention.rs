@@ -1,8 +1,8 @@
-//! Removes the files of recordings that are older than `recordings.retention`. Only recordings without a destination are looked at: a
-//! file that is to be uploaded stays until it is.
+//! Removes recording files that are older than `recordings.retention`. Only recordings without a destination are considered: a file that
+//! has to be uploaded stays until it is.
 //!
-//! A file that has been written later than its recording could have is another one at its path, and stays. A file that is not there,
-//! because it was moved or is on another server, is looked for again after the next start only.
+//! A file that was written later than its recording ended is another file at the same path, and stays. A missing file, which was moved or
+//! is on another server, is searched for again only after the next start.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,31 +15,33 @@ use conclave_model::{Clock, Timestamp};
 
 use crate::http::state::AppState;
 
-/// Interval between two passes. A recording is looked at this much later than its file may be removed: it takes some time after the end
-/// until the file is complete.
+/// Interval between passes. A recording is considered this much later than its file may be removed, since a file is completed some time
+/// after the recording's end.
 const INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// Recordings that are read at once.
+/// Recordings per query.
 const PAGE: u32 = 100;
 
-/// Spawns the task that removes files, for as long as the server runs, if there is a retention.
+/// Spawns the task that removes files while the server runs, if there is a retention.
 pub(super) fn spawn(state: &Arc<AppState>) {
     let Some(retention) = state.admin.recordings_retention else {
         return;
     };
     let (clock, state): (Clock, _) = (state.clock.clone(), Arc::downgrade(state));
     tokio::spawn(async move {
+        // In memory only, so a restart looks again for files that were missing.
         let mut position = RecordingPosition::START;
         while let Some(state) = state.upgrade() {
             if let Err(error) = remove_old(&state, retention, &mut position).await {
                 log::warn!("old recordings are removed later: {error}");
             }
             drop(state);
+            // By the server's clock rather than a timer, so that tests can move it.
             clock.sleep_until(clock.now().after(INTERVAL)).await;
         }
     });
 }
 
-/// Removes the files that have become old since the last pass.
+/// Removes the files that have become too old since the last pass.
 async fn remove_old(
     state: &AppState,
     retention: Duration,
@@ -60,6 +62,7 @@ async fn remove_old(
                     filepath,
                     ..
                 } = recording;
+                // After the removal: if the process dies in between, the recording counts as having a missing file.
                 state
                     .store
                     .local_files()
@@ -67,18 +70,20 @@ async fn remove_old(
                     .await?;
                 log::info!(
                     project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();
-                    "removed the file of a recording, as recordings.retention says"
+                    "removed a recording's file because of recordings.retention"
                 );
             }
+            // After each recording, so an error repeats only the failed one.
             *position = recording.position;
         }
+        // A page that is not full may still be followed by new recordings.
         if page.is_empty() {
             return Ok(());
         }
     }
 }
 
-/// Removes the file of a recording. Returns whether there was one.
+/// Removes a recording's file. Returns whether it existed.
 async fn remove_file(
     recordings: &Path,
     recording: &LocalRecording,
@@ -94,13 +99,13 @@ async fn remove_file(
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => {
             let id = recording.egress_id.as_str();
-            log::warn!(egress_id = id; "the file of an old recording cannot be removed: {error}");
+            log::warn!(egress_id = id; "an old recording's file cannot be removed: {error}");
             false
         }
     }
 }
 
-/// Removes a file inside a directory, unless it was written after `latest_write`. A link is no file of a recording.
+/// Removes a file inside a directory, unless it was written after `latest_write` or is a symbolic link.
 fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
     let directory = directory.canonicalize()?;
     let path = directory.join(name);
@@ -108,9 +113,11 @@ fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<
         .parent()
         .zip(path.file_name())
         .ok_or(ErrorKind::NotFound)?;
+    // Resolves links in the path; the last component is checked by itself.
     let folder = folder.canonicalize()?;
     let path = folder.join(file_name);
     let metadata = path.symlink_metadata()?;
+    // A link in the folder's path could lead out of the directory.
     if !folder.starts_with(&directory) || !metadata.is_file() || written(&metadata)? > latest_write
     {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! The root certificates of private authorities, from the files that settings name.
+//! Root certificates of private authorities, from the files that settings name.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use rustls::pki_types::CertificateDer;
 use crate::config::Config;
 use crate::error::CliError;
 
-/// Returns what receivers of webhooks are trusted by: `webhooks.root_certs`, beside the built-in ones.
+/// Returns the trusted roots for webhook receivers: the built-in ones and `webhooks.root_certs`.
 ///
 /// # Errors
-/// The file cannot be used.
-pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
+/// If the file cannot be used.
+pub(crate) fn for_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("webhooks.root_certs", config.webhooks.root_certs.as_deref())?;
     Ok(TrustedRoots::with_additional(&found))
 }
 
-/// Returns what object storage is trusted by: `egress.root_certs`, beside the built-in ones.
+/// Returns the trusted roots for object storage: the built-in ones and `egress.root_certs`.
 ///
 /// # Errors
-/// The file cannot be used.
-pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
+/// If the file cannot be used.
+pub(crate) fn for_storage(config: &Config) -> Result<TrustedRoots, CliError> {
     let found = read("egress.root_certs", config.egress.root_certs.as_deref())?;
     Ok(TrustedRoots::with_additional(&found))
 }
 
-/// Returns the certificates in the file of a setting; none if it names no file.
+/// Returns the certificates in a setting's file; none if it names no file.
 ///
 /// # Errors
-/// The file cannot be used.
+/// If the file cannot be used.
 pub(super) fn read(
     setting: &str,
     file: Option<&Path>,
@@ -40,7 +40,7 @@ pub(super) fn read(
         .map_err(|problem| CliError::failed(format!("{setting}: {problem}")))
 }
 
-/// Logs that the file of `SSL_CERT_FILE` cannot be used, if it cannot.
+/// Logs a warning if the file in `SSL_CERT_FILE` cannot be used.
 pub(super) fn warn_of_environment() {
     if let Err(problem) = roots::environment() {
         log::warn!("{} is ignored: {problem}", roots::VARIABLE);

@@ -1,4 +1,4 @@
-//! Runs a server as the process: ready line, signals, exit. SIGTERM and SIGINT end the process whatever it is doing, SIGHUP does not.
+//! Runs a server as the process: ready line, signals, exit. SIGTERM and SIGINT stop the process at any time; SIGHUP is ignored.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{DevAccess, Kept, Server, ServerOptions, StartingServer, descriptors, welcome};
+use super::{DevAccess, Server, ServerOptions, StartingServer, SteppedDown, descriptors, welcome};
 use crate::config::{LoadedConfig, Mode};
 use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
-/// Runs a server with the system clock until SIGTERM or SIGINT. A server that steps down is a standby afterwards, on a new runtime: nothing
-/// of what it did as the active one goes on.
+/// Runs a server with the system clock until SIGTERM or SIGINT. A server that steps down becomes a standby on a new runtime, so that no
+/// task of the active server survives.
 ///
 /// # Errors
-/// The server could not start, or could not go on.
+/// If the server could not start, or failed.
 pub fn run(
     mode: Mode,
     LoadedConfig { config, origins }: LoadedConfig,
@@ -35,6 +35,7 @@ pub fn run(
     };
     let no_signals = |error| CliError::failed(format!("signals cannot be received: {error}"));
     let stop = StopSignal::new().map_err(no_signals)?;
+    // Each round has a new runtime; only sockets and the lock pass from one to the next.
     let mut kept = None;
     loop {
         kept = run_in_system(serve(options.clone(), kept.take(), stop.clone()))?;
@@ -44,21 +45,22 @@ pub fn run(
     }
 }
 
-/// Why a server ends.
-enum End {
+/// Reason for a server's end.
+enum ServerEnd {
     Stop,
     StepDown,
     Failure(&'static str),
 }
 
-/// Runs a server until it ends. Returns what it keeps, if it has stepped down.
+/// Runs a server until it ends. Returns the resources that it keeps, if it has stepped down.
 async fn serve(
     options: ServerOptions,
-    kept: Option<Kept>,
+    kept: Option<SteppedDown>,
     mut stop: StopSignal,
-) -> Result<Option<Kept>, CliError> {
+) -> Result<Option<SteppedDown>, CliError> {
     let (mode, shown) = (options.mode, options.data.clone());
     let mut starting = StartingServer::prepare(options, kept)?;
+    // A stop must not wait for the lease, which a standby may wait for all its life.
     let is_active = tokio::select! {
         active = starting.wait_until_active() => active.map(|()| true)?,
         () = stop.received() => false,
@@ -70,17 +72,18 @@ async fn serve(
     let server = starting.start().await?;
     announce(&server, mode, &shown);
     let end = tokio::select! {
-        () = stop.received() => End::Stop,
-        () = server.step_down_asked() => End::StepDown,
-        failure = server.failed() => End::Failure(failure),
+        () = stop.received() => ServerEnd::Stop,
+        () = server.step_down_asked() => ServerEnd::StepDown,
+        failure = server.failed() => ServerEnd::Failure(failure),
     };
+    // Before anything can block, so that a slow stop is visible.
     log::info!("stopping");
     match end {
-        End::Stop => server.stop().await,
-        End::StepDown => return Ok(server.step_down().await),
-        End::Failure(failure) => {
+        ServerEnd::Stop => server.stop().await,
+        ServerEnd::StepDown => return Ok(server.step_down().await),
+        ServerEnd::Failure(failure) => {
             server.stop_failed().await;
-            // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
+            // Failed parts are rebuilt from the database only by a start, so the process ends and its supervisor restarts it.
             return Err(CliError::failed(format!(
                 "{failure}; see the log for the cause"
             )));
@@ -89,8 +92,8 @@ async fn serve(
     Ok(None)
 }
 
-/// Says that the server is ready, to programs on stdout and to a developer at a terminal. Without a terminal, stderr is a log, which must
-/// not have the key.
+/// Announces the server as ready: to programs on stdout, and to a developer at a terminal. Without a terminal, stderr is a log, which must
+/// not contain the key.
 fn announce(server: &Server, mode: Mode, data: &Path) {
     print_ready_line(server);
     let call_page = server.call_page.as_deref();
@@ -119,23 +122,23 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
     }
 }
 
-/// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one. A closed stdout is
-/// not an error.
+/// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one.
 fn print_ready_line(server: &Server) {
     let mut stdout = io::stdout().lock();
+    // A closed stdout is not an error: a supervisor may have stopped reading after the first line.
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
 }
 
-/// Whether the process is to end. Clones see the same signals.
+/// Signal that the process has to stop. Clones see the same signals.
 #[derive(Clone)]
 struct StopSignal(watch::Receiver<bool>);
 
 impl StopSignal {
-    /// Receives signals from now on, on a thread and a runtime of its own: a server that steps down ends its runtime, and a signal must
-    /// not be lost meanwhile.
+    /// Receives signals from now on, on a thread with its own runtime: a server that steps down ends its runtime, and a signal must not be
+    /// lost meanwhile.
     ///
     /// # Errors
-    /// Signals cannot be received.
+    /// If signals cannot be received.
     fn new() -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
         let signals = register(&runtime)?;
@@ -147,6 +150,7 @@ impl StopSignal {
                     tokio::select! {
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
+                        // Many daemons reload their settings at SIGHUP; its default action would kill this one.
                         _ = hang_up.recv() => {
                             log::info!("SIGHUP is ignored: certificates are read when their files change, settings at the start");
                         }
@@ -158,9 +162,9 @@ impl StopSignal {
         Ok(Self(receiver))
     }
 
-    /// Returns once a signal was received.
+    /// Resolves when a signal was received.
     async fn received(&mut self) {
-        // The thread ends after it has said so.
+        // An error means that the thread has ended, which it does only after a signal.
         let _ = self.0.wait_for(|is_received| *is_received).await;
     }
 }

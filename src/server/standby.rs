@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::accepting::Protocols;
 use super::listeners::{self, BoundListeners};
 use super::parts;
-use super::passing::{self, Passing};
+use super::proxy::{self, NodeProxy};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess};
@@ -22,18 +22,18 @@ use crate::http::metrics::Metrics;
 use crate::http::state::{ReachesActive, StandbyState};
 use crate::tls::TlsAcceptor;
 
-/// The listeners of a standby.
+/// Listeners of a standby.
 #[derive(Default)]
 pub(super) struct Standby {
-    /// That of the API first.
+    /// The API's first.
     listeners: Vec<ServerHandle>,
-    /// What its API listener passes requests on with, in a cluster.
-    passing: Option<Passing>,
-    /// Set when it stops: it is not ready any more.
+    /// Proxy of its API listener, in a cluster.
+    proxy: Option<NodeProxy>,
+    /// Set when it stops, and is no longer ready.
     is_stopping: Arc<AtomicBool>,
 }
 
-/// What the listeners of a standby are made of.
+/// Parts that the listeners of a standby share with the later active server.
 pub(super) struct StandbyParts<'a> {
     pub config: &'a Config,
     pub token: Option<Arc<AdminToken>>,
@@ -44,18 +44,18 @@ pub(super) struct StandbyParts<'a> {
     pub fixed: Arc<FixedLimits>,
 }
 
-/// Returns what tells whether requests that are passed on get anywhere.
-fn reaches_active(passing: &Passing, lease: &Lease) -> ReachesActive {
-    passing.through.watch_active_node(lease.states());
-    let through = Arc::clone(&passing.through);
-    Box::new(move || through.reaches_active_node())
+/// Returns a function that reports whether forwarded requests reach the active server.
+fn reaches_active(proxy: &NodeProxy, lease: &Lease) -> ReachesActive {
+    proxy.proxy.watch_active_node(lease.states());
+    let proxy = Arc::clone(&proxy.proxy);
+    Box::new(move || proxy.reaches_active_node())
 }
 
 impl Standby {
     /// Serves the sockets as a standby.
     ///
     /// # Errors
-    /// The sockets cannot be served.
+    /// If the sockets cannot be served.
     pub(super) fn serve(
         lease: &Lease,
         view: Arc<LeaseView>,
@@ -75,8 +75,8 @@ impl Standby {
             tls: acceptor,
             turn: None,
         };
-        let (passing, is_stopping) = (
-            Passing::new(config, metrics, lease, &fixed)?,
+        let (proxy, is_stopping) = (
+            NodeProxy::new(config, metrics, lease, &fixed)?,
             Arc::default(),
         );
         let http = Arc::new(StandbyState {
@@ -86,16 +86,17 @@ impl Standby {
             hosts: config.admin.hosts.clone(),
             console: Arc::clone(console),
             forms: parts::standby_forms(config),
-            reaches_active: passing
-                .as_ref()
-                .map(|passing| reaches_active(passing, lease)),
+            reaches_active: proxy.as_ref().map(|proxy| reaches_active(proxy, lease)),
             is_stopping: Arc::clone(&is_stopping),
             port: bound.api.port(),
             fixed,
         });
+        // Clones of the sockets: the active server's listeners take over the originals later, and connections in the backlog survive.
         let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
-        let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
-        let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
+        let state = Arc::new(listeners::StandbyRoutes {
+            http,
+            proxy: proxy.as_ref().map(|proxy| Arc::clone(&proxy.proxy)),
+        });
         let listeners = listeners::serve(
             sockets,
             &listeners::STANDBY,
@@ -105,36 +106,39 @@ impl Standby {
         )?;
         Ok(Self {
             listeners,
-            passing,
+            proxy,
             is_stopping,
         })
     }
 
-    /// Ends the listeners of a server that has become the active one and passes nothing on. Connections wait for its own.
+    /// Stops the listeners of a server that has become the active one and is not in a cluster. New connections wait in the backlog for the
+    /// active server's listeners.
     pub(super) async fn make_way(&mut self) {
-        if self.passing.is_none() {
+        // In a cluster, the proxy goes on: it buffers requests until this server serves.
+        if self.proxy.is_none() {
             join_all(self.listeners.drain(..).map(|listener| listener.stop(true))).await;
         }
     }
 
-    /// Accepts no more connections. Those that come wait for the listeners of the active server.
+    /// Stops accepting. New connections wait in the backlog for the active server's listeners.
     pub(super) async fn pause(&self) {
         join_all(self.listeners.iter().map(ServerHandle::pause)).await;
     }
 
-    /// Returns what it passes requests on with, in a cluster.
-    pub(super) fn take_passing(&mut self) -> Option<Passing> {
-        self.passing.take()
+    /// Returns the proxy, in a cluster.
+    pub(super) fn take_proxy(&mut self) -> Option<NodeProxy> {
+        self.proxy.take()
     }
 
-    /// Ends what has not made way, now that the listeners of the active server serve, and what that of the API holds goes to them. It
-    /// goes on until its connections have come to an end: each is closed after its next response, and one that is closed while a request
-    /// arrives would lose it. Returns what is left to be stopped.
+    /// Hands over to the active server's listeners, which serve by now, and to which the API listener forwards its buffered requests. The
+    /// API listener runs until its connections have ended: each is closed after its next response, since closing one while a request
+    /// arrives would lose the request. Returns the listeners that still have to be stopped.
     pub(super) async fn hand_over(self, keep_alive: Duration) -> Vec<ServerHandle> {
         let Self { mut listeners, .. } = self;
         let others = listeners.split_off(listeners.len().min(1));
         join_all(others.iter().map(|listener| listener.stop(true))).await;
         let left = listeners.clone();
+        // An idle connection lasts at most this long, so all clients have moved by then.
         tokio::spawn(async move {
             tokio::time::sleep(keep_alive).await;
             join_all(left.iter().map(|listener| listener.stop(true))).await;
@@ -142,12 +146,13 @@ impl Standby {
         listeners
     }
 
-    /// Ends the listeners. Requests in flight are finished, websockets are not.
+    /// Stops the listeners. Requests in flight finish; WebSockets are closed.
     pub(super) async fn stop(self) {
-        if let Some(passing) = &self.passing {
+        if let Some(proxy) = &self.proxy {
+            // Readiness first: load balancers must stop sending requests before the sockets close.
             self.is_stopping.store(true, Ordering::Relaxed);
-            passing::drain(Instant::now()).await;
-            passing.through.stop();
+            proxy::drain(Instant::now()).await;
+            proxy.proxy.stop();
         }
         join_all(self.listeners.iter().map(|listener| listener.stop(true))).await;
     }

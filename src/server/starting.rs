@@ -1,6 +1,6 @@
-//! The start of a server, in two steps: what it needs before it may use the records, and what is built on them.
+//! Start of a server, in two steps: first everything that needs no records, then the parts that use them.
 //!
-//! Between the two, a server that shares its database waits until it is the active one. Meanwhile it answers as a standby.
+//! Between the two, a server that shares its database waits until it is the active one, and runs as a standby.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use super::accepting::Protocols;
 use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, ActiveRoutes, BoundListeners};
 use super::media::{self, PlaneSetup};
-use super::passing::Successor;
 use super::plane::{self, Plane};
+use super::proxy::Handover;
 use super::standby::{Standby, StandbyParts};
 use super::tls::{self, PublicUrls, Tls};
 use super::{
-    Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor,
+    Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts, predecessor,
     recording_retention,
 };
 use crate::config::{Config, MediaCredentials, Plans};
@@ -46,7 +46,7 @@ use crate::http::metrics::Metrics;
 use crate::http::state::{AdminState, ApiListener, AppState, Planes};
 use crate::livekit_config::LivekitConfigMonitor;
 
-/// A server whose sockets are bound, and that does not use the records yet.
+/// Server whose sockets are bound, and which does not use the records yet.
 pub struct StartingServer {
     options: ServerOptions,
     plans: Plans,
@@ -57,24 +57,24 @@ pub struct StartingServer {
     tls: Option<Tls>,
     urls: PublicUrls,
     admin_token: Option<Arc<AdminToken>>,
-    /// Who may use the console, the same before and after this server becomes the active one.
+    /// Access rule for the console, the same before and after this server becomes active, so operators stay signed in.
     console: Arc<ConsoleAccess>,
-    /// The lease of the database, where servers share one.
+    /// Database lease, if servers share the database.
     lease: Option<(Lease, Arc<LeaseView>)>,
     epoch: Option<i64>,
-    /// The limits of responses that need no record, the same before and after.
+    /// Limits for responses that need no record, the same before and after.
     fixed: Arc<FixedLimits>,
-    /// What answers while it is a standby.
+    /// Its listeners while it is a standby.
     standby: Standby,
 }
 
 impl StartingServer {
-    /// Loads the settings' files and binds the sockets, or takes those that this process has kept when it stepped down. Must be called
+    /// Loads the settings' files and binds the sockets, or takes the sockets that this process kept when it stepped down. Must be called
     /// inside [`run_in_system`](crate::runtime::run_in_system).
     ///
     /// # Errors
-    /// A setting, a file or an address cannot be used, or another server uses the data directory.
-    pub fn prepare(options: ServerOptions, kept: Option<Kept>) -> Result<Self, CliError> {
+    /// If a setting, a file or an address cannot be used, or if another server uses the data directory.
+    pub fn prepare(options: ServerOptions, kept: Option<SteppedDown>) -> Result<Self, CliError> {
         let ServerOptions {
             config,
             mode,
@@ -82,12 +82,14 @@ impl StartingServer {
             clock,
             ..
         } = &options;
+        // First: a mistake in a file should not cost the time to bind and connect.
         let plans = Plans::load(config.plans.file.as_deref())?;
-        // These can fail while another server is running, so they come before anything that changes its data.
+        // These two fail while another server is running, so they come before anything that changes its data.
+        // Such a server lets others take over first.
         let has_stepped_down = kept.is_some();
-        let Kept { lock, bound } = match kept {
+        let SteppedDown { lock, bound } = match kept {
             Some(kept) => kept,
-            None => Kept {
+            None => SteppedDown {
                 lock: data_dir::lock_for_server(data)?,
                 bound: listeners::bind(config, *mode)?,
             },
@@ -118,6 +120,7 @@ impl StartingServer {
                     .map(|view| (lease, Arc::new(view)))
             })
             .transpose()?;
+        // Shared by both sets of listeners, so a takeover does not reset a client's count.
         let fixed = parts::fixed_limits(config, clock);
         let (epoch, standby) = (None, Standby::default());
         Ok(Self {
@@ -138,14 +141,15 @@ impl StartingServer {
         })
     }
 
-    /// Waits until this server may use the records. If others share the database, it answers as a standby meanwhile.
+    /// Waits until this server may use the records. If others share the database, it runs as a standby meanwhile.
     ///
     /// # Errors
-    /// The listeners cannot be served.
+    /// If the listeners cannot be served, or if the lease is given up.
     pub async fn wait_until_active(&mut self) -> Result<(), CliError> {
         let Some((lease, view)) = self.lease.clone() else {
             return Ok(());
         };
+        // The same objects as after the takeover, so that limits, sign-ins and metrics survive it.
         let parts = StandbyParts {
             config: &self.options.config,
             token: self.admin_token.clone(),
@@ -160,36 +164,38 @@ impl StartingServer {
             self.urls.http.as_str(),
             format!("http://{}", self.bound.admin),
         );
-        log::info!(api = api, admin = admin.as_str(); "waiting for the lease of the database");
+        log::info!(api = api, admin = admin.as_str(); "waiting for the database lease");
+        // In its own task: `active` returns only at the takeover.
         let waiting = tokio::spawn(log_obstacles(lease.clone()));
         let epoch = lease.active().await;
         waiting.abort();
-        self.epoch = Some(
-            epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?,
-        );
+        self.epoch =
+            Some(epoch.ok_or_else(|| CliError::failed("the database lease was given up"))?);
         log::info!(epoch = epoch; "this server is the active one");
         self.standby.make_way().await;
         Ok(())
     }
 
-    /// Starts what uses the records.
+    /// Starts the parts that use the records.
     ///
     /// # Errors
-    /// The database, a file or an address cannot be used.
+    /// If the database, a file or an address cannot be used.
     pub async fn start(self) -> Result<Server, CliError> {
         let lease = self.lease.as_ref().map(|(lease, _)| lease.clone());
+        // `build` consumes the server, and an error needs the path.
         let data = self.options.data.clone();
         let started = self
             .build()
             .await
             .map_err(|error| name_damage(error, &data));
+        // Otherwise the other servers would wait until the lease expires.
         if let (Err(_), Some(lease)) = (&started, lease) {
             lease.release().await;
         }
         started
     }
 
-    /// Ends a server that has not started.
+    /// Stops a server that has not become active.
     pub async fn stop(self) {
         let Self {
             bound,
@@ -197,7 +203,7 @@ impl StartingServer {
             lease,
             ..
         } = self;
-        // Connections are refused from now on, since nobody would accept them.
+        // Connections are refused from now on, since nothing would accept them.
         drop(bound);
         standby.stop().await;
         if let Some((lease, _)) = lease {
@@ -240,8 +246,10 @@ impl StartingServer {
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
         let store = data_dir::open_store(&config, &data, setup)?;
+        // This version creates no such files, so a running broadcast needs none of them.
         key_files::remove().await;
         let dev = dev::prepare(mode, &data, &store).await?;
+        // One secret for several uses, so each use has a key of its own.
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(
             credentials.api_key,
@@ -252,6 +260,7 @@ impl StartingServer {
         if names_all_addresses(&media_url) {
             log::warn!("{}", plane::NO_PUBLIC_URL);
         }
+        // Only a server with a lease can step down, and needs its sockets again as a standby.
         let kept = lease
             .as_ref()
             .map(|_| bound.try_clone())
@@ -264,6 +273,7 @@ impl StartingServer {
         let lease_check = lease
             .as_ref()
             .map_or_else(LeaseCheck::not_needed, Lease::check);
+        // The media plane needs a sink for reports before the actors exist. The inlet is connected below.
         let reports = ReportInlet::default();
         let plane = Plane::new(&PlaneSetup {
             config: &config,
@@ -299,19 +309,21 @@ impl StartingServer {
             &data,
             &lease_check,
         )?;
-        // Last of what can fail: a start that fails must not hide for how long the server has been down.
+        // After everything that can fail: a start that fails must not hide how long the server has been down.
         store.server().begin_run().await?;
         let tree = Arc::new(Tree::start(context, &relay).await?);
         let sink: Arc<dyn ReportSink> = tree.clone();
+        // Weak: the tree owns the media plane, which owns the inlet.
         reports.connect(Arc::downgrade(&sink));
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
+        // After the actors, which reconcile when the media plane returns.
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            forwarding_gate: forwarding_gate.clone(),
+            passed_on: forwarding_gate.clone(),
             media,
             signer,
             keys,
@@ -354,6 +366,7 @@ impl StartingServer {
                 livekit_config,
             },
         });
+        // After the state exists, to which the tasks have weak references.
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         recording_retention::spawn(&state);
@@ -364,15 +377,13 @@ impl StartingServer {
             tls: tls.as_ref().map(|tls| tls.acceptor.clone()),
             turn: signalling.as_ref().and_then(EmbeddedPlane::turn_server),
         };
+        // From here to `serve`, neither the standby's nor the active server's listeners accept. Clients wait in the sockets' backlog.
         standby.pause().await;
-        let passing = forwarding_gate
-            .zip(standby.take_passing())
-            .zip(lease.clone());
-        let successor =
-            passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
+        let proxy = forwarding_gate.zip(standby.take_proxy()).zip(lease.clone());
+        let handover = proxy.map(|((gate, proxy), lease)| Handover::new(gate, proxy, lease));
         let routes = Arc::new(ActiveRoutes {
             http: state,
-            cluster: successor.as_ref().map(Successor::listener),
+            cluster: handover.as_ref().map(Handover::listener),
         });
         let mut listeners = listeners::serve(
             bound.sockets,
@@ -381,14 +392,18 @@ impl StartingServer {
             (&config, &metrics),
             protocols,
         )?;
+        // Requests that the standby has buffered are released only after the active server's listeners serve.
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
-        successor.iter().for_each(Successor::serve);
+        handover.iter().for_each(Handover::serve);
+        // The CA calls the listeners to check a challenge, so they have to serve before.
         tls.iter_mut().for_each(Tls::start_renewal);
+        // Not the bound address: commands print links for clients.
         let addresses = ServerAddresses::new(
             &client_api_url,
             admin,
             dev.as_ref().map(|dev| &dev.project_id),
         );
+        // Last, since commands take the file as the sign of a running server.
         let address_file = AddressFile::write(&data, &addresses);
         let address_file = address_file
             .map_err(|error| CliError::data_dir(&data, format!("server.json: {error}")))?;
@@ -413,13 +428,13 @@ impl StartingServer {
             _address_file: address_file,
             step_down,
             bound: kept,
-            successor,
+            handover,
             lock,
         })
     }
 }
 
-/// Names the damaged tables, and what helps, in the error of a start that needs one of them.
+/// Adds the damaged tables and a remedy to the error of a start that needs one of them.
 fn name_damage(error: CliError, data: &Path) -> CliError {
     match error {
         CliError::Damaged(error) => {
@@ -435,7 +450,7 @@ fn name_damage(error: CliError, data: &Path) -> CliError {
     }
 }
 
-/// Starts to wait for the lease of the database, if servers share one.
+/// Starts to wait for the database lease, if servers share the database.
 fn start_lease(
     options: &ServerOptions,
     lock: &DirectoryLock,
@@ -448,8 +463,9 @@ fn start_lease(
     let Location::Server(postgres) = data_dir::location(config, data, None)? else {
         return Ok(None);
     };
+    // A server that stepped down has checked the database at its first start.
     if !yields {
-        // A session has a runtime of its own, and this thread may belong to another.
+        // A PostgreSQL session has a runtime of its own, which cannot run on this thread if it belongs to another runtime.
         let checked = std::thread::scope(|scope| {
             scope
                 .spawn(|| require_suitable_postgres(&postgres.server))
@@ -462,6 +478,7 @@ fn start_lease(
         &credentials.api_secret,
     )?;
     let media = credentials.id();
+    // Read at each renewal, since a running server's keys can be rotated.
     let keys: ReadKeys = Box::new(move || {
         let encryption = vault
             .key_ids()
@@ -481,6 +498,7 @@ fn start_lease(
     };
     let (server, timing) = (postgres.server, LeaseTiming::default());
     let holder = Holder::random();
+    // The lock is held, so no other process writes the file.
     let predecessor = predecessor::replace(lock.file(), holder).map_err(|error| {
         CliError::data_dir(data, format!("the lock cannot be written: {error}"))
     })?;
@@ -495,7 +513,7 @@ fn start_lease(
     })?))
 }
 
-/// Logs what keeps a standby from taking over, each time that it is another reason.
+/// Logs the obstacle to a takeover, each time it changes.
 async fn log_obstacles(mut lease: Lease) {
     let mut last = None;
     loop {
@@ -505,9 +523,9 @@ async fn log_obstacles(mut lease: Lease) {
         if obstacle != last {
             match obstacle {
                 Some(obstacle) => {
-                    log::error!("this server does not take over: {}", explain(obstacle));
+                    log::error!("this server cannot take over: {}", explain(obstacle));
                 }
-                None => log::info!("this server takes over when it can"),
+                None => log::info!("nothing keeps this server from taking over"),
             }
             last = obstacle;
         }
@@ -529,15 +547,14 @@ fn store_setup(
         clock: clock.clone(),
         on_commit: relay.hook(),
         metrics: metrics.store.clone(),
-        // The HTTP workers and the threads of the actors.
+        // One per HTTP worker and per actor thread, so that none waits for another's read.
         readers: config.http.worker_threads()
             + tokio::runtime::Handle::current().metrics().num_workers(),
         epoch,
     }
 }
 
-/// Watches the media plane. When it is reachable again after an outage, the actors reconcile and LiveKit's configuration is
-/// checked again.
+/// Watches the media plane. When it is reachable again after an outage, the actors reconcile, and LiveKit's configuration is checked again.
 fn watch_media(
     plane: &Plane,
     monitored: &MonitoredPlane,

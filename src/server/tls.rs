@@ -1,4 +1,4 @@
-//! The certificate of the API listener, and the urls of the API.
+//! Certificate of the API listener, and the API's URLs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::tls::challenge::Challenges;
 use crate::tls::files::CertificateFiles;
 use crate::tls::{Certificates, TlsAcceptor, TlsStatus};
 
-/// The port of `https` urls that name none.
+/// Default port for `https`.
 const HTTPS_PORT: u16 = 443;
 
 /// TLS of the API listener.
 pub(super) struct Tls {
-    /// Does the handshake of connections.
+    /// Acceptor for connections.
     pub acceptor: TlsAcceptor,
-    /// What requests are answered with.
+    /// Responses to challenges, and the certificate's state for `/readyz` and the console.
     pub status: TlsStatus,
-    /// The name under which clients reach the server: the configured one, or the first of the certificate. `None` if that is for
-    /// addresses or for all names of a domain.
+    /// Host name by which clients reach the server: the configured one, or the certificate's first. `None` if the certificate has only IP
+    /// addresses and wildcards.
     name: Option<String>,
-    /// Obtains certificates, once the listeners can answer the CA.
+    /// Renewal, until it is started: the listeners have to serve the CA first.
     renewal: Option<Renewal>,
 }
 
-/// The urls of the API for clients.
+/// API URLs for clients.
 pub(super) struct PublicUrls {
     /// `http` or `https`.
     pub http: String,
@@ -37,10 +37,12 @@ pub(super) struct PublicUrls {
 }
 
 impl PublicUrls {
-    /// Returns the urls of an API listener at this address.
+    /// Returns the URLs for an API listener at this address.
     pub fn new(api: SocketAddr, tls: Option<&Tls>) -> Self {
+        // For both schemes.
         let s = if tls.is_some() { "s" } else { "" };
         let authority = match tls.and_then(|tls| tls.name.as_deref()) {
+            // Browsers omit the default port in origins, so the URL does, too.
             Some(name) if api.port() == HTTPS_PORT => name.to_owned(),
             Some(name) => format!("{name}:{}", api.port()),
             None => api.to_string(),
@@ -53,7 +55,7 @@ impl PublicUrls {
 }
 
 impl Tls {
-    /// Begins to obtain certificates, if they are not in files.
+    /// Starts to obtain certificates, unless they are in files.
     pub fn start_renewal(&mut self) {
         if let Some(renewal) = self.renewal.take() {
             renewal.spawn();
@@ -64,15 +66,15 @@ impl Tls {
 /// Loads the certificate, and follows its changes if it is in files; `None` without TLS.
 ///
 /// # Errors
-/// The certificate in files or the file of `tls.acme_root` cannot be used.
+/// If the certificate's files or the file of `tls.acme_root` cannot be used.
 pub(super) fn prepare(
     config: &TlsConfig,
     data: &Path,
     clock: &Clock,
 ) -> Result<Option<Tls>, CliError> {
     let prepared = match (config.acme(), config.files()) {
-        (Some(acme), _) => Some(obtained(acme, data, clock)),
-        (None, Some((cert, key))) => Some(in_files(CertificateFiles::new(cert, key))),
+        (Some(acme), _) => Some(from_acme(acme, data, clock)),
+        (None, Some((cert, key))) => Some(from_files(CertificateFiles::new(cert, key))),
         (None, None) => None,
     };
     let tls = prepared
@@ -86,37 +88,40 @@ pub(super) fn prepare(
     .transpose()
 }
 
-/// Where certificates come from.
-struct Parts {
+/// Source of certificates.
+struct TlsParts {
     certificates: Certificates,
     challenges: Challenges,
     name: Option<String>,
     renewal: Option<Renewal>,
 }
 
-fn in_files(files: CertificateFiles) -> Result<Parts, ConfigError> {
+fn from_files(files: CertificateFiles) -> Result<TlsParts, ConfigError> {
     let certificate = files.load()?;
+    // A wildcard is no host name, and clients should not connect by IP address if the certificate has a name.
     let is_host =
         |name: &&String| !name.starts_with('*') && name.parse::<std::net::IpAddr>().is_err();
     let name = certificate.names.iter().find(is_host).cloned();
     let certificates = Certificates::new(Some(certificate));
+    // From the start on, since a renewal may come at any time.
     files.watch(certificates.clone());
-    Ok(Parts {
+    Ok(TlsParts {
         certificates,
+        // Without ACME, no challenge is ever set.
         challenges: Challenges::default(),
         name,
         renewal: None,
     })
 }
 
-fn obtained(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<Parts, ConfigError> {
+fn from_acme(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<TlsParts, ConfigError> {
     let (storage, challenges, name) = (
         Storage::new(data, &config),
         Challenges::default(),
         Some(config.domain.clone()),
     );
     let (renewal, certificates) = Renewal::new(config, storage, clock.clone(), challenges.clone())?;
-    Ok(Parts {
+    Ok(TlsParts {
         certificates,
         challenges,
         name,
@@ -124,7 +129,7 @@ fn obtained(config: AcmeConfig, data: &Path, clock: &Clock) -> Result<Parts, Con
     })
 }
 
-impl Parts {
+impl TlsParts {
     fn accept(self) -> Result<Tls, rustls::Error> {
         let Self {
             certificates,

@@ -1,4 +1,4 @@
-//! The TURN server in this process: its sockets, and the urls that clients are given.
+//! TURN server in this process: its sockets, and the URLs for clients.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -15,16 +15,16 @@ use crate::http::media::media_url::names_all_addresses;
 /// How clients reach the listeners.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reachable<'a> {
-    /// The WebSocket URL by which clients reach the media plane.
+    /// WebSocket URL of the media plane for clients.
     pub media_url: &'a str,
-    /// Whether the API listener speaks TLS itself.
+    /// Whether the API listener terminates TLS itself.
     pub has_tls: bool,
 }
 
-/// Lets clients use a TURN server in this process, if the settings say so.
+/// Starts a TURN server in this process, if enabled.
 ///
 /// # Errors
-/// The UDP port cannot be bound.
+/// If the UDP port cannot be bound.
 pub(super) fn start(
     builder: &mut EmbeddedPlaneBuilder,
     config: &Config,
@@ -36,7 +36,7 @@ pub(super) fn start(
         return Ok(());
     };
     let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;
-    // Clients reach the media workers at this address, so they reach the TURN server there, too.
+    // Without a configured URL, clients are known to reach only the media workers' address.
     let advertised = builder.advertised_addresses().into_iter().next();
     let on_media_address = advertised.filter(|_| names_all_addresses(reachable.media_url));
     let on_media_address =
@@ -49,7 +49,7 @@ pub(super) fn start(
         },
         port,
     );
-    log::info!(urls = urls.join(", ").as_str(); "clients are given the TURN server of this process");
+    log::info!(urls = urls.join(", ").as_str(); "clients can use this process's TURN server");
     relay.urls.clone_from(&urls);
     builder.turn.push(TurnServers {
         urls,
@@ -60,14 +60,14 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Returns a URL with another host.
+/// Returns `url` with another host.
 fn on_host(url: &str, host: IpAddr) -> Option<String> {
     let mut url = Url::parse(url).ok()?;
     url.set_ip_host(host).ok()?;
     Some(url.into())
 }
 
-/// Serves clients by UDP; returns the port. Without it, they have that of the API.
+/// Serves clients by UDP, and returns the port; `None` if only the API's TCP port is available.
 fn serve_udp(
     relay: &mut OwnTurn,
     builder: &EmbeddedPlaneBuilder,
@@ -76,6 +76,7 @@ fn serve_udp(
     let addresses: Vec<_> = builder.media_addresses().into_iter().collect();
     match relay.serve_udp(&addresses, port) {
         Ok(port) => Ok(Some(port)),
+        // Another TURN server, such as coturn, often has the default port. A configured port has to be free.
         Err(error) if port == TURN_PORT && error.kind() == ErrorKind::AddrInUse => {
             log::warn!(
                 "media.rtc.turn.udp_port {port} is in use, so clients reach the TURN server by TCP only"
@@ -91,7 +92,7 @@ fn serve_udp(
     }
 }
 
-/// Returns the urls of the TURN server: that of the UDP port, and that of the API listener unless a proxy stands before it.
+/// Returns the TURN server's URLs: the UDP port's, and the API listener's unless a proxy stands in front of it.
 pub(crate) fn urls(reachable: Reachable<'_>, udp_port: Option<u16>) -> Vec<String> {
     let Reachable { media_url, has_tls } = reachable;
     let Some((url, host)) = Url::parse(media_url)
@@ -101,7 +102,7 @@ pub(crate) fn urls(reachable: Reachable<'_>, udp_port: Option<u16>) -> Vec<Strin
         return Vec::new();
     };
     let udp = udp_port.map(|port| format!("turn:{host}:{port}?transport=udp"));
-    // A websocket that begins encrypted ends so at this server, or a proxy has decrypted it, which takes HTTP only.
+    // Only if the URL's scheme matches the listener: otherwise a proxy terminates TLS, and such a proxy forwards HTTP only.
     let scheme = match (url.scheme(), has_tls) {
         ("wss", true) => Some("turns"),
         ("ws", false) => Some("turn"),

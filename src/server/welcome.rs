@@ -1,4 +1,4 @@
-//! The text below the ready line at a terminal: what a developer can paste, open and run next.
+//! Text below the ready line at a terminal: commands to paste, pages to open.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -11,17 +11,17 @@ use conclave_model::secret::{UNAMBIGUOUS, random_text};
 use crate::data_dir::DEFAULT_DATA;
 use crate::http::console::sdks::{FOLDER, sdks};
 
-/// Characters of a word that a shell takes as they are.
+/// Characters that need no quotes in a shell word, besides letters and digits.
 const PLAIN: &str = "/._-+:,@%";
 
-/// Returns a room name that no start has used: a project has a room of a name once.
+/// Returns a room name that no start has used, since an ended room's name cannot be used again in its project.
 pub(super) fn room_name() -> String {
     format!("hello-{}", random_text(6, UNAMBIGUOUS))
 }
 
-/// Returns the variables that the SDKs read, and three requests with them.
+/// Returns the environment variables that the SDKs read, and three requests with them.
 pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
-    // The room is open for a day, so that the other lines also work after a break.
+    // The room stays open for a day, so that the other lines also work after a break.
     let create_room = format!(r#"{{"name": "{room}", "empty_timeout_seconds": 86400}}"#);
     let create_token = format!(r#"{{"room": "{room}", "identity": "ada", "role": "host"}}"#);
     let [create_room, create_token, create_code] = [
@@ -30,6 +30,8 @@ pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
         (&*format!("rooms/{room}/codes"), r#"{"role": "guest"}"#),
     ]
     .map(|(path, body)| {
+        // The key is in one line only, as a variable: users copy the other lines into notes and issues.
+        // A line feed after the response, which curl does not print.
         let head = r#"curl -sSw '\n' -H "Authorization: Bearer $CONCLAVE_KEY" -H 'Content-Type: application/json'"#;
         format!(r#"{head} "$CONCLAVE_URL/v1/{path}" -d '{body}'"#)
     });
@@ -42,11 +44,12 @@ pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
     )
 }
 
-/// Returns the commands that install the SDKs for servers from this one.
+/// Returns the commands that install the server SDKs from this server.
 pub(super) fn installs(admin: &SocketAddr) -> String {
     let sdks = sdks(&format!("http://{admin}"));
     let lines = sdks
         .iter()
+        // Client SDKs get their tokens from the application's server, which comes first.
         .filter(|sdk| sdk.is_for_servers)
         .map(|sdk| format!("  {}\n", sdk.install));
     format!(
@@ -55,7 +58,7 @@ pub(super) fn installs(admin: &SocketAddr) -> String {
     )
 }
 
-/// Returns what to open in a browser.
+/// Returns the pages to open in a browser.
 pub(super) fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
     let pages = [
         ("console", "/"),
@@ -72,7 +75,7 @@ pub(super) fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
 }
 
-/// Returns how to call this program from the same folder: as it was called, which is by a path if it is not installed.
+/// Returns the command to call this program from the same folder: as it was called, since it may not be in the `PATH`.
 pub(super) fn program(called: Option<OsString>) -> String {
     called.map_or_else(
         || "conclave".to_owned(),
@@ -80,9 +83,10 @@ pub(super) fn program(called: Option<OsString>) -> String {
     )
 }
 
-/// Returns what a developer may run next, at another terminal.
+/// Returns commands that a developer may run next, in another terminal.
 pub(super) fn next_commands(program: &str, data: &Path) -> String {
     let (program, path) = (shell_word(program), data.display().to_string());
+    // The commands run in the same folder, where this is the default.
     let data = if data == Path::new(DEFAULT_DATA) {
         String::new()
     } else {
@@ -94,12 +98,14 @@ pub(super) fn next_commands(program: &str, data: &Path) -> String {
     )
 }
 
-/// Quotes a word for a shell where that is necessary.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
+    // An empty word needs quotes to be one.
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.into();
     }
+    // Between single quotes, a shell interprets nothing. A single quote itself ends them, and is escaped outside.
     format!("'{}'", word.replace('\'', r"'\''")).into()
 }
 
@@ -197,7 +203,7 @@ mod tests {
             .filter(|line| line.starts_with("  curl "))
             .collect();
         assert_eq!(requests.len(), 3, "{text}");
-        // The key is in one line only, and the requests have it from the variable.
+        // The key is in one line only; the requests take it from the variable.
         assert_eq!(text.matches(key.reveal()).count(), 1);
     }
 

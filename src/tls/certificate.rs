@@ -1,4 +1,4 @@
-//! Certificates, and the one that new connections get.
+//! Certificates, and the current one for new connections.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// A certificate with its private key.
+/// Certificate with its private key.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
-    /// When it expires.
+    /// End of its validity.
     pub not_after: Timestamp,
-    /// From when on it is valid.
+    /// Start of its validity.
     pub not_before: Timestamp,
-    /// The host names and addresses that it is for.
+    /// Its host names and IP addresses.
     pub names: Vec<String>,
 }
 
-/// Why a certificate and a key cannot be used. No message holds any of their content.
+/// A certificate and a key cannot be used. No message contains any of their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// The first file has no certificate.
     #[error("no certificate in PEM")]
     NoCertificate,
-    /// The certificate is not understood.
+    /// The certificate cannot be parsed.
     #[error("the certificate cannot be parsed")]
     Malformed,
     /// The second file has no private key.
     #[error("no private key in PEM")]
     NoKey,
-    /// The key is of a kind that is not supported.
+    /// The key's algorithm is not supported.
     #[error("the private key is not RSA, ECDSA (P-256, P-384, P-521) or Ed25519")]
     UnsupportedKey,
     /// The key does not belong to the certificate.
@@ -45,19 +45,21 @@ pub enum CertificateError {
 }
 
 impl Certificate {
-    /// Reads a certificate with those of its issuers, and its private key.
+    /// Reads a certificate chain and its private key.
     ///
     /// # Errors
-    /// One of them cannot be used, or they do not belong together.
+    /// If one of them cannot be used, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
             .map_err(|_| CertificateError::NoCertificate)?;
+        // The server's own certificate comes first (RFC 8446, section 4.4.2).
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let ([not_before, not_after], names) = validity_and_names(first)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
         let key = aws_lc_rs::sign::any_supported_type(&key)
             .map_err(|_| CertificateError::UnsupportedKey)?;
+        // rustls would fail every handshake with such a pair, without a hint for the operator.
         let certified = CertifiedKey::new(chain, key);
         certified
             .keys_match()
@@ -70,7 +72,7 @@ impl Certificate {
         })
     }
 
-    /// Returns what it is for and until when.
+    /// Returns its names and expiry.
     pub fn summary(&self) -> String {
         format!("{} until {}", self.names.join(", "), self.not_after)
     }
@@ -85,6 +87,7 @@ fn validity_and_names(
     let validity = parsed.validity();
     let limits = [validity.not_before, validity.not_after];
     let limits = limits.map(|time| Timestamp::from_millis(0).after(time.to_unix_duration()));
+    // Only the subject alternative names count: clients ignore the common name (RFC 9525).
     let alternatives = parsed
         .get_extension::<SubjectAltName>()
         .map_err(|_| CertificateError::Malformed)?;
@@ -102,26 +105,27 @@ fn host_name(name: &GeneralName) -> Option<String> {
                 .map(|ip| ip.to_string())
                 .ok()
         }
+        // Other kinds, such as e-mail addresses, name no host.
         _ => None,
     }
 }
 
-/// The certificate that new connections get, whatever name they ask for; none until the first one is obtained. Clones share it.
+/// Certificate for new connections, whatever host name they request; none until the first one is obtained. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Certificates(Arc<RwLock<Option<Certificate>>>);
 
 impl Certificates {
-    /// Starts with a certificate, or without one.
+    /// Creates the value with a certificate, or without one.
     pub fn new(certificate: Option<Certificate>) -> Self {
         Self(Arc::new(RwLock::new(certificate)))
     }
 
-    /// Replaces the certificate. Open connections keep theirs.
+    /// Replaces the certificate. Open connections keep the previous one.
     pub fn replace(&self, certificate: Certificate) {
         *self.0.write() = Some(certificate);
     }
 
-    /// Returns the present certificate.
+    /// Returns the current certificate.
     pub fn current(&self) -> Option<Certificate> {
         self.0.read().clone()
     }

@@ -1,53 +1,55 @@
-//! The answer to the challenge by which a CA verifies that this server has the domain.
+//! Answer to the challenge by which a CA verifies that this server controls the domain.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::sign::CertifiedKey;
 
-/// The protocol of tls-alpn-01 (RFC 8737).
+/// Protocol name of tls-alpn-01 (RFC 8737).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// What the CA asks for.
+/// Answer to a challenge.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ChallengeAnswer {
     /// For tls-alpn-01: a certificate in the handshake.
     TlsAlpn {
-        /// The name that the CA asks for.
+        /// Host name in the CA's handshake.
         domain: String,
-        /// The certificate, which is signed by itself.
+        /// Self-signed certificate.
         certificate: Arc<CertifiedKey>,
     },
     /// For http-01: a text at a path.
     Http {
-        /// The last part of the path.
+        /// Last segment of the path.
         token: String,
-        /// The text; it is not secret.
+        /// Text; it is not secret.
         text: String,
     },
 }
 
-/// The answer to the challenge under way, if there is one. Clones share it.
+/// Answer to the current challenge, if there is one. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Challenges(Arc<RwLock<Option<Answer>>>);
+pub struct Challenges(Arc<RwLock<Option<ChallengeAnswer>>>);
 
-/// An answer that is given until this is dropped.
+/// Keeps an answer available until this is dropped.
 #[must_use]
-pub struct Answering(Challenges);
+pub struct AnswerGuard(Challenges);
 
 impl Challenges {
-    /// Gives this answer for as long as the returned value lives.
-    pub fn answer(&self, answer: Answer) -> Answering {
+    /// Makes an answer available until the returned value is dropped.
+    pub fn answer(&self, answer: ChallengeAnswer) -> AnswerGuard {
+        // Replaces any earlier answer: there is one attempt at a time.
         self.set(Some(answer));
-        Answering(self.clone())
+        AnswerGuard(self.clone())
     }
 
     /// Returns the certificate for tls-alpn-01.
     pub(super) fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         match self.current()? {
-            Answer::TlsAlpn {
+            ChallengeAnswer::TlsAlpn {
                 domain,
                 certificate,
+                // Host names ignore case (RFC 4343).
             } if domain.eq_ignore_ascii_case(name) => Some(certificate),
             _ => None,
         }
@@ -56,21 +58,21 @@ impl Challenges {
     /// Returns the text for http-01 at the path with this token.
     pub fn text(&self, asked: &str) -> Option<String> {
         match self.current()? {
-            Answer::Http { token, text } if token == asked => Some(text),
+            ChallengeAnswer::Http { token, text } if token == asked => Some(text),
             _ => None,
         }
     }
 
-    fn current(&self) -> Option<Answer> {
+    fn current(&self) -> Option<ChallengeAnswer> {
         self.0.read().clone()
     }
 
-    fn set(&self, answer: Option<Answer>) {
+    fn set(&self, answer: Option<ChallengeAnswer>) {
         *self.0.write() = answer;
     }
 }
 
-impl Drop for Answering {
+impl Drop for AnswerGuard {
     fn drop(&mut self) {
         self.0.set(None);
     }
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn an_answer_is_given_to_its_token_only_and_until_it_is_dropped() {
         let challenges = Challenges::default();
-        let answering = challenges.answer(Answer::Http {
+        let guard = challenges.answer(ChallengeAnswer::Http {
             token: "abc".into(),
             text: "abc.key".into(),
         });
@@ -93,7 +95,7 @@ mod tests {
             challenges.text("abd").is_none()
                 && challenges.certificate("meet.example.org").is_none()
         );
-        drop(answering);
+        drop(guard);
         assert!(challenges.text("abc").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The connections of the API listener: the handshake, and a connection with or without TLS.
+//! Connections of the API listener: TLS handshake, and the stream with or without TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use tokio_rustls::server::TlsStream;
 use super::Certificates;
 use super::challenge::{ACME_TLS, Challenges};
 
-/// Time that a client has for the handshake.
+/// Time limit for the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts TLS 1.2 and 1.3 for HTTP/1.1. Clones share the configuration.
@@ -30,10 +30,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct TlsAcceptor(tokio_rustls::TlsAcceptor);
 
 impl TlsAcceptor {
-    /// Accepts connections with these certificates, and those by which a CA verifies a challenge.
+    /// Accepts connections with these certificates, and a CA's connections that validate a challenge.
     ///
     /// # Errors
-    /// The library was built without the versions of the protocol.
+    /// If the TLS library was built without these protocol versions.
     pub fn new(certificates: Certificates, challenges: Challenges) -> Result<Self, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let builder = builder
@@ -43,6 +43,7 @@ impl TlsAcceptor {
             certificates,
             challenges,
         }));
+        // A client that offers only other protocols is rejected (RFC 7301, section 3.2).
         config.alpn_protocols = vec![b"http/1.1".to_vec(), ACME_TLS.to_vec()];
         Ok(Self(Arc::new(config).into()))
     }
@@ -50,13 +51,14 @@ impl TlsAcceptor {
     /// Does the handshake.
     ///
     /// # Errors
-    /// There is no certificate yet. The client does not speak TLS, offers nothing that is accepted, takes longer than five
-    /// seconds, or is a CA that has verified a challenge.
+    /// If there is no certificate yet, or if the client does not use TLS, offers nothing acceptable, takes longer than five seconds, or is
+    /// a CA that has validated a challenge.
     pub async fn accept(&self, tcp: TcpStream) -> io::Result<Socket> {
+        // A client that never finishes would hold a connection slot.
         let handshake = timeout(HANDSHAKE_TIMEOUT, self.0.accept(tcp));
         let mut stream = handshake.await.map_err(|_| io::ErrorKind::TimedOut)??;
         if stream.get_ref().1.alpn_protocol() == Some(ACME_TLS) {
-            // No data is exchanged (RFC 8737).
+            // No data is exchanged: the handshake itself is the validation (RFC 8737, section 3).
             stream.shutdown().await?;
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -64,7 +66,7 @@ impl TlsAcceptor {
     }
 }
 
-/// Chooses the certificate of a connection.
+/// Chooses a connection's certificate.
 #[derive(Debug)]
 struct Resolver {
     certificates: Certificates,
@@ -73,74 +75,78 @@ struct Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // A CA offers nothing else.
+        // A validating CA offers this protocol alone (RFC 8737, section 3). Other clients must never get the self-signed certificate.
         if hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS])) {
             return self.challenges.certificate(hello.server_name()?);
         }
+        // Whatever name the client requests, which may be an old one or none.
         Some(self.certificates.current()?.key)
     }
 }
 
-/// A connection with or without TLS.
+/// Connection with or without TLS.
 pub enum Socket {
-    /// Bytes as they are.
+    /// Unencrypted.
     Plain(TcpStream),
     /// Encrypted, after the handshake.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Socket {
-    /// The client's address.
+    /// Returns the client's address.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// If the connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.tcp().peer_addr()
     }
 
-    /// Waits for the first byte that the client sends, which stays to be read. `None` at the end.
+    /// Waits for the client's first byte, without consuming it. `None` at the end of the stream.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// If the connection is closed.
     pub async fn first_byte(&mut self) -> io::Result<Option<u8>> {
         match self {
             Self::Plain(tcp) => {
                 let mut first = [0];
+                // Peeked, so HTTP and TURN both read their first byte themselves.
                 Ok((tcp.peek(&mut first).await? > 0).then_some(first[0]))
             }
             Self::Tls(tls) => Ok(tls.fill_buf().await?.first().copied()),
         }
     }
 
-    /// Sends each write at once, also while a smaller one before it is not acknowledged.
+    /// Disables Nagle's algorithm: small writes do not wait for acknowledgements.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// If the connection is closed.
     pub fn set_nodelay(&self) -> io::Result<()> {
         self.tcp().set_nodelay(true)
     }
 
-    /// Limits the bytes that the system keeps of a client until they are read.
+    /// Limits the bytes from a client that the kernel buffers.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// If the connection is closed.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
         SockRef::from(self.tcp()).set_recv_buffer_size(bytes)
     }
 
-    /// Bounds what the kernel keeps of a response that the client does not read. What is on its way to a client that reads is not bounded.
+    /// Limits the unsent bytes that the kernel buffers for a client. Bytes in flight do not count.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// If the connection is closed.
     pub fn bound_unsent(&self, bytes: u32) -> io::Result<()> {
         SockRef::from(self.tcp()).set_tcp_notsent_lowat(bytes)
     }
 
-    /// Moves the connection to the runtime that this is called on, so that its events arrive there.
+    /// Moves the connection to the current runtime, which then receives its events.
     ///
     /// # Errors
-    /// The connection is closed, or the process has too many files open.
+    /// If the connection is closed, or the process has too many files open.
     pub fn into_current_runtime(mut self) -> io::Result<Self> {
+        // tokio moves a socket to another runtime only by value, and the TLS stream owns this one. A duplicate descriptor is registered
+        // here; replacing the original closes only that descriptor.
         let moved = std::net::TcpStream::from(self.tcp().as_fd().try_clone_to_owned()?);
         let moved = TcpStream::from_std(moved)?;
         match &mut self {

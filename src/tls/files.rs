@@ -1,4 +1,4 @@
-//! A certificate in files, which another program renews.
+//! Certificate in files, which another program renews.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 use super::{Certificate, Certificates};
 use crate::config::ConfigError;
 
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The files of a certificate and of its private key.
+/// Files of a certificate and its private key.
 #[derive(Debug, Clone)]
 pub struct CertificateFiles {
     cert: PathBuf,
     key: PathBuf,
 }
 
-/// By what a change of the files is noticed: the time and the size of each, if it exists.
+/// Version of the files: modification time and size of each, if it exists.
 type Version = [Option<(SystemTime, u64)>; 2];
 
 impl CertificateFiles {
-    /// Names the files of `tls.cert` and `tls.key`.
+    /// Creates the pair of `tls.cert` and `tls.key`.
     pub const fn new(cert: PathBuf, key: PathBuf) -> Self {
         Self { cert, key }
     }
@@ -28,7 +28,7 @@ impl CertificateFiles {
     /// Reads the certificate.
     ///
     /// # Errors
-    /// A file cannot be read, or does not hold what it should. The message names the setting and the file.
+    /// If a file cannot be read or has the wrong content. The message names the setting and the file.
     pub fn load(&self) -> Result<Certificate, ConfigError> {
         let read = |setting: &str, path: &PathBuf| {
             let failed = |error| {
@@ -50,9 +50,11 @@ impl CertificateFiles {
         })
     }
 
-    /// Replaces the certificate whenever the files have changed, until the runtime ends. While they cannot be used, as in the
-    /// middle of a renewal, the present one stays.
+    /// Replaces the certificate whenever the files change, until the runtime ends. While they are unusable, as in the middle of a renewal,
+    /// the current certificate stays.
     pub fn watch(self, certificates: Certificates) {
+        // Polling also notices a container volume's update, which replaces a symbolic link instead of the file.
+        // Before the task starts: a change during the start is noticed.
         let mut known = self.version();
         tokio::spawn(async move {
             let mut poll = tokio::time::interval(POLL);
@@ -63,6 +65,7 @@ impl CertificateFiles {
                 let Ok(Some((version, loaded))) = changed else {
                     continue;
                 };
+                // Also if the files are unusable, so that the warning is logged once per change.
                 known = version;
                 match loaded {
                     Ok(certificate) => {
@@ -74,15 +77,16 @@ impl CertificateFiles {
                             .current()
                             .map(|certificate| certificate.not_after.to_string());
                         let expires = expires.unwrap_or_default();
-                        log::warn!(error:%, expires; "the changed certificate cannot be used, so the one before stays");
+                        log::warn!(error:%, expires; "the changed certificate cannot be used; the current one stays");
                     }
                 }
             }
         });
     }
 
-    /// Reads the certificate if its files are not of this version any more. Returns their version of now as well.
+    /// Reads the certificate if its files have changed. Also returns their version.
     fn load_changed(&self, known: &Version) -> Option<(Version, Result<Certificate, ConfigError>)> {
+        // Before the content: if the files change in between, the next check reads them again.
         let version = self.version();
         (version != *known).then(|| (version, self.load()))
     }

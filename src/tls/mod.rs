@@ -1,8 +1,8 @@
 //! TLS on the API listener.
 //!
-//! [`Certificates`] holds the certificate of new connections, which changes while the server runs: [`files`] reads it from
-//! files and follows their changes, [`acme`] obtains and renews it. [`TlsAcceptor`] does the handshake of a connection, and
-//! [`Socket`] is what becomes of it. [`TlsStatus`] is what requests are answered about it: those of operators, and those of a CA.
+//! [`Certificates`] has the certificate for new connections, which changes while the server runs: [`files`] reads it from files and follows
+//! their changes, [`acme`] obtains and renews it. [`TlsAcceptor`] does a connection's handshake, and returns a [`Socket`]. [`TlsStatus`]
+//! serves requests about it: operators', and a CA's.
 
 pub mod acme;
 mod certificate;
@@ -21,17 +21,17 @@ pub use connection::{Socket, TlsAcceptor};
 use acme::RenewalStatus;
 use challenge::Challenges;
 
-/// The present certificate, the state of its renewal, and the answer to the challenge of a CA. Clones share all.
+/// Current certificate, state of its renewal, and answer to a CA's challenge. Clones share all.
 #[derive(Debug, Clone)]
 pub struct TlsStatus {
-    /// The answer to the challenge under way.
+    /// Answer to the current challenge.
     pub challenges: Challenges,
     certificates: Certificates,
     renewal: Option<watch::Receiver<RenewalStatus>>,
 }
 
 impl TlsStatus {
-    /// The status of certificates, which the server renews if `renewal` is given.
+    /// Creates the status of certificates, with the renewal's state if the server renews them.
     pub fn new(
         certificates: Certificates,
         challenges: Challenges,
@@ -44,7 +44,7 @@ impl TlsStatus {
         }
     }
 
-    /// Returns when the present certificate expires, if there is one.
+    /// Returns the current certificate's expiry, if there is one.
     pub fn expires(&self) -> Option<Timestamp> {
         self.certificates
             .current()
@@ -53,8 +53,9 @@ impl TlsStatus {
 }
 
 impl fmt::Display for TlsStatus {
-    /// Writes the names of the certificate, until when it is valid, and the state of its renewal.
+    /// Writes the certificate's names, its expiry, and the state of its renewal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Copied, so the lock is not held while the text is written.
         let renewal = self
             .renewal
             .as_ref()
@@ -64,12 +65,13 @@ impl fmt::Display for TlsStatus {
             (Some(present), Some(renewal)) if renewal.error.is_none() => {
                 write!(
                     f,
-                    "{}, to be renewed at {}",
+                    "{}, due for renewal at {}",
                     present.summary(),
                     renewal.next
                 )
             }
             (Some(present), Some(renewal)) => write!(f, "{}; {renewal}", present.summary()),
+            // Until the first certificate, operators see why there is none.
             (None, Some(renewal)) => {
                 write!(f, "no certificate for {} yet; {renewal}", renewal.domain)
             }

@@ -66,7 +66,7 @@ fn a_port_in_use_is_named_with_the_option_that_takes_a_free_one() {
             "{api}"
         );
         assert!(
-            api.contains("--listen 127.0.0.1:0 takes a free port") && !api.contains("--admin"),
+            api.contains("--listen 127.0.0.1:0 for a free port") && !api.contains("--admin"),
             "{api}"
         );
         let admin =
@@ -76,12 +76,12 @@ fn a_port_in_use_is_named_with_the_option_that_takes_a_free_one() {
             "{admin}"
         );
         assert!(
-            admin.contains("--admin 127.0.0.1:0 takes a free port") && !admin.contains("--listen"),
+            admin.contains("--admin 127.0.0.1:0 for a free port") && !admin.contains("--listen"),
             "{admin}"
         );
         let both = deployment.run_failing(1, &[mode, "--listen", &first, "--admin", &second]);
         assert!(
-            both.contains("--listen 127.0.0.1:0 --admin 127.0.0.1:0 takes free ports"),
+            both.contains("--listen 127.0.0.1:0 --admin 127.0.0.1:0 for free ports"),
             "{both}"
         );
         // An address of no interface: another port would not help.

@@ -154,7 +154,7 @@ fn check_says_for_which_name_a_certificate_is_obtained_and_reads_the_root_of_the
         ("CONCLAVE_TLS__DOMAIN", "meet.example.org"),
     ];
     let result = deployment.run(&["check"]);
-    let expected = "none yet, a server obtains one for meet.example.org from https://acme-v02.api.letsencrypt.org/directory";
+    let expected = "none yet; a server obtains one for meet.example.org from https://acme-v02.api.letsencrypt.org/directory";
     assert_eq!((result.code, parts(&result.stdout)[4]), (0, ("ok", "tls")));
     assert!(result.stdout.contains(expected), "{}", result.stdout);
     deployment
@@ -236,7 +236,7 @@ fn check_names_the_turn_server_and_warns_of_fewer_ports_than_media_workers() {
     ];
     let line = media(&deployment);
     assert!(
-        line.contains("TURN server of this one, at the port of 127.0.0.1:8080 and UDP 3478"),
+        line.contains("this server's TURN server, at the port of 127.0.0.1:8080 and UDP 3478"),
         "{line}"
     );
     assert!(
@@ -330,7 +330,7 @@ fn check_reports_livekits_configuration_and_fails_only_if_rooms_cannot_work() {
     };
     let (code, word, line) = media();
     assert!(
-        (code, word.as_str()) == (0, "ok") && line.contains("settings fit"),
+        (code, word.as_str()) == (0, "ok") && line.contains("settings match"),
         "{line}"
     );
     for (settings, setting) in [

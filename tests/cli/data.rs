@@ -244,7 +244,7 @@ fn no_command_migrates_the_database_of_a_running_server() {
     let checked = deployment.run(&["check"]).stdout;
     assert!(
         checked.contains(&format!(
-            "schema {older}, which the next start of a server migrates"
+            "schema {older}, migrated at the next start of a server"
         )),
         "{checked}"
     );

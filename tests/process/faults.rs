@@ -133,7 +133,7 @@ fn the_process_exits_with_1_when_its_root_actor_panics() {
     assert_eq!(running.admin("POST", &connect).send().status, 503);
     assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
     assert!(
-        deployment.log().contains("the actors ended by themselves"),
+        deployment.log().contains("the actors stopped unexpectedly"),
         "{}",
         deployment.log()
     );

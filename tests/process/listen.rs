@@ -75,7 +75,7 @@ fn each_event_is_forwarded_once_across_a_stop_and_kills_of_the_server() {
     for (round, count) in [("a", 3), ("b", 20), ("c", 1)] {
         kill_while_rooms_end(running, round, count);
         running = deployment.start();
-        listener.wait_for_note("the server answers again");
+        listener.wait_for_note("the server is available again");
     }
     assert_eq!(running.terminate(), Some(0));
     running = deployment.start();

@@ -27,7 +27,7 @@ impl Waiting {
             let line = log
                 .lines()
                 .rev()
-                .find(|line| line.contains("waiting for the lease"))?
+                .find(|line| line.contains("waiting for the database lease"))?
                 .to_owned();
             let value = |name: &str| {
                 let rest = line.split(&format!("{name}=")).nth(1)?;
@@ -409,7 +409,7 @@ fn each_server_shows_the_roles_of_all_and_only_the_active_one_is_ready_as_such()
     let text = format!("epoch 1, active {} (", active.api);
     assert!(
         checked.contains(&text)
-            && checked.contains(&format!("{} does not take over: wrong_keys", stranger.api)),
+            && checked.contains(&format!("{} cannot take over: wrong_keys", stranger.api)),
         "{checked}"
     );
 }

@@ -99,13 +99,13 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
     );
     let checked = upgraded.run_command(&["check"]);
     assert!(
-        checked.contains("does not take over: waiting_for_upgrade"),
+        checked.contains("cannot take over: waiting_for_upgrade"),
         "{checked}"
     );
     assert!(
         upgraded
             .run_command(&["migrate"])
-            .contains("no index is to be built"),
+            .contains("no index has to be built"),
         "the database has them"
     );
     active.kill();

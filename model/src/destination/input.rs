@@ -11,23 +11,24 @@ use crate::non_null::non_null;
 use crate::schema::{HttpUrl, word_enum};
 use crate::{BucketName, Problem, Secret, StorageLabel, Text};
 
-/// A credential as a caller sends it: left out or `***`, it stays as it is stored.
+/// Credential in a request. If omitted or `***`, the stored one is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Left out: the stored one.
+    /// Omitted: the stored credential.
     #[default]
     Stored,
-    /// Read back and sent again: the stored one, which must be there to be kept.
+    /// The placeholder that was read: the stored credential, which must exist.
     Hidden,
-    /// An empty text: none, where there need not be one.
+    /// An empty text: no credential, where it is optional.
     Cleared,
-    /// A new one.
+    /// A new credential.
     New(Secret),
 }
 
 impl<'de> Deserialize<'de> for Credential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match String::from(Text::deserialize(deserializer)?) {
+            // Console and API clients send back the form that they read.
             hidden if hidden == HIDDEN => Self::Hidden,
             empty if empty.is_empty() => Self::Cleared,
             new => Self::New(Secret::new(new)),
@@ -37,7 +38,7 @@ impl<'de> Deserialize<'de> for Credential {
 
 impl utoipa::PartialSchema for Credential {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let doc = "A credential; `***` is the stored one.";
+        let doc = "A credential; `***` stands for the stored one.";
         crate::schema::string(doc)
             .pattern(Some(Text::PATTERN))
             .min_length(Some(1))
@@ -48,20 +49,21 @@ impl utoipa::PartialSchema for Credential {
 impl ToSchema for Credential {}
 
 impl Credential {
-    /// The credential, from the request or the stored configuration. Required.
+    /// Returns a required credential, from the request or the stored configuration.
     fn required(self, field: &'static str, stored: Option<&Secret>) -> Result<Secret, Problem> {
         match self {
             Self::New(secret) => Ok(secret),
             Self::Stored | Self::Hidden => stored.cloned().ok_or_else(|| missing(field)),
+            // An empty required credential could never work.
             Self::Cleared => Err(Problem::invalid(field, "must not be empty")),
         }
     }
 
-    /// The session token, if there is one, from the request or the stored configuration.
+    /// Returns the session token, if there is one, from the request or the stored configuration.
     fn session_token(self, stored: Option<&S3Config>) -> Result<Option<Secret>, Problem> {
         match self {
             Self::Cleared => Ok(None),
-            // Copied from where it was read: without it the copy would be another.
+            // The caller copied a configuration with a token from another destination. Without the token, the copy would not work.
             Self::Hidden if stored.is_none() => Err(missing("config.session_token")),
             Self::Stored | Self::Hidden => {
                 Ok(stored.and_then(|stored| stored.session_token.clone()))
@@ -74,7 +76,7 @@ impl Credential {
 fn missing(field: &'static str) -> Problem {
     Problem::invalid(
         field,
-        "is required: none of this type is stored that could be kept",
+        "is required: no stored credential of this type can be kept",
     )
 }
 
@@ -105,7 +107,7 @@ word_enum! {
 word_enum! {
     /// Which object storage a recording's configuration is for.
     StorageType {
-        /// Amazon S3, or what speaks its protocol.
+        /// Amazon S3, or a service with its protocol.
         S3 = "s3",
         /// Google Cloud Storage.
         Gcp = "gcp",
@@ -114,7 +116,7 @@ word_enum! {
     }
 }
 
-/// S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay as they are stored.
+/// S3, or a service with its protocol. Credentials that are omitted in a change, or sent as `***`, keep their stored values.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = S3Destination)]
@@ -128,7 +130,7 @@ pub struct S3Input {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
-    /// The service's http(s) url, when it is not Amazon's.
+    /// The service's http(s) URL, if it is not Amazon's.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<HttpUrl>, nullable = false)]
     pub endpoint: Option<String>,
@@ -148,7 +150,7 @@ pub struct S3Input {
     #[serde(default)]
     #[schema(value_type = Option<Credential>, nullable = false)]
     pub secret: Credential,
-    /// What temporary credentials need beside; reads back as `***`. An empty text removes it.
+    /// Session token of temporary credentials; reads back as `***`. An empty text removes it.
     #[serde(default)]
     #[schema(value_type = Option<Text>, nullable = false)]
     pub session_token: Credential,
@@ -199,7 +201,7 @@ pub struct AzureInput {
 /// A recording's configuration as a caller sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordingInput {
-    /// Amazon S3, or what speaks its protocol.
+    /// Amazon S3, or a service with its protocol.
     S3(S3Input),
     /// Google Cloud Storage.
     Gcp(GcpInput),
@@ -212,13 +214,12 @@ pub enum RecordingInput {
 pub enum ConfigInput {
     /// Object storage for files.
     Recording(RecordingInput),
-    /// Broadcast receivers. It keeps nothing: a url that was read back is refused while it is
-    /// parsed.
+    /// Broadcast receivers. Nothing is kept from the stored ones: a URL that was read back is redacted, and refused while it is parsed.
     Rtmp(RtmpConfig),
 }
 
 impl ConfigInput {
-    /// The kind of destination this can be.
+    /// Returns the kind of destination.
     pub const fn kind(&self) -> DestinationKind {
         match self {
             Self::Recording(_) => DestinationKind::Recording,
@@ -239,6 +240,7 @@ impl ConfigInput {
             (Self::Recording(input), Some(DestinationConfig::Recording(stored))) => input
                 .complete(Some(stored))
                 .map(DestinationConfig::Recording),
+            // Credentials of another kind or type are never reused.
             (Self::Recording(input), _) => input.complete(None).map(DestinationConfig::Recording),
         }
     }
@@ -246,6 +248,7 @@ impl ConfigInput {
 
 impl RecordingInput {
     fn complete(self, stored: Option<&RecordingConfig>) -> Result<RecordingConfig, Problem> {
+        // Only a stored configuration of the same type has credentials that can be kept.
         match (self, stored) {
             (Self::S3(input), Some(RecordingConfig::S3(stored))) => input.complete(Some(stored)),
             (Self::S3(input), _) => input.complete(None),
@@ -263,6 +266,7 @@ impl RecordingInput {
 
 impl S3Input {
     fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
+        // The id is not secret, so it has no placeholder; omitted, it is kept like one.
         let access_key = self
             .access_key
             .or_else(|| stored.map(|stored| stored.access_key.clone()));

@@ -57,11 +57,11 @@ impl Destination {
 }
 
 word_enum! {
-    /// What a destination is for.
+    /// Purpose of a destination.
     DestinationKind {
         /// Files of recordings.
         Recording = "recording",
-        /// RTMP urls of broadcasts.
+        /// RTMP URLs of broadcasts.
         Rtmp = "rtmp",
     }
 }
@@ -71,7 +71,7 @@ impl DestinationKind {
     pub fn immutable_kind(self, field: &'static str) -> Problem {
         Problem::invalid(
             field,
-            format!("the destination's kind is {self} and stays so"),
+            format!("the destination's kind is {self} and cannot be changed"),
         )
     }
 
@@ -97,7 +97,7 @@ pub enum DestinationConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingConfig {
-    /// Amazon S3, or what speaks its protocol.
+    /// Amazon S3, or a service with its protocol.
     S3(S3Config),
     /// Google Cloud Storage.
     Gcp(GcpConfig),
@@ -112,13 +112,13 @@ pub struct S3Config {
     pub bucket: BucketName,
     /// Bucket region; absent for the service's default.
     pub region: Option<StorageLabel>,
-    /// The service's http(s) url, when it is not Amazon's.
+    /// The service's http(s) URL, if it is not Amazon's.
     pub endpoint: Option<String>,
     /// Prefix for file paths.
     pub prefix: Option<StorageText>,
     /// Whether the path contains the bucket, rather than the host name.
     pub force_path_style: Option<bool>,
-    /// The access key's id, which is no secret.
+    /// The access key's id, which is not secret.
     pub access_key: StorageText,
     /// The access key's secret.
     #[serde(deserialize_with = "stored_secret")]
@@ -135,7 +135,7 @@ pub struct GcpConfig {
     pub bucket: BucketName,
     /// Prefix for file paths.
     pub prefix: Option<StorageText>,
-    /// A service account's key, as the JSON text that Google gives.
+    /// A service account's key, as JSON text from Google.
     #[serde(deserialize_with = "stored_secret")]
     pub credentials: Secret,
 }
@@ -157,11 +157,11 @@ pub struct AzureConfig {
 /// Broadcast receivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtmpConfig {
-    /// One to eight urls.
+    /// One to eight URLs.
     pub urls: Vec<RtmpUrl>,
 }
 
-/// A text of 1 to 1024 bytes without control characters.
+/// Text of 1 to 1024 bytes without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StorageText(String);
@@ -200,6 +200,7 @@ impl AsRef<str> for StorageText {
 }
 
 fn stored_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    // `Secret` has no `Deserialize` of its own.
     String::deserialize(deserializer).map(Secret::new)
 }
 
@@ -211,13 +212,14 @@ fn stored_secret_if_any<'de, D: Deserializer<'de>>(
 
 /// The stored configuration is malformed. The error does not quote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a stored destination does not read")]
+#[error("a stored destination has an invalid configuration")]
 pub struct ParseDestinationConfigError;
 
 impl DestinationConfig {
     /// Returns the redacted configuration. Unset options are absent.
     pub fn redacted(&self) -> Value {
         match self {
+            // The placeholder has a fixed length, so it reveals nothing about the secret.
             Self::Recording(config) => config.json(|_| HIDDEN),
             Self::Rtmp(config) => config.json(RtmpUrl::redacted),
         }
@@ -225,6 +227,7 @@ impl DestinationConfig {
 
     /// Returns the whole configuration as one secret, for encryption.
     pub fn to_secret(&self) -> Secret {
+        // The secrets of a destination are encrypted as a whole: their number and names differ by type.
         let json = match self {
             Self::Recording(config) => config.json(Secret::reveal),
             Self::Rtmp(config) => config.json(RtmpUrl::reveal),
@@ -247,10 +250,12 @@ impl DestinationConfig {
         match kind {
             DestinationKind::Recording => serde_json::from_str(text.reveal())
                 .map(Self::Recording)
+                // serde's error could quote a secret.
                 .map_err(|_| ParseDestinationConfigError),
             DestinationKind::Rtmp => {
                 let Urls { urls } =
                     serde_json::from_str(text.reveal()).map_err(|_| ParseDestinationConfigError)?;
+                // Parsed again, since the host and the redacted form are not stored.
                 let urls: Result<_, _> = urls.iter().map(|url| RtmpUrl::parse(url)).collect();
                 Ok(Self::Rtmp(RtmpConfig {
                     urls: urls.map_err(|_| ParseDestinationConfigError)?,
@@ -266,6 +271,7 @@ impl DestinationConfig {
             DestinationKind::Recording => RecordingConfig::deserialize(shown)
                 .map(Self::Recording)
                 .ok(),
+            // A redacted URL cannot be parsed: `REDACTED` is refused.
             DestinationKind::Rtmp => None,
         }
     }
@@ -275,6 +281,7 @@ impl DestinationConfig {
         let hidden = |secret: &Secret| secret.reveal() == HIDDEN;
         match self {
             Self::Recording(RecordingConfig::S3(s3)) => {
+                // The token may be new while the secret is kept.
                 hidden(&s3.secret) || s3.session_token.as_ref().is_some_and(hidden)
             }
             Self::Recording(RecordingConfig::Gcp(gcp)) => hidden(&gcp.credentials),
@@ -295,6 +302,7 @@ impl RecordingConfig {
         };
         match prefix
             .as_ref()
+            // Operators write prefixes with and without a final slash; two slashes in a row would be another object.
             .map(|prefix| prefix.as_ref().trim_end_matches('/'))
         {
             None | Some("") => filepath.to_string(),
@@ -314,6 +322,7 @@ impl RecordingConfig {
                 ),
                 ("prefix", s3.prefix.as_ref().map(|prefix| json!(prefix))),
                 ("force_path_style", s3.force_path_style.map(Value::Bool)),
+                // Shown, since it identifies the credentials without giving access.
                 ("access_key", Some(json!(s3.access_key))),
                 ("secret", Some(json!(show(&s3.secret)))),
                 (
@@ -346,6 +355,7 @@ impl RtmpConfig {
 
 /// Returns an object with the fields that are present.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    // Absent rather than null, as in requests.
     let there = fields
         .into_iter()
         .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));

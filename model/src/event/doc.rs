@@ -46,8 +46,10 @@ impl BodySchema {
     /// Adds the fields of a part.
     pub(super) fn with<Part: ToSchema>(mut self) -> Self {
         Part::schemas(&mut self.schemas);
+        // Parts are structs, so the schema is always an object in place.
         if let RefOr::T(Schema::Object(part)) = Part::schema() {
             self.object.properties.extend(part.properties);
+            // A field of a part is required in the body if it is in the part.
             self.object.required.extend(part.required);
         }
         self

@@ -1,11 +1,11 @@
-//! The events that a project reports by webhooks: one declaration (`events!`) of each with its name, meaning, fields and example.
+//! Events that a project reports by webhooks: one declaration (`events!`) of each, with its name, meaning, fields and example.
 //!
 //! An event has four common fields and the fields of its parts, such as a [`ParticipantRef`]. From
 //! the declaration come the names ([`EventType`]), the bodies of deliveries ([`Event`]), and their
 //! description ([`EventDoc`]): the OpenAPI document has it in its section `webhooks`, from which
 //! the types and tables of the SDKs and the tables of the documentation are generated.
 //!
-//! The console's [`TestEvent`] stands beside them. It is about no room, and only one webhook endpoint gets it.
+//! The console's [`TestEvent`] is separate: it concerns no room, and only one webhook endpoint receives it.
 
 mod doc;
 
@@ -136,7 +136,7 @@ events! {
         participant: ParticipantRef,
         track: TrackSummary
     },
-    /// A recording has begun.
+    /// A recording has started.
     RecordingStarted = "recording.started" { recording: RecordingSummary = EgressStatus::Starting },
     /// The status of a recording has changed, and is not final.
     RecordingUpdated = "recording.updated" { recording: RecordingSummary = EgressStatus::Active },
@@ -144,7 +144,7 @@ events! {
     RecordingEnded = "recording.ended" { recording: RecordingSummary = EgressStatus::Complete },
     /// A recording has failed; sent instead of `recording.ended`.
     RecordingFailed = "recording.failed" { recording: RecordingSummary = EgressStatus::Failed },
-    /// A broadcast has begun.
+    /// A broadcast has started.
     BroadcastStarted = "broadcast.started" { broadcast: BroadcastSummary = EgressStatus::Starting },
     /// The status of a broadcast has changed, and is not final.
     BroadcastUpdated = "broadcast.updated" { broadcast: BroadcastSummary = EgressStatus::Active },
@@ -209,6 +209,7 @@ impl From<&Participant> for ParticipantRef {
         Self {
             identity: participant.identity.clone(),
             sid: participant.sid.clone(),
+            // As of now: a later change must not alter the event.
             role: participant.role(),
         }
     }
@@ -236,6 +237,7 @@ impl RoleChangeSummary {
     pub fn new(previous_role: Option<RoleName>, by: &ChangedBy) -> Self {
         Self {
             previous_role,
+            // At most one of the two is set.
             changed_by_identity: by.identity().cloned(),
             changed_by_api_key_prefix: by.api_key_prefix().map(str::to_owned),
         }
@@ -311,6 +313,7 @@ impl PublishLimit {
         Some(Self {
             exceeded,
             track: Some("TR_3cD9xY1kQmZb".parse().ok()?),
+            // On either side of the limit below.
             kbps: if exceeded { 1800 } else { 900 },
             max_kbps: 1500,
         })
@@ -356,7 +359,7 @@ impl BroadcastSummary {
 /// The ingress endpoint that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct IngressSummary {
-    /// The identity of the participant that its encoder is.
+    /// The identity of the encoder's participant.
     pub participant_identity: Identity,
     /// The id of the ingress endpoint.
     pub ingress_id: IngressId,
@@ -394,6 +397,7 @@ impl ChangedBy {
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Identity(identity) => Some(identity),
+            // Neither is a participant.
             Self::ApiKey(_) | Self::Operator => None,
         }
     }
@@ -472,6 +476,7 @@ impl Event {
         participant: ParticipantRef,
         limit: PublishLimit,
     ) -> Self {
+        // The flag is not sent: the event's name shows it.
         if limit.exceeded {
             Self::ParticipantPublishLimitExceeded {
                 context,
@@ -538,7 +543,9 @@ impl Event {
                     recording_status: status,
                 };
                 match status {
+                    // Instead of `recording.ended`, so that receivers need not compare statuses.
                     EgressStatus::Failed => Self::RecordingFailed { context, recording },
+                    // Also for `aborted` and `limit_reached`: the body has the status.
                     status if status.is_final() => Self::RecordingEnded { context, recording },
                     _ => Self::RecordingUpdated { context, recording },
                 }
@@ -569,6 +576,7 @@ impl Event {
             ingress_id,
             ingress_status,
         };
+        // Whatever ended the stream, receivers get the same event with another status.
         if ingress_status == IngressStatus::Publishing {
             Self::IngressStarted { context, ingress }
         } else {
@@ -613,7 +621,9 @@ pub fn docs() -> Vec<EventDoc> {
         let (name, summary) = (event_type.as_str(), event_type.summary());
         event_type.body().doc(name, summary, example)
     };
+    // With the other examples' project and time.
     let example = EventContext::example().map(|at| TestEvent::new(at.project_id, at.occurred_at));
+    // Last, since it is not among the events that a project can cause.
     let test = BodySchema::new(TestEvent::NAME).with::<TestEvent>();
     let test = test.doc(TestEvent::NAME, TestEvent::SUMMARY, example);
     EventType::ALL.iter().map(event).chain([test]).collect()

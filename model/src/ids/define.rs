@@ -74,7 +74,8 @@ macro_rules! uuid_id {
             /// The pattern of every value, as a regular expression.
             pub const PATTERN: &'static str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
-            /// Returns a new id of version 7, so that ids that are made in sequence are neighbours in an index.
+            /// Returns a new id of version 7, so that ids created in sequence are adjacent in an index.
+            // A new id is not a default: two calls return different values.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
                 Self(uuid::Uuid::now_v7())
@@ -119,9 +120,10 @@ macro_rules! uuid_id {
 
 pub(super) use {text_id, uuid_id};
 
-/// Reads a UUID in its hyphenated form. `Uuid` alone would also accept braces, `urn:` prefixes and no hyphens.
+/// Parses a UUID in its hyphenated form. `Uuid` alone would also accept braces, `urn:` prefixes and no hyphens.
 pub(super) fn parse_uuid(text: &str) -> Result<uuid::Uuid, ParseIdError> {
     let refusal = ParseIdError { pattern: "a UUID" };
+    // The length excludes all other forms.
     if text.len() == 36 {
         uuid::Uuid::parse_str(text).map_err(|_| refusal)
     } else {
@@ -149,7 +151,7 @@ pub(super) fn has_identity_pattern(text: &str) -> bool {
     sized(text, 128) && text.bytes().all(|b| word(b) || b == b'.' || b == b'@')
 }
 
-/// Whether clients resolve the text as a step in a path, which then names something else.
+/// Returns whether clients resolve the text as a step in a path, which then names something else.
 fn is_dot_segment(text: &str) -> bool {
     matches!(text, "." | "..")
 }
@@ -166,7 +168,8 @@ pub(super) fn is_namespaced(text: &str) -> bool {
     })
 }
 
-/// Whether the text can be an id that the media plane assigned: 1 to 128 printable ASCII characters without spaces.
+/// Returns whether the text can be an id from the media plane: 1 to 128 printable ASCII characters without spaces.
 pub(super) fn is_sid(text: &str) -> bool {
+    // The media plane chooses these ids, so only size and printability are checked.
     sized(text, 128) && text.bytes().all(|b| b.is_ascii_graphic())
 }

@@ -1,7 +1,7 @@
 //! Typed ids. No signature has `String` for an id.
 //!
-//! Patterns are part of the API: they are in its OpenAPI description. An id is parsed once, by [`str::parse`] or by serde,
-//! with the same error, and is cheap to clone. Each describes itself to OpenAPI by the pattern that its parser accepts.
+//! Patterns are part of the API: they are in its OpenAPI description. An id is parsed once, by [`str::parse`] or by serde with the same
+//! error, and is cheap to clone. Its schema has the pattern that its parser accepts.
 
 mod define;
 
@@ -113,7 +113,7 @@ uuid_id!(
     DeliveryId
 );
 
-/// Whether the text can be a bucket: letters, digits, `_`, `-`, `.` and `$`.
+/// Returns whether the text can be a bucket: letters, digits, `_`, `-`, `.` and `$`.
 fn is_bucket(text: &str) -> bool {
     sized(text, 255) && text.bytes().all(|b| word(b) || b == b'.' || b == b'$')
 }
@@ -150,16 +150,16 @@ impl TemplateId {
 }
 
 impl Identity {
-    /// Returns an identity that a record has. Records of earlier versions may have `.` and `..`, which are none to be parsed.
+    /// Returns a record's identity. Earlier versions' records may have `.` and `..`, which are refused in requests.
     pub fn from_record(text: &str) -> Option<Self> {
         has_identity_pattern(text).then(|| Self(text.into()))
     }
 
-    /// Returns a random identity for a participant who exchanges a room code without naming one: `guest-` and eight
-    /// characters.
+    /// Returns a random identity for a participant that exchanges a room code without naming one: `guest-` and eight characters.
     pub fn guest() -> Self {
         const RANDOM_CHARACTERS: usize = 8;
         let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
+        // Within the identity's pattern, so it needs no check.
         Self(format!("guest-{random}").into())
     }
 }
@@ -181,6 +181,7 @@ impl DestinationId {
 impl NamespacedRoom {
     /// Joins project id and room name by a dot.
     pub fn new(project: &ProjectId, room: &RoomName) -> Self {
+        // No room name contains a dot, so `split` is unambiguous.
         Self(format!("{project}.{room}").into())
     }
 
@@ -195,6 +196,7 @@ impl NamespacedRoom {
     pub fn split(&self) -> (ProjectId, RoomName) {
         // The pattern guarantees the dot; an empty tail would not have parsed.
         let (project, room) = self.0.split_once('.').unwrap_or((&self.0, ""));
+        // Both parts were validated with the whole.
         (ProjectId(project.into()), RoomName(room.into()))
     }
 }
@@ -202,6 +204,7 @@ impl NamespacedRoom {
 /// Returns six random bytes as twelve lower-case hex digits.
 fn random_hex12() -> String {
     let bytes: [u8; 6] = crate::secret::random_bytes();
+    // 48 bits. Ids are primary keys, so the database would reject a duplicate.
     hex::encode(bytes)
 }
 

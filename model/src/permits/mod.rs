@@ -79,14 +79,13 @@ impl ProjectPermits {
         }
     }
 
-    /// Takes a permit. Returns `None` if all are taken, the project has its maximum, or the free
-    /// ones are left to projects with less. If the project has less than its share itself, it is
-    /// remembered.
+    /// Acquires a permit. Returns `None` if all are taken, if the project has its maximum, or if the free ones are reserved for projects
+    /// with fewer. If the project has less than its share itself, it is remembered.
     pub fn take(&self, project: &ProjectId, now: Instant) -> Option<ProjectPermit> {
         self.take_at(project, now, true)
     }
 
-    /// Takes a permit like [`take`](Self::take), without being remembered.
+    /// Acquires a permit like [`take`](Self::take), but without being remembered.
     pub fn take_free(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.take_at(project, Instant::now(), false)
     }
@@ -109,9 +108,10 @@ impl ProjectPermits {
         let has_less = own < state.share(project, self.limits.total);
         if own >= self.limits.per_project
             || free == 0
-            // One free permit is reserved per remembered project, not for all they may want.
+            // One free permit is reserved per remembered project, however many it could use.
             || (!has_less && free <= state.other_refused_projects(project))
         {
+            // The refusal is recent again; a project at its maximum needs no reservation.
             if is_remembered && has_less && own < self.limits.per_project {
                 state.asked.insert(project.clone(), now);
             }
@@ -185,6 +185,7 @@ impl PermitState {
             .keys()
             .filter(|other| *other != project && !has_some(other))
             .count();
+        // At least one, even with more projects than permits.
         (total / (beside + asking + 1)).max(1)
     }
 

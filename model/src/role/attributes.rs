@@ -1,4 +1,4 @@
-//! Attributes that participants of a role start with.
+//! Attributes of participants at their join, by role.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 use crate::participant::is_reserved_attribute;
 
-/// The most attributes of a role.
+/// Maximum number of attributes per role.
 const MOST: usize = 16;
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 64;
-/// The longest value, in characters.
+/// Maximum length of a value, in characters.
 const LONGEST_VALUE: usize = 256;
 
-/// Attributes by their names. All of them fit into a token, which goes into a url.
+/// Attributes by name. The limits let all of them fit into a token, which is sent in a URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     try_from = "BTreeMap<String, AttributeValue>",
@@ -23,7 +23,7 @@ const LONGEST_VALUE: usize = 256;
 )]
 pub struct RoleAttributes(BTreeMap<String, AttributeValue>);
 
-/// The value of an attribute. It is checked while it is read, so that a refusal names the attribute.
+/// Value of an attribute. It is checked while it is parsed, so that the error names the attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AttributeValue(String);
@@ -33,6 +33,7 @@ impl TryFrom<String> for AttributeValue {
 
     fn try_from(value: String) -> Result<Self, RoleAttributesError> {
         let is_valid =
+            // A database may end a text at U+0000.
             (1..=LONGEST_VALUE).contains(&value.chars().count()) && !value.contains('\0');
         if is_valid {
             Ok(Self(value))
@@ -48,27 +49,27 @@ impl From<AttributeValue> for String {
     }
 }
 
-/// Attributes that a role cannot have.
+/// The attributes are not allowed for a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RoleAttributesError {
-    /// There are too many.
+    /// Too many attributes.
     #[error("must be at most {MOST} attributes")]
     TooMany,
-    /// A name has another length or other characters.
+    /// A name has a wrong length or wrong characters.
     #[error(
         "names must be 1 to {LONGEST_NAME} characters out of letters, digits, '_', '.' and '-'"
     )]
     Name,
-    /// Only the server sets an attribute of this name.
-    #[error("names must not begin with svc.")]
+    /// Only the server sets attributes with this name.
+    #[error("names must not start with svc.")]
     Reserved,
-    /// A value has another length, or contains U+0000.
+    /// A value has a wrong length, or contains U+0000.
     #[error("values must be 1 to {LONGEST_VALUE} characters without U+0000")]
     Value,
 }
 
 impl RoleAttributes {
-    /// Returns whether there is none.
+    /// Returns whether there are no attributes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -109,6 +110,7 @@ impl From<RoleAttributes> for BTreeMap<String, String> {
 impl utoipa::PartialSchema for RoleAttributes {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String);
+        // The parser's rules, so that generated clients check alike.
         let value = text()
             .min_length(Some(1))
             .max_length(Some(LONGEST_VALUE))

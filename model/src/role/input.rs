@@ -131,9 +131,9 @@ pub struct RoleSubscribeInput {
     pub max_kbps: Option<Kbps>,
 }
 
-/// The name in the input is not the name of the role in the template.
+/// The input has another name than the role in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a role's name, if sent, must be the name it is filed under")]
+#[error("a role's name, if sent, must equal its key in roles")]
 pub struct RoleNameMismatch;
 
 impl RoleInput {
@@ -142,6 +142,7 @@ impl RoleInput {
     /// # Errors
     /// [`RoleNameMismatch`] if the input contains another name than `name`.
     pub fn with_defaults(self, name: RoleName) -> Result<Role, RoleNameMismatch> {
+        // A role's name is the key in the template; a second, different name would be ambiguous.
         if self.name.is_some_and(|sent| sent != name.as_str()) {
             return Err(RoleNameMismatch);
         }
@@ -149,10 +150,12 @@ impl RoleInput {
         Ok(Role {
             name,
             publish: self.publish.unwrap_or_default().with_defaults(),
+            // For these two, null is a value of its own, and also the default.
             subscribe: RoleSubscribe {
                 to_roles: subscribe.to_roles,
                 max_kbps: subscribe.max_kbps,
             },
+            // All false: moderation has to be granted.
             permissions: self.permissions.unwrap_or_default(),
             priority: self.priority.unwrap_or(Priority::known(3)),
             max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
@@ -165,6 +168,7 @@ impl RoleInput {
 impl RolePublishInput {
     fn with_defaults(self) -> RolePublish {
         use PublishKind::{Audio, Data, Screen, Video};
+        // The first mention counts, so the order is the caller's.
         let allowed = distinct(
             self.allowed
                 .unwrap_or_else(|| vec![Audio, Video, Screen, Data]),
@@ -180,6 +184,7 @@ impl RolePublishInput {
             video: self
                 .video
                 .unwrap_or_default()
+                // These and the screen's are the contract's defaults.
                 .with_defaults(1200, 25, (1280, 720)),
             screen: self
                 .screen
@@ -191,10 +196,11 @@ impl RolePublishInput {
     }
 }
 
-/// Returns a list without what it names again.
+/// Returns the list without repetitions.
 fn distinct<T: Copy + PartialEq>(list: Vec<T>) -> Vec<T> {
     let mut seen = Vec::new();
     for entry in list {
+        // At most five entries, so a linear search is enough.
         if !seen.contains(&entry) {
             seen.push(entry);
         }

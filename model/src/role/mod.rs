@@ -28,7 +28,7 @@ pub struct Role {
     /// The name, unique in the template.
     #[schema(value_type = String)]
     pub name: RoleName,
-    /// The media that holders may publish, and in what quality.
+    /// The media that holders may publish, and its quality.
     pub publish: RolePublish,
     /// The roles whose media holders receive.
     pub subscribe: RoleSubscribe,
@@ -106,9 +106,10 @@ word_enum! {
 }
 
 impl RolePermissions {
-    /// Returns the permissions that are held.
+    /// Creates the permissions for which `is_held` is true.
     pub fn new(is_held: impl Fn(Permission) -> bool) -> Self {
         Self {
+            // Field by field, so the compiler reports a permission that is missing here.
             end_room: is_held(Permission::EndRoom),
             remove_others: is_held(Permission::RemoveOthers),
             mute_others: is_held(Permission::MuteOthers),
@@ -121,7 +122,7 @@ impl RolePermissions {
         }
     }
 
-    /// Whether the role has the permission.
+    /// Returns whether the role has the permission.
     pub const fn allows(&self, permission: Permission) -> bool {
         match permission {
             Permission::EndRoom => self.end_room,

@@ -52,6 +52,7 @@ impl Role {
 fn by_contents<T>(all: &[T], contains: impl Fn(&T) -> (bool, bool)) -> Ordering {
     let mut order = Ordering::Equal;
     for one in all {
+        // Something that the other role lacks decides at once; the rest cannot change it.
         match contains(one) {
             (true, false) => return Ordering::Greater,
             (false, true) => order = Ordering::Less,
@@ -63,6 +64,7 @@ fn by_contents<T>(all: &[T], contains: impl Fn(&T) -> (bool, bool)) -> Ordering 
 
 /// Compares two limits; no limit is the greatest.
 fn by_limit(one: Option<&Kbps>, other: Option<&Kbps>) -> Ordering {
+    // Above the range of `Kbps`.
     let limit = |kbps: Option<&Kbps>| kbps.map_or(i32::MAX, |kbps| kbps.get());
     limit(one).cmp(&limit(other))
 }
@@ -71,6 +73,7 @@ fn by_limit(one: Option<&Kbps>, other: Option<&Kbps>) -> Ordering {
 fn by_received_roles(one: Option<&[RoleName]>, other: Option<&[RoleName]>) -> Ordering {
     match (one, other) {
         (None, None) => Ordering::Equal,
+        // Every role includes roles that are added to the template later.
         (None, Some(_)) => Ordering::Greater,
         (Some(_), None) => Ordering::Less,
         (Some(one), Some(other)) => {

@@ -14,7 +14,7 @@ word_enum! {
         Audio = "audio",
         /// A camera.
         Video = "video",
-        /// A shared screen with its sound.
+        /// A shared screen with its audio.
         Screen = "screen",
         /// Data messages.
         Data = "data",
@@ -106,20 +106,20 @@ word_enum! {
 }
 
 impl RolePublish {
-    /// Whether audio, video or a screen may be published.
+    /// Returns whether audio, video or a screen may be published.
     #[must_use]
     pub fn allows_media(&self) -> bool {
         self.allowed.iter().any(|kind| *kind != PublishKind::Data)
     }
 
-    /// Whether data may be published.
+    /// Returns whether data may be published.
     #[must_use]
     pub fn allows_data(&self) -> bool {
         self.allowed.contains(&PublishKind::Data)
     }
 
-    /// Returns the track sources of the allowed kinds; none if all kinds of media are allowed, which LiveKit reads as every source. So
-    /// tracks without a source are allowed too, as LiveKit's SDKs for Python and Go publish them by default.
+    /// Returns the track sources of the allowed kinds; none if all kinds of media are allowed, which LiveKit takes for every source. Then
+    /// tracks without a source are allowed, too: LiveKit's SDKs for Python and Go publish them by default.
     #[must_use]
     pub fn sources(&self) -> Vec<TrackSource> {
         const MEDIA: [PublishKind; 3] =
@@ -132,6 +132,7 @@ impl RolePublish {
                 PublishKind::Audio => &[TrackSource::Microphone],
                 PublishKind::Video => &[TrackSource::Camera],
                 PublishKind::Screen => &[TrackSource::ScreenShare, TrackSource::ScreenShareAudio],
+                // Data has no track source.
                 PublishKind::Data => &[],
             }
         };

@@ -12,62 +12,61 @@ use serde_json::json;
 use super::{Rule, TextSetting};
 use crate::Secret;
 
-/// The port that is registered for TURN.
+/// Port registered for TURN.
 pub const TURN_PORT: u16 = 3478;
 
 crate::settings! {
-    /// The media plane, which forwards audio and video.
+    /// Media plane, which forwards audio and video.
     pub struct MediaConfig {
-        /// The media plane: `embedded`, in this process, or `livekit`, a [LiveKit server](livekit.md).
+        /// Media plane: `embedded`, in this process, or `livekit`, a [LiveKit server](livekit.md).
         pub kind: MediaKind = MediaKind::Embedded;
-        /// Enables simulated participants, by `/sandbox/*` on the admin listener, and lets clients simulate failures.
+        /// Simulated participants, by `/sandbox/*` on the admin listener, and failures that clients may simulate.
         ///
-        /// Those are failures of the server (`simulateScenario` of LiveKit's SDKs). Embedded media plane only.
+        /// Clients simulate failures of the server (`simulateScenario` of LiveKit's SDKs). Embedded media plane only.
         pub sandbox: bool = false;
-        /// URL at which this server reaches LiveKit.
+        /// URL by which this server reaches LiveKit.
         pub url: Option<String> = None, Rule::Url(&["ws", "wss", "http", "https"]);
-        /// URL at which clients reach the media plane, if it differs from url. Without it, the embedded media plane has the address of
-        /// the API. If that listens on all addresses (`0.0.0.0`), tokens, ingress endpoints and the call page have the `Host` of the
-        /// request, or the values that a trusted proxy sends in `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check`
-        /// warn.
+        /// URL by which clients reach the media plane, if it differs from url. Without it, the embedded media plane has the API's address.
+        /// If the API listens on all addresses (`0.0.0.0`), tokens, ingress endpoints and the call page contain the request's `Host`, or a
+        /// trusted proxy's `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check` warn of this.
         pub public_url: Option<String> = None, Rule::Url(&["ws", "wss"]);
-        /// Address for RTMP encoders of the embedded media plane, such as "0.0.0.0:1935"; with TLS (`rtmps://`) if the API has it.
+        /// Address for RTMP encoders on the embedded media plane, such as "0.0.0.0:1935"; with TLS (`rtmps://`) if the API has it.
         ///
-        /// The address of `conclave dev` is used only if its port is free.
+        /// `conclave dev` uses its default only if the port is free.
         pub rtmp_listen: Option<SocketAddr> = None;
-        /// API key of the media plane.
+        /// API key for the media plane.
         ///
-        /// For the embedded one it is generated and stored in the data directory by default.
+        /// By default, the embedded media plane's key is generated and stored in the data directory.
         pub api_key: Option<String> = None;
-        /// API secret of the media plane, which signs room tokens.
+        /// API secret for the media plane, which signs room tokens.
         ///
-        /// By default it is generated together with the key.
+        /// By default, it is generated together with the key.
         pub api_secret: Option<Secret> = None;
         /// File with the API secret, as an alternative to api_secret.
         pub api_secret_file: Option<PathBuf> = None;
-        /// Timeout of a call to LiveKit. Starting a recording or broadcast gets at least 30 seconds.
+        /// Timeout of a call to LiveKit. The start of a recording or broadcast has at least 30 seconds.
         pub timeout: Duration = Duration::from_secs(10);
         /// Interval at which records are reconciled with the media plane, which corrects them after a lost report.
         ///
-        /// It is shortened by up to a tenth, so that projects do not all start at once.
+        /// It is shortened by up to a tenth, so that not all projects start at once.
         pub reconcile: Duration = Duration::from_secs(60);
-        /// Consecutive unanswered calls to LiveKit that open the circuit: further calls then get 503 with Retry-After at once.
+        /// Number of consecutive calls to LiveKit without a response that open the circuit: further calls get 503 with Retry-After at once.
         pub circuit_failures: u32 = 5, Rule::COUNT;
-        /// How long the circuit stays open before one call is tried.
+        /// Time for which the circuit stays open before one call is tried.
         pub circuit_open: Duration = Duration::from_secs(5);
-        /// Tracks that a participant may have at once, including announced ones, on the embedded media plane.
+        /// Maximum number of tracks per participant at once, including announced ones, on the embedded media plane.
         ///
-        /// A further one is refused with a message to the client. LiveKit has its own limits.
+        /// A further track is refused with a message to the client. LiveKit has its own limits.
         pub max_tracks: u32 = 100, Rule::COUNT;
         section rtc: RtcConfig;
     }
 }
 
-/// The kinds of media plane.
+/// Kind of media plane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediaKind {
-    /// The media plane inside this process.
+    /// In this process.
     #[default]
     Embedded,
     /// A LiveKit server.
@@ -81,41 +80,41 @@ crate::plain_setting!(
 );
 
 crate::settings! {
-    /// WebRTC in the embedded media plane: how clients send and receive audio and video. No effect with LiveKit.
+    /// WebRTC in the embedded media plane: how clients send and receive audio and video. Has no effect with LiveKit.
     pub struct RtcConfig {
-        /// Accepts WebRTC clients. Without it, the media plane has only the participants of the sandbox.
+        /// Whether WebRTC clients can connect. If not, the media plane has only the sandbox's participants.
         pub enabled: bool = true;
-        /// Ports of the media workers, UDP and TCP: the first worker uses the first port. Clients must be able to reach them, or the
-        /// TURN server. With a single port, such as "7882", there is one worker, which uses one core. Default: `7882-7897`, or free
-        /// ports if those are in use.
+        /// Ports of the media workers, UDP and TCP: the first worker uses the first port. Clients must be able to reach them, or the TURN
+        /// server. With a single port, such as "7882", there is one worker, which uses one core. Default: `7882-7897`, or free ports if
+        /// those are in use.
         ///
         /// A configured range must be free.
         pub udp_ports: Option<PortRange> = None;
-        /// Also accepts media over TCP on the same port numbers, for clients whose network blocks UDP.
+        /// Media over TCP on the same port numbers, for clients whose network blocks UDP.
         pub tcp: bool = true;
         /// Addresses of this machine to listen on. Default: the addresses of all network interfaces except loopback.
         pub addresses: Vec<IpAddr> = Vec::new();
-        /// Adds 127.0.0.1 to the addresses of the interfaces, for clients on this machine.
+        /// Media at 127.0.0.1 in addition to the interfaces' addresses, for clients on this machine.
         pub loopback: bool = false;
-        /// Addresses that clients are given instead, for a server behind a 1:1 NAT that keeps ports.
+        /// Addresses that clients get instead, for a server behind a 1:1 NAT that keeps ports.
         ///
         /// Each replaces the address at the same position in its address family; the last one also replaces all that follow.
         pub external_addresses: Vec<IpAddr> = Vec::new();
-        /// Non-public networks, besides the server's own, whose clients the server may contact first.
+        /// Non-public networks, besides the server's own, in which the server may contact clients first.
         ///
-        /// It does so when a client asks for a full ICE agent (`disable_ice_lite`). The networks of the server's own addresses, such as
+        /// It does so for a client that requests a full ICE agent (`disable_ice_lite`). The networks of the server's own addresses, such as
         /// 10.0.0.0/8 or loopback, are always allowed.
         pub allow_networks: Vec<IpNet> = Vec::new();
-        /// Number of media workers; 0 means one per core. A large room is on several.
+        /// Number of media workers; 0 for one per core. A large room uses several.
         pub workers: usize = 0, Rule::THREADS;
-        /// Sustained changes per second that a participant may make by signalling: mutes, new tracks, offers, and changes of who may
-        /// subscribe. A participant that exceeds this is disconnected.
+        /// Sustained changes per second that a participant may make by signalling: mutes, new tracks, offers, and changes of subscription
+        /// permissions. A participant that exceeds this is disconnected.
         ///
-        /// The burst is ten times as large. A participant is also disconnected if it sends more than 200 messages or 1 MiB per second
-        /// for long, sends a message larger than a client with 1,000 tracks needs, or leaves 2 MiB unread. All participants of one
-        /// address (or IPv6 /64 network) together may send twenty times as much, and make a hundred times as many changes. An offer
-        /// that the server has asked for counts neither as a change nor for these bytes; a participant may send 4 MiB of such offers
-        /// per second. The metric `conclave_rtc_excesses_total` counts such excesses.
+        /// The burst is ten times as large. A participant is also disconnected if it sends more than 200 messages or 1 MiB per second for
+        /// long, sends a message larger than a client with 1,000 tracks needs, or leaves 2 MiB unread. All participants at one address (or
+        /// IPv6 /64 network) together may send twenty times as much, and make a hundred times as many changes. An offer that the server
+        /// requested counts neither as a change nor towards these bytes; a participant may send 4 MiB of such offers per second. The metric
+        /// `conclave_rtc_excesses_total` counts such excesses.
         pub changes_per_second: u32 = 20, Rule::NumbersAs(1, 10_000, "must be 1 to 10000");
         section turn: TurnConfig;
     }
@@ -127,32 +126,32 @@ crate::settings! {
     pub struct TurnConfig {
         /// TURN server in this process: `on`, `off`, or `auto` for one if `tls.domain` is set. See [Network](clients.md#network).
         ///
-        /// It is at the address of http.listen (with TLS if the API has it, so that one open port is enough for everything) and at
-        /// udp_port. It relays to the media workers only.
+        /// Its addresses are http.listen (with TLS if the API has it, so one open port is enough for everything) and udp_port. It relays to
+        /// the media workers only.
         pub server: TurnMode = TurnMode::Auto;
-        /// UDP port of that TURN server, at the addresses of media.rtc; 0 for a free one. 3478 is left out if it is in use, any other
+        /// UDP port of that TURN server, at the addresses of media.rtc; 0 for a free one. 3478 is not used if it is taken; any other port
         /// must be free.
         pub udp_port: u16 = TURN_PORT;
         /// URLs of other TURN servers.
         ///
         /// Example: `["turn:turn.example.com:3478?transport=udp", "turns:turn.example.com:443?transport=tcp"]`.
         pub urls: Vec<String> = Vec::new(), Rule::TurnUrl;
-        /// Secret that the other servers share with this one (coturn's `static-auth-secret`).
+        /// Secret shared with the other servers (coturn's `static-auth-secret`).
         pub secret: Option<Secret> = None;
-        /// How long a client's credentials are valid. Each connection gets new ones.
+        /// Validity of a client's credentials. Each connection gets new ones.
         pub ttl: Duration = Duration::from_secs(12 * 3_600);
     }
 }
 
-/// Whether there is a TURN server in this process.
+/// Whether this process has a TURN server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TurnMode {
-    /// If `tls.domain` is set: then clients reach it by TLS, without a further port.
+    /// If `tls.domain` is set: clients then reach it by TLS, without a further port.
     Auto,
-    /// It is started with or without `tls.domain`.
+    /// With or without `tls.domain`.
     On,
-    /// None is started; clients use the servers of `urls`, if there are any.
+    /// Never; clients use the servers in `urls`, if there are any.
     Off,
 }
 
@@ -162,7 +161,7 @@ crate::plain_setting!(
     |_value, _| Ok(())
 );
 
-/// A range of ports, such as `7882-7897`. `0` stands for free ports.
+/// Range of ports, such as `7882-7897`. `0` stands for free ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortRange(pub RangeInclusive<u16>);
 
@@ -171,9 +170,11 @@ impl TextSetting for PortRange {
     const PATTERN: Option<&'static str> = Some("^ *[0-9]+ *(- *[0-9]+ *)?$");
 
     fn parse(text: &str) -> Result<Self, String> {
+        // A single port is a range of one.
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
         let ports =
+            // A range from 0 would mix free ports and fixed ones.
             ports.filter(|(first, last): &(u16, u16)| first <= last && (*first > 0 || *last == 0));
         let (first, last) =
             ports.ok_or_else(|| format!("must be {}, not {text:?}", Self::EXPECTED))?;

@@ -1,10 +1,10 @@
-//! The operator's settings as types: what a setting can be, and the declaration of a section.
+//! The operator's settings as types: the kinds of settings, and the declaration of a section.
 //!
-//! [`settings!`](crate::settings!) declares a section once: names, doc comments, types, defaults and allowed values. From that come
-//! the struct that the code uses, its default, the check of its values, and its [`SectionReference`], from which the server writes
-//! `config/conclave.toml`, the table of `docs/configuration.md` and the JSON schema. So a setting has one name everywhere.
+//! [`settings!`](crate::settings!) declares a section once: names, doc comments, types, defaults and allowed values. It derives the struct
+//! that the code uses, its default, the check of its values, and its [`SectionReference`], from which the server generates
+//! `config/conclave.toml`, the table in `docs/configuration.md` and the JSON schema. So a setting has one name everywhere.
 //!
-//! The sections that several crates use are here; sections of the server alone are in its `config`.
+//! Sections that several crates use are here; the server's own are in its `config`.
 
 mod egress;
 mod media;
@@ -20,46 +20,46 @@ pub use text::TextSetting;
 pub use value::{KeyFile, SettingValue};
 pub use webhooks::WebhooksConfig;
 
-/// A section of settings, declared by [`settings!`](crate::settings!).
+/// Section of settings, declared by [`settings!`](crate::settings!).
 pub trait Section {
-    /// Returns what the section and its settings are, in the order of their declaration.
+    /// Returns the declaration of the section and its settings, in order.
     fn reference() -> SectionReference;
 
     /// Checks each setting by itself; the first invalid one is returned. `path` is the section's, such as `media.rtc`.
     ///
     /// # Errors
-    /// A value is not allowed.
+    /// If a value is not allowed.
     fn check(&self, path: &str) -> Result<(), InvalidSetting>;
 }
 
-/// The declaration of a section.
+/// Declaration of a section.
 #[derive(Debug, Clone)]
 pub struct SectionReference {
-    /// Its doc comment.
+    /// Doc comment.
     pub doc: &'static str,
-    /// Its own settings.
+    /// The section's own settings.
     pub own: Vec<SettingReference>,
-    /// The sections in it, by key.
+    /// Inner sections, by key.
     pub sections: Vec<(&'static str, SectionReference)>,
 }
 
-/// The declaration of a setting. Its default is the one of the section's struct.
+/// Declaration of a setting. Its default is in the section's struct.
 #[derive(Debug, Clone)]
 pub struct SettingReference {
-    /// Its name in the section.
+    /// Name in the section.
     pub key: &'static str,
-    /// Its doc comment: a summary, and further paragraphs with details.
+    /// Doc comment: a summary, and further paragraphs with details.
     pub doc: &'static str,
-    /// The JSON schema of its type.
+    /// JSON schema of its type.
     pub schema: serde_json::Value,
     /// Whether an empty string leaves it unset.
     pub is_optional: bool,
-    /// The values that are allowed beyond its type.
+    /// Allowed values beyond its type.
     pub rule: Rule,
 }
 
 impl SectionReference {
-    /// Returns all settings with their dotted paths; settings of inner sections come last.
+    /// Returns all settings with their dotted paths; inner sections' settings come last.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, &SettingReference)> {
         let own = self
@@ -70,14 +70,16 @@ impl SectionReference {
             let settings = reference.settings().into_iter();
             settings.map(move |(name, setting)| (join(section, &name), setting))
         });
+        // The order of the settings file.
         own.chain(inner).collect()
     }
 }
 
 impl SettingReference {
-    /// Whether its value must not be shown.
+    /// Returns whether its value must not be shown.
     #[must_use]
     pub fn is_secret(&self) -> bool {
+        // The schema's own mark for secrets, so there is no second list of them.
         self.schema["writeOnly"] == true
     }
 
@@ -85,6 +87,7 @@ impl SettingReference {
     #[must_use]
     pub fn allowed(&self) -> serde_json::Value {
         let schema = self.rule.narrow(self.schema.clone());
+        // An empty string leaves the setting unset, but its schema may not allow that.
         if self.is_optional && schema.as_object().is_some_and(|keys| keys.len() > 1) {
             serde_json::json!({"anyOf": [schema, {"const": ""}]})
         } else {
@@ -93,7 +96,7 @@ impl SettingReference {
     }
 }
 
-/// Joins the name of a setting with the path of its section, which is empty for the root.
+/// Joins a setting's name with its section's path, which is empty for the root.
 #[must_use]
 pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() {
@@ -103,7 +106,7 @@ pub fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Declares a section: a struct with a public field for each setting.
+/// Declares a section: a struct with a public field per setting.
 ///
 /// ```
 /// use conclave_model::settings::{Rule, Section};
@@ -129,9 +132,9 @@ pub fn join(path: &str, key: &str) -> String {
 /// assert_eq!(error.problem, "must be 1 to 16, not 17");
 /// ```
 ///
-/// A setting is `pub NAME: TYPE = DEFAULT;` or `pub NAME: TYPE = DEFAULT, RULE;` behind its doc comment. Its type is a
-/// [`SettingValue`](crate::settings::SettingValue). The first paragraph of the comment is the summary, which the documentation
-/// has; the others are details, which the file has as well. `section NAME: TYPE;` at the end declares a section in the section.
+/// A setting is `pub NAME: TYPE = DEFAULT;` or `pub NAME: TYPE = DEFAULT, RULE;` after its doc comment. Its type is a
+/// [`SettingValue`](crate::settings::SettingValue). The first paragraph of the comment is the summary, which is in the documentation; the
+/// others are details, which are in the file, too. `section NAME: TYPE;` at the end declares an inner section.
 #[macro_export]
 macro_rules! settings {
     (

@@ -1,14 +1,14 @@
-//! The values that a setting may have beyond its type.
+//! Values that a setting may have beyond its type.
 
 use serde_json::{Value, json};
 use url::Url;
 
 use super::join;
 
-/// The allowed values of a setting. A rule of a list is about each of its elements.
+/// Allowed values of a setting. A list's rule applies to each of its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Everything that the type allows.
+    /// All values of the type.
     Any,
     /// Whole numbers from the first to the second.
     Numbers(u32, u32),
@@ -16,7 +16,7 @@ pub enum Rule {
     NumbersAs(u32, u32, &'static str),
     /// Even numbers from the first to the second.
     EvenNumbers(u32, u32),
-    /// Texts of at least so many characters, with the reason.
+    /// Texts with at least this many characters, with the reason.
     MinLength(usize, &'static str),
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -24,21 +24,21 @@ pub enum Rule {
     Url(&'static [&'static str]),
     /// URLs of TURN servers, such as `turn:turn.example.com:3478?transport=udp`.
     TurnUrl,
-    /// Lists with an element at least, with the message for others.
+    /// Lists with at least one element, with the message for empty ones.
     NotEmpty(&'static str),
 }
 
-/// An invalid value of a setting.
+/// Invalid value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSetting {
-    /// The dotted path, such as `limits.burst` or `webhooks.retry_delays[1]`.
+    /// Dotted path, such as `limits.burst` or `webhooks.retry_delays[1]`.
     pub setting: String,
-    /// The allowed values, as a message.
+    /// Allowed values, as a message.
     pub problem: String,
 }
 
 impl InvalidSetting {
-    /// Returns the problem of a setting that does not know its name yet.
+    /// Creates the error of a setting whose name is added later.
     pub(super) fn new(problem: impl Into<String>) -> Self {
         Self {
             setting: String::new(),
@@ -46,7 +46,7 @@ impl InvalidSetting {
         }
     }
 
-    /// Names the element of a list that it is about.
+    /// Adds the index of the list's element.
     pub(super) fn at(self, index: usize) -> Self {
         Self {
             setting: format!("[{index}]{}", self.setting),
@@ -54,10 +54,11 @@ impl InvalidSetting {
         }
     }
 
-    /// Names the setting that it is about.
+    /// Adds the setting's name.
     #[must_use]
     pub fn of(self, path: &str, key: &str) -> Self {
         Self {
+            // The index of a list's element, if any, follows the name.
             setting: format!("{}{}", join(path, key), self.setting),
             ..self
         }
@@ -69,9 +70,9 @@ fn invalid(problem: impl Into<String>) -> Result<(), InvalidSetting> {
 }
 
 impl Rule {
-    /// A number of requests, tracks, failures and the like: 1 to a million.
+    /// Number of requests, tracks, failures and the like: 1 to a million.
     pub const COUNT: Self = Self::Numbers(1, 1_000_000);
-    /// A number of threads, or 0.
+    /// Number of threads, or 0.
     pub const THREADS: Self = Self::NumbersAs(0, 1_024, "must be 0 (one for each core) to 1024");
 
     pub(super) fn check_number(&self, value: u64) -> Result<(), InvalidSetting> {
@@ -82,7 +83,7 @@ impl Rule {
             }
             Self::NumbersAs(min, max, problem) if !is_in(min, max) => invalid(problem),
             Self::EvenNumbers(min, max) if !is_in(min, max) || !value.is_multiple_of(2) => invalid(
-                format!("must be an even number of {min} to {max}, not {value}"),
+                format!("must be an even number from {min} to {max}, not {value}"),
             ),
             _ => Ok(()),
         }
@@ -98,11 +99,11 @@ impl Rule {
                 invalid(format!("must be one of {}", words.join(", ")))
             }
             Self::Url(schemes) if !is_url(text, schemes) => invalid(format!(
-                "must be a URL that begins with {}://",
+                "must be a URL that starts with {}://",
                 schemes.join(":// or ")
             )),
             Self::TurnUrl if !is_turn_url(text) => {
-                invalid("must be a url such as \"turn:turn.example.com:3478?transport=udp\"")
+                invalid("must be a URL such as \"turn:turn.example.com:3478?transport=udp\"")
             }
             _ => Ok(()),
         }
@@ -115,25 +116,26 @@ impl Rule {
         }
     }
 
-    /// Returns the allowed values for readers of the settings file; `None` if only the type limits them.
+    /// Returns the allowed values for the settings file; `None` if only the type limits them.
     #[must_use]
     pub fn describe(&self) -> Option<String> {
         Some(match *self {
             Self::Any => return None,
             Self::Numbers(min, max) | Self::NumbersAs(min, max, _) => format!("{min} to {max}"),
-            Self::EvenNumbers(min, max) => format!("even numbers of {min} to {max}"),
+            Self::EvenNumbers(min, max) => format!("even numbers from {min} to {max}"),
             Self::MinLength(min, _) => format!("at least {min} characters"),
             Self::OneOf(words) => words.join(", "),
             Self::Url(schemes) => format!("{}://", schemes.join("://, ")),
-            Self::TurnUrl => "turn: and turns: urls".to_owned(),
+            Self::TurnUrl => "turn: and turns: URLs".to_owned(),
             Self::NotEmpty(_) => "at least one element".to_owned(),
         })
     }
 
-    /// Adds the rule to the JSON schema of a type.
+    /// Adds the rule to a type's JSON schema.
     pub(super) fn narrow(&self, mut schema: Value) -> Value {
         let target = match self {
             Self::NotEmpty(_) => &mut schema,
+            // For a list, the rule describes the elements.
             _ if schema["type"] == "array" => &mut schema["items"],
             _ => &mut schema,
         };
@@ -161,6 +163,7 @@ impl Rule {
 }
 
 fn is_url(text: &str, schemes: &[&str]) -> bool {
+    // The parser converts schemes to lower case.
     Url::parse(text).is_ok_and(|url| schemes.contains(&url.scheme()) && url.has_host())
 }
 
@@ -168,5 +171,6 @@ fn is_turn_url(text: &str) -> bool {
     let host = text
         .strip_prefix("turn:")
         .or_else(|| text.strip_prefix("turns:"));
+    // TURN URIs have no slashes (RFC 7065); `turn://` is a common mistake.
     host.is_some_and(|host| !host.is_empty() && !host.starts_with("//"))
 }

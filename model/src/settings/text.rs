@@ -9,24 +9,24 @@ use ipnet::IpNet;
 use super::{InvalidSetting, Rule};
 use crate::Secret;
 
-/// The largest duration of a setting: ten years.
+/// Maximum duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
-/// The units of durations that are shown, in seconds, the largest first.
+/// Units in which durations are shown, in seconds, largest first.
 const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
 
-/// A type whose settings are strings.
+/// Type of a setting that is a string.
 pub trait TextSetting: Sized {
-    /// The allowed values, as the end of the message "must be …".
+    /// Allowed values, as the end of the message "must be …".
     const EXPECTED: &'static str;
-    /// A regular expression that allowed texts match, for editors. It may match others.
+    /// Regular expression for editors, which allowed texts match. Others may match, too.
     const PATTERN: Option<&'static str> = None;
     /// Whether a value must not be shown.
     const IS_SECRET: bool = false;
 
-    /// Parses the string of a setting.
+    /// Parses the setting's string.
     ///
     /// # Errors
-    /// The text is not allowed. The message has the allowed values.
+    /// If the text is not allowed. The message has the allowed values.
     fn parse(text: &str) -> Result<Self, String>;
 
     /// Formats the setting for display; a secret becomes `***`.
@@ -35,7 +35,7 @@ pub trait TextSetting: Sized {
     /// Checks a parsed setting.
     ///
     /// # Errors
-    /// The rule does not allow the value.
+    /// If the rule does not allow the value.
     fn check(&self, _rule: &Rule) -> Result<(), InvalidSetting> {
         Ok(())
     }
@@ -51,22 +51,24 @@ impl TextSetting for Duration {
     const PATTERN: Option<&'static str> = Some("^([0-9]+ *[A-Za-z]+ *)+$");
 
     fn parse(text: &str) -> Result<Self, String> {
+        // humantime's own message names neither the setting's form nor an example.
         humantime::parse_duration(text).map_err(|_| must_be::<Self>(text))
     }
 
-    /// Writes whole seconds in the largest unit that divides them: `75s`, `5m`, `30d`.
+    /// Formats whole seconds in the largest unit that divides them: `75s`, `5m`, `30d`.
     fn format(&self) -> String {
         let (seconds, rest) = (self.as_secs(), self.subsec_nanos());
         let unit = UNITS
             .iter()
             .find(|(length, _)| rest == 0 && seconds > 0 && seconds.is_multiple_of(*length));
         unit.map_or_else(
+            // For example `1m 30s`, or `500ms`.
             || humantime::format_duration(*self).to_string(),
             |(length, unit)| format!("{}{unit}", seconds / length),
         )
     }
 
-    /// No duration of a setting is 0, and none is longer than ten years, whatever the rule.
+    /// Whatever the rule, a duration must be more than 0, and at most ten years.
     fn check(&self, _rule: &Rule) -> Result<(), InvalidSetting> {
         if *self > Self::ZERO && *self <= MAX_DURATION {
             return Ok(());
@@ -123,6 +125,7 @@ impl TextSetting for PathBuf {
     const EXPECTED: &'static str = "a path";
 
     fn parse(text: &str) -> Result<Self, String> {
+        // The operating system ends paths there.
         if text.contains('\0') {
             Err(must_be::<Self>(text))
         } else {
@@ -165,6 +168,7 @@ impl TextSetting for Secret {
     }
 
     fn format(&self) -> String {
+        // A fixed length, which reveals nothing.
         "***".into()
     }
 

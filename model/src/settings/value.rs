@@ -1,5 +1,5 @@
-//! How settings are read, shown, checked and described, by their type. [`serialize`] and [`deserialize`] are named by `serde(with)`
-//! of each field.
+//! Parsing, display, checks and descriptions of settings, by their type. Each field's `serde(with)` names [`serialize`] and
+//! [`deserialize`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,50 +10,50 @@ use serde_json::{Value, json};
 
 use super::{InvalidSetting, Rule, TextSetting};
 
-/// A type that a setting can have: a number, a flag, a word of an enum, a [`TextSetting`], an optional value, or a list.
+/// Type of a setting: a number, a flag, an enum's word, a [`TextSetting`], an optional value, or a list.
 pub trait SettingValue: Sized {
-    /// Whether an empty string leaves the setting unset. Compose files turn an unset variable into an empty one.
+    /// Whether an empty string leaves the setting unset, since Compose files turn an unset variable into an empty one.
     const IS_OPTIONAL: bool = false;
 
-    /// Writes the value as in the file; a secret as `***`.
+    /// Serializes the value as in the file; a secret as `***`.
     ///
     /// # Errors
-    /// The serializer's.
+    /// The serializer's error.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads the value.
+    /// Parses the value.
     ///
     /// # Errors
-    /// The value has another type, or cannot be parsed.
+    /// If the value has another type, or is malformed.
     fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
 
-    /// Returns the JSON schema of the type.
+    /// Returns the type's JSON schema.
     fn schema() -> Value;
 
     /// Checks the value.
     ///
     /// # Errors
-    /// The rule does not allow it.
+    /// If the rule does not allow the value.
     fn check(&self, rule: &Rule) -> Result<(), InvalidSetting>;
 }
 
-/// Writes a setting.
+/// Serializes a setting.
 ///
 /// # Errors
-/// The serializer's.
+/// The serializer's error.
 pub fn serialize<T: SettingValue, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     value.serialize(to)
 }
 
-/// Reads a setting.
+/// Parses a setting.
 ///
 /// # Errors
-/// The value has another type, or cannot be parsed.
+/// If the value has another type, or is malformed.
 pub fn deserialize<'de, T: SettingValue, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     T::deserialize(from)
 }
 
-/// Implements [`SettingValue`] for a type that serde reads and writes as it is: a schema, and a check of `self` by a rule.
+/// Implements [`SettingValue`] for a type that serde handles as it is, with a schema and a check of `self` by a rule.
 #[macro_export]
 macro_rules! plain_setting {
     ($type:ty, $schema:expr, |$value:ident, $rule:pat_param| $check:expr) => {
@@ -162,6 +162,7 @@ impl<T: TextSetting> SettingValue for Vec<T> {
     }
 
     fn check(&self, rule: &Rule) -> Result<(), InvalidSetting> {
+        // The list as a whole first, then its elements.
         rule.check_length(self.len())?;
         self.iter().enumerate().try_for_each(|(index, value)| {
             TextSetting::check(value, rule).map_err(|invalid| invalid.at(index))
@@ -169,7 +170,7 @@ impl<T: TextSetting> SettingValue for Vec<T> {
     }
 }
 
-/// The path of a file with a key. An empty path is no key, while an empty text leaves other settings unset.
+/// Path of a key file. An empty path means no key, while an empty text leaves other settings unset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyFile(pub String);
 
@@ -186,10 +187,10 @@ impl From<&str> for KeyFile {
 /// Adapts a [`TextSetting`] to serde.
 struct Text<T>(T);
 
-/// A text, or an empty string for none.
+/// Text, or an empty string for none.
 struct Unset<T>(Option<T>);
 
-/// What [`Text`] can be read as.
+/// Types that [`Text`] can contain.
 trait FromText: Sized {
     const EXPECTED: &'static str;
 
@@ -204,6 +205,7 @@ impl<T: TextSetting> FromText for T {
     }
 }
 
+// Only an empty text is unset; a blank one is parsed, and usually refused.
 impl<T: TextSetting> FromText for Unset<T> {
     const EXPECTED: &'static str = T::EXPECTED;
 
@@ -226,6 +228,7 @@ impl<T: FromText> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
+        // figment adds the setting's path to the message.
         T::from_text(text).map(Text).map_err(E::custom)
     }
 }

@@ -9,7 +9,7 @@ use super::Rule;
 use crate::Timestamp;
 
 const DAY: u64 = 24 * 60 * 60;
-/// Delays between the attempts of a delivery, in seconds.
+/// Delays between a delivery's attempts, in seconds.
 const RETRY_DELAYS: [u64; 4] = [60, 300, 1_800, 7_200];
 
 crate::settings! {
@@ -17,30 +17,30 @@ crate::settings! {
     pub struct WebhooksConfig {
         /// Interval at which due deliveries are sent, including first attempts.
         ///
-        /// Ticks are at whole multiples of it.
+        /// Ticks are at whole multiples of the interval.
         pub tick: Duration = Duration::from_secs(5);
         /// Timeout of a delivery attempt.
         pub timeout: Duration = Duration::from_secs(10);
-        /// Delays between the attempts of a delivery. There is one more attempt than there are delays.
+        /// Delays between a delivery's attempts. There is one more attempt than there are delays.
         pub retry_delays: Vec<Duration> = RETRY_DELAYS.map(Duration::from_secs).into(),
             Rule::NotEmpty("must contain at least one delay, such as [\"1m\"]");
         /// Non-public networks in which receivers are allowed, such as "10.0.0.0/8".
         ///
         /// By default, projects cannot send webhooks into your own network.
         pub allow_networks: Vec<IpNet> = Vec::new();
-        /// PEM file of root certificates of a [private authority](running.md#private-certificate-authorities) that receivers of
-        /// webhooks may have, in addition to the built-in ones.
+        /// PEM file with root certificates of a [private authority](running.md#private-certificate-authorities) for webhook receivers, in
+        /// addition to the built-in ones.
         pub root_certs: Option<PathBuf> = None;
-        /// How long final deliveries and their events stay in the log.
+        /// Time for which final deliveries and their events are kept in the log.
         pub retention: Duration = Duration::from_secs(30 * DAY);
     }
 }
 
 impl WebhooksConfig {
-    /// Returns the instant of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None`
-    /// if it was the last.
+    /// Returns the time of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None` if it was the last.
     #[must_use]
     pub fn next_attempt(&self, attempts: u32, failed_at: Timestamp) -> Option<Timestamp> {
+        // Attempts count from 1, delays from 0.
         let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
         self.retry_delays
             .get(index)

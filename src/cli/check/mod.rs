@@ -1,5 +1,5 @@
-//! `conclave check`: tests whether everything that a server needs is present and works, and prints one line for each part.
-//! It creates nothing.
+//! `conclave check`: tests that every part of a server's environment is present and works, and prints one line per part. It creates
+//! nothing.
 
 mod postgres;
 
@@ -37,28 +37,28 @@ use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
 use crate::tls::files::CertificateFiles;
 
-/// The rest of a certificate's time in which it should have been renewed.
+/// Remaining validity below which a certificate should have been renewed.
 const RENEWAL_DUE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// The result for one part of the deployment.
+/// Result for one part of the deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PartResult {
     part: &'static str,
     verdict: Verdict,
 }
 
-/// Whether a part works, with details for the operator.
+/// Verdict on a part, with details for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     /// The part works.
     Ok(String),
-    /// The part works, but some operations of the server will fail.
+    /// The part works, but some of the server's operations will fail.
     Warning(String),
     /// The server cannot use the part.
     Failure(String),
 }
 
-/// The result for one part with `--json`.
+/// Result for one part with `--json`.
 #[derive(Serialize)]
 struct PartView<'a> {
     part: &'static str,
@@ -67,7 +67,7 @@ struct PartView<'a> {
 }
 
 impl Verdict {
-    /// The word of the table, that of JSON, and the details.
+    /// Returns the word in the table, the word in JSON, and the details.
     fn shown(&self) -> (&'static str, &'static str, &str) {
         match self {
             Self::Ok(detail) => ("ok", "ok", detail),
@@ -97,10 +97,10 @@ impl PartResult {
     }
 }
 
-/// Checks every part. After an invalid configuration the other parts are not checked, because they depend on it.
+/// Checks every part. After an invalid configuration, the other parts are not checked, because they depend on it.
 ///
 /// # Errors
-/// The configuration is invalid, or another part has failed.
+/// If the configuration is invalid, or another part has failed.
 pub(super) fn run(
     loaded: Result<LoadedConfig, ConfigError>,
     data: &Path,
@@ -108,6 +108,7 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let checked = loaded.and_then(|LoadedConfig { config, origins }| {
         let plans = Plans::load(config.plans.file.as_deref())?;
+        // Here, since only the origins show which file a secret is in.
         let readable = readable_secrets(&config, &origins)?;
         Ok((config, plans, readable))
     });
@@ -136,6 +137,7 @@ pub(super) fn run(
     let cluster = config
         .database
         .is_postgres()
+        // Only a PostgreSQL database can be shared by several servers.
         .then(|| PartResult::new("cluster", check_cluster(&config, data)));
     let files = config
         .tls
@@ -145,6 +147,7 @@ pub(super) fn run(
         .tls
         .acme()
         .map(|acme| PartResult::new("tls", check_acme(&acme, data)));
+    // LiveKit records in its own services, which the media check covers.
     let egress =
         (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled).then(|| {
             PartResult {
@@ -183,6 +186,7 @@ pub(super) fn run(
     if failed.is_empty() {
         Ok(())
     } else {
+        // After the table, so that all results are printed.
         Err(CliError::failed(format!(
             "check failed: {}",
             failed.join(", ")
@@ -199,18 +203,20 @@ fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
         vec![
             word.to_owned(),
             result.part.to_owned(),
+            // One line per part, so that a search for FAIL shows the whole result.
             detail.replace('\n', " "),
         ]
     };
     print(&output::rows(&results.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Says which secrets are in a settings file that other users of the machine can read.
+/// Reports secrets in a settings file that other users of the machine can read.
 fn readable_secrets(
     config: &Config,
     origins: &SettingOrigins,
 ) -> Result<Option<String>, ConfigError> {
     let settings = origins.report(config)?;
+    // A URL with a password counts as secret, too.
     let secrets = settings.iter().filter(|setting| setting.is_secret());
     let in_files = secrets.filter_map(|setting| match &setting.origin {
         Some(SettingSource::File(file)) => Some((setting.name.as_str(), file.as_str())),
@@ -219,6 +225,7 @@ fn readable_secrets(
     let readable: Vec<_> = in_files
         .filter(|(_, file)| others_read(Path::new(file)))
         .collect();
+    // All secrets are in the same file: there is only one settings file.
     Ok(readable.first().map(|(_, file)| {
         let names = readable
             .iter()
@@ -229,21 +236,23 @@ fn readable_secrets(
     }))
 }
 
-/// Whether users who are neither the owner nor of the group of a file can read it.
+/// Returns whether users can read a file who are neither its owner nor in its group.
 fn others_read(path: &Path) -> bool {
     let permits = |path: &Path, bit| {
         path.metadata()
             .is_ok_and(|metadata| metadata.permissions().mode() & bit != 0)
     };
     path.canonicalize().is_ok_and(|path| {
+        // A directory without access for others hides the file, whatever its mode.
         permits(&path, 0o004) && path.ancestors().skip(1).all(|dir| permits(dir, 0o001))
     })
 }
 
-/// Checks that the process may open enough files, that no project can take all requests, and that no other user reads secrets
-/// of the settings. Lists the plans.
+/// Checks that the process may open enough files, that no project can take all requests, and that no other user can read secrets in the
+/// settings. Lists the plans.
 fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>) -> Verdict {
     let limits = &config.limits;
+    // Otherwise one project's backlog would cause 503 for all others.
     let takes_all = limits
         .project_running
         .saturating_add(limits.project_waiting)
@@ -269,11 +278,12 @@ fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>)
 /// Reads the whole database and verifies its integrity. PostgreSQL verifies its pages itself.
 fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let location = location(config, data, None)?;
+    // A database that does not exist yet is not a failure: the first start creates it.
     if let Location::File(path) = &location
         && !path.exists()
     {
         return Ok(Verdict::Ok(format!(
-            "none yet, the first start creates {}",
+            "none yet; the first start creates {}",
             path.display()
         )));
     }
@@ -284,17 +294,18 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     };
     let (schema, newest) = run_in_system(verify_database(location))?;
     let older = if schema < newest {
-        ", which the next start of a server migrates"
+        ", migrated at the next start of a server"
     } else {
         ""
     };
     let summary = format!("schema {schema}{older}, {shown}");
     Ok(health.map_or(Verdict::Ok(summary.clone()), |health| {
+        // A file is local, so there is nothing to judge besides its integrity.
         postgres::judge(&summary, &health)
     }))
 }
 
-/// Says which servers share the database, and which of them could not take over.
+/// Reports the servers that share the database, and the servers that could not take over.
 fn check_cluster(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let Location::Server(options) = location(config, data, None)? else {
         return Ok(Verdict::Ok("one server".into()));
@@ -325,15 +336,10 @@ fn judge_cluster(state: &ClusterState) -> Verdict {
         format!("standby {}", standbys.join(", "))
     };
     let summary = format!("epoch {}, {active}, {standbys}", state.epoch);
+    // Servers with other keys, or with an older version: they follow the lease, but never become active.
     let stuck = state.standbys().filter(|node| node.role != Role::Standby);
     let stuck: Vec<_> = stuck
-        .map(|node| {
-            format!(
-                "{} does not take over: {}",
-                node.info.url,
-                node.role.as_str()
-            )
-        })
+        .map(|node| format!("{} cannot take over: {}", node.info.url, node.role.as_str()))
         .collect();
     if stuck.is_empty() {
         Verdict::Ok(summary)
@@ -344,7 +350,7 @@ fn judge_cluster(state: &ClusterState) -> Verdict {
 
 /// Returns the schema version of an intact database, and the newest one.
 async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
-    // No sealed value is opened, so that a lost encryption key does not hide the state of the database.
+    // No secret is decrypted, so a lost encryption key does not hide the state of the database.
     let vault = Vault::open(None, &Secret::new(""))?;
     let store = Store::open(StoreOptions {
         location,
@@ -360,20 +366,22 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
     Ok((schema?, store.server().schema()))
 }
 
-/// Says when the last copy of the database was made. An old one is a warning: the server may have been stopped for long.
+/// Reports the time of the last database copy. An old copy is a warning: the server may have been stopped for long.
 fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
     let shown = directory.path().display();
     let mode =
         std::fs::metadata(directory.path()).map(|metadata| metadata.permissions().mode() & 0o777);
+    // A directory that does not exist yet has no mode; the server creates it with 0700.
     if let Ok(mode) = mode
         && mode & 0o077 != 0
     {
-        let problem = "others than its owner may enter it, and a copy has all records";
+        let problem = "other users may enter it, and a copy contains all records";
         return Verdict::Warning(format!("{shown} has mode {mode:o}: {problem}; chmod 700"));
     }
+    // Oldest first, so the last one is the newest.
     let Some(last) = directory.copies().pop() else {
         return Verdict::Ok(format!(
-            "no copy yet in {shown}, a server makes the first at its start"
+            "no copy yet in {shown}; a server makes the first at its start"
         ));
     };
     let summary = format!("last copy at {}, in {shown}", last.at);
@@ -391,22 +399,25 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         ));
     };
     match (path.exists(), database_path(data).exists()) {
+        // The records are elsewhere, so a missing key may be a lost key.
         (false, false) if config.database.is_postgres() => Ok(Verdict::Warning(format!(
-            "none at {}, and the next start creates it; if the database has records already, restore the key that sealed them",
+            "none at {}; the next start creates it; if the database already has records, restore their key",
             path.display()
         ))),
         (false, false) => Ok(Verdict::Ok(format!(
-            "none yet, the first start creates {}",
+            "none yet; the first start creates {}",
             path.display()
         ))),
+        // A failure, since the server itself would start with a new key and hide the loss.
         (false, true) => Err(CliError::failed(format!(
-            "encryption.key_file {} is missing; restore it: the next start creates another, which cannot open what this \
-             one has sealed",
+            "encryption.key_file {} is missing; restore it: the next start creates another key, which cannot decrypt the \
+             existing secrets",
             path.display()
         ))),
         (true, _) => {
             let vault = Vault::open(Some(&path), &Secret::new(""))?;
             let key = vault.key_id().unwrap_or_default();
+            // Both keys are in the file until the rotation's last step.
             let rotating = if vault.is_rotating() {
                 ", its rotation is not complete: run conclave key-rotate"
             } else {
@@ -432,8 +443,9 @@ fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     }
 }
 
-/// Checks that the certificate and its key can be used, and for how long.
+/// Checks that the certificate and its key can be used, and its remaining validity.
 fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
+    // Loading also checks that the key belongs to the certificate.
     let certificate = files.load()?;
     let (now, summary) = (Clock::system().now(), certificate.summary());
     Ok(
@@ -448,24 +460,25 @@ fn check_tls(files: CertificateFiles) -> Result<Verdict, CliError> {
     )
 }
 
-/// Checks the file of `tls.acme_root`, and the certificate that was obtained. One that cannot be used is no failure, since a
-/// server replaces it. Does not ask the CA.
+/// Checks the file of `tls.acme_root`, and the certificate from the CA. An unusable certificate is not a failure, since a server replaces
+/// it. Does not contact the CA.
 fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
     AcmeHttp::new(config)?;
     Ok(match Storage::new(data, config).certificate() {
         Ok(None) => Verdict::Ok(format!(
-            "none yet, a server obtains one for {} from {}",
+            "none yet; a server obtains one for {} from {}",
             config.domain, config.directory
         )),
+        // The server's own rule, so a certificate is not reported before its renewal is due.
         Ok(Some(certificate)) if Validity::from(&certificate).renewal() > Clock::system().now() => {
             Verdict::Ok(certificate.summary())
         }
         Ok(Some(certificate)) => Verdict::Warning(format!(
-            "the certificate is to be renewed: {}",
+            "the certificate is due for renewal: {}",
             certificate.summary()
         )),
         Err(error) => Verdict::Warning(format!(
-            "the certificate cannot be used, a server obtains another one: {error}"
+            "the certificate cannot be used; a server obtains another one: {error}"
         )),
     })
 }
@@ -473,13 +486,14 @@ fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
 /// Checks the files of `webhooks.root_certs`, `egress.root_certs` and `SSL_CERT_FILE`, if there are any.
 fn check_roots(config: &Config) -> Option<Verdict> {
     let settings = [&config.webhooks.root_certs, &config.egress.root_certs];
-    if let Err(error) = roots::of_webhooks(config).and(roots::of_storage(config)) {
+    if let Err(error) = roots::for_webhooks(config).and(roots::for_storage(config)) {
         return Some(Verdict::Failure(error.to_string()));
     }
     match environment() {
         Err(problem) => Some(Verdict::Warning(format!(
             "{VARIABLE} is ignored: {problem}"
         ))),
+        // Private authorities are rare; without one, there is no line.
         Ok(found) if found.is_empty() && settings.iter().all(|file| file.is_none()) => None,
         Ok(_) => Some(Verdict::Ok(
             "private authorities are trusted beside the public ones".into(),
@@ -487,27 +501,29 @@ fn check_roots(config: &Config) -> Option<Verdict> {
     }
 }
 
-/// Says with which ffmpeg recordings are made, and checks the file of `egress.rtmps_root`.
+/// Reports the ffmpeg for recordings, and checks the file of `egress.rtmps_root`.
 fn check_egress(config: &EgressConfig) -> Verdict {
+    // Creating the connector reads the root certificates.
     if let Err(error) = dialler(config) {
         return Verdict::Failure(error.to_string());
     }
     match Ffmpeg::detect(&config.ffmpeg) {
         Ok(ffmpeg) => Verdict::Ok(ffmpeg.to_string()),
-        Err(error) => Verdict::Warning(format!("nothing can be recorded: {error}")),
+        Err(error) => Verdict::Warning(format!("recording is not possible: {error}")),
     }
 }
 
-/// Says which addresses clients are given, and checks the buffers of sockets.
+/// Reports the media addresses for clients, and checks the socket buffers.
 fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
     let settings = &config.media.rtc;
+    // Binds free ports for a moment: only that shows whether a configured address exists.
     let addresses: Vec<_> = client_addresses(settings)?
         .iter()
         .map(ToString::to_string)
         .collect();
     let own = config.has_turn_server().then(|| {
         format!(
-            "the TURN server of this one, at the port of {} and UDP {}",
+            "this server's TURN server, at the port of {} and UDP {}",
             config.http.listen, settings.turn.udp_port
         )
     });
@@ -524,6 +540,7 @@ fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
         "embedded; clients send media to {}{relayed}",
         addresses.join(", ")
     );
+    // Warnings only: media flows, but packets may be lost under load.
     let problems: Vec<_> = buffer_problem()
         .into_iter()
         .chain(workers_problem(settings))
@@ -535,7 +552,7 @@ fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
     })
 }
 
-/// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.
+/// Checks that LiveKit responds, accepts the credentials and is configured for Conclave.
 fn check_livekit(
     config: &Config,
     data: &Path,
@@ -545,7 +562,7 @@ fn check_livekit(
         credentials.api_key,
         &credentials.api_secret,
     ));
-    // Nothing is reported to a plane that only calls.
+    // A plane without rooms reports nothing, so the inlet is never connected.
     let sink = Arc::new(ReportInlet::default());
     let plane = LivekitPlane::new(
         livekit_settings(config, data, LeaseCheck::not_needed()),
@@ -559,13 +576,13 @@ fn check_livekit(
     }
     Ok(
         match (check.problems.is_empty(), check.unknown.is_empty()) {
-            (true, true) => {
-                Verdict::Ok("livekit answers, with egress and ingress, and its settings fit".into())
-            }
-            (true, false) => {
-                Verdict::Ok(format!("livekit answers, with egress and ingress; {check}"))
-            }
-            (false, _) => Verdict::Warning(format!("livekit answers; {check}")),
+            (true, true) => Verdict::Ok(
+                "livekit responds, with egress and ingress, and its settings match".into(),
+            ),
+            (true, false) => Verdict::Ok(format!(
+                "livekit responds, with egress and ingress; {check}"
+            )),
+            (false, _) => Verdict::Warning(format!("livekit responds; {check}")),
         },
     )
 }

@@ -1,12 +1,13 @@
-//! What `conclave check` says of a database server.
+//! Verdict of `conclave check` on a PostgreSQL server.
 
 use conclave_db::PostgresHealth;
 
 use super::Verdict;
 
-/// Says how a database server is reached, and what an operator should know before calls depend on it.
+/// Reports the connection to a PostgreSQL server, and risks that an operator should know before calls depend on it.
 pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
     let tls = if health.is_encrypted { "TLS" } else { "no TLS" };
+    // With one decimal: every write waits for at least one round trip.
     let milliseconds = health.round_trip.as_secs_f64() * 1_000.0;
     let version = &health.version;
     let summary =
@@ -18,7 +19,7 @@ pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
     Verdict::Warning(format!("{summary}; {}", risks.join("; ")))
 }
 
-/// Returns what can make PostgreSQL lose changes that it has acknowledged.
+/// Returns the settings that can make PostgreSQL lose acknowledged changes.
 fn risks(health: &PostgresHealth) -> Vec<String> {
     let PostgresHealth {
         has_synchronous_standby,
@@ -28,12 +29,14 @@ fn risks(health: &PostgresHealth) -> Vec<String> {
     } = health;
     let mut risks = Vec::new();
     match synchronous_commit.as_str() {
+        // With `remote_write` or `local`, a standby may not have the change on disk, or not at all.
         "on" | "remote_apply" => {}
         "off" => risks.push("synchronous_commit = off: a crash of PostgreSQL can lose the last changes".to_owned()),
         other => risks.push(format!(
             "synchronous_commit = {other}: a failover of PostgreSQL can lose the last changes; set it to on"
         )),
     }
+    // Without one, `synchronous_commit` waits for the primary's disk only.
     if !has_synchronous_standby {
         risks.push(
             "no synchronous standby (synchronous_standby_names): a failover of PostgreSQL can lose the last changes"
@@ -41,7 +44,9 @@ fn risks(health: &PostgresHealth) -> Vec<String> {
         );
     }
     if !asynchronous_standbys.is_empty() {
-        risks.push(format!("{asynchronous_standbys}: asynchronous, so it can lack the last changes if it is promoted"));
+        risks.push(format!(
+            "{asynchronous_standbys}: asynchronous, so it can lack the last changes when promoted"
+        ));
     }
     risks
 }

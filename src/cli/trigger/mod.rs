@@ -1,7 +1,7 @@
-//! `conclave trigger EVENT`: makes an event happen in a room with simulated participants, or sends an example of it.
+//! `conclave trigger EVENT`: causes an event in a room with simulated participants, or sends an example event.
 //!
-//! The room is a new one, and ends afterwards. It is created by the API with an API key: that of `CONCLAVE_KEY`, or one that the
-//! command creates in the data directory and revokes at its end.
+//! The room is a new one, and ends afterwards. The command creates it by the API, with the key in `CONCLAVE_KEY`, or with a key that it
+//! creates in the data directory and revokes afterwards.
 
 mod room;
 
@@ -22,30 +22,30 @@ use crate::config::Config;
 use crate::error::CliError;
 use room::{Api, TriggerRoom};
 
-/// The label of the API keys that the command creates.
+/// Label of the API keys that the command creates.
 const KEY_LABEL: &str = "conclave trigger";
 
-/// What to trigger, and where.
+/// Event to trigger, and its target.
 #[derive(Debug, Args)]
 pub struct TriggerArgs {
-    /// The type of the event, such as `participant.joined`.
+    /// Event type, such as `participant.joined`.
     #[arg(value_parser = event_type())]
     event: EventType,
-    /// The server and the project.
+    /// Server and project.
     #[command(flatten)]
     server: ServerArgs,
-    /// Send an example of the event to this url, without a server.
+    /// Send an example event to this URL, without a server.
     #[arg(long, value_name = "URL", conflicts_with_all = ["server", "project"])]
     sample: Option<String>,
-    /// The signing secret of the example, `whsec_…` [default: a random one, which is printed].
+    /// Signing secret for the example, `whsec_…` [default: a random one, which is printed].
     #[arg(long, value_name = "SECRET", requires = "sample")]
     secret: Option<String>,
 }
 
-/// Runs the command. `url` and `key` are those of the API, if the environment has them.
+/// Runs the command.
 ///
 /// # Errors
-/// The server refused a step, the event did not happen, or the receiver did not accept the example.
+/// If the server refused a step, the event did not happen, or the receiver rejected the example.
 pub(super) fn run(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), CliError> {
     match &args.sample {
         Some(url) => send_example(args, url, config),
@@ -70,11 +70,13 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
         secret,
         config.webhooks.timeout,
     )?;
+    // Before the post, so that a failing receiver can be debugged with the body.
     print(&format!("{payload}\n"))?;
+    // A new id each time: receivers must not take it for a duplicate.
     let outcome = forwarder.post(DeliveryId::new(), args.event.as_str(), &payload);
     if outcome.error.is_some() {
         return Err(CliError::failed(format!(
-            "the receiver did not accept it: {}",
+            "the receiver rejected the event: {}",
             shown(&outcome)
         )));
     }
@@ -82,7 +84,7 @@ fn send_example(args: &TriggerArgs, url: &str, config: &Config) -> Result<(), Cl
     Ok(())
 }
 
-/// Returns an example of an event that happens now. Its project and its room say that it is one.
+/// Returns an example event with the current time. Its project and its room mark it as an example.
 fn example(event: EventType) -> Option<Event> {
     let context = EventContext {
         project_id: "prj_000000000000".parse().ok()?,
@@ -100,7 +102,7 @@ fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), C
             let url = url
                 .map(|url| checked_url("CONCLAVE_URL", &url))
                 .transpose()?;
-            let missing = "CONCLAVE_URL is needed: the url of the API";
+            let missing = "CONCLAVE_URL is required: the API's URL";
             let url = url
                 .map_or_else(|| server.api(), |url| Ok(Some(url)))?
                 .ok_or_else(|| CliError::failed(missing))?;
@@ -111,8 +113,9 @@ fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), C
                 Api::new(url, Secret::new(key)),
             )
         }
+        // Without a key, the command needs the data directory, where it can create one.
         (_, None) => {
-            let missing = "CONCLAVE_URL and CONCLAVE_KEY are needed: the url of the API and a key of the project";
+            let missing = "CONCLAVE_URL and CONCLAVE_KEY are required: the API's URL and an API key of the project";
             let url = server.api()?.ok_or_else(|| CliError::failed(missing))?;
             with_new_key(config, data, &project, |key| {
                 in_new_room(args.event, &server, &project, Api::new(url, key))
@@ -125,8 +128,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Creates an API key in the data directory, and revokes it after its use. Other keys stay, whatever their label: they may be those of a
-/// command that runs, or an operator's.
+/// Creates an API key in the data directory, and revokes it after its use. Other keys stay, whatever their label: they may belong to
+/// another command that is running, or to an operator.
 fn with_new_key(
     config: &Config,
     data: &Path,
@@ -143,6 +146,7 @@ fn with_new_key(
     let revoked = with_store(config, data, async |store| {
         store.api_keys().revoke(created.record.prefix).await
     });
+    // If both fail, the operation's error is reported.
     done.and(revoked.map(drop))
 }
 
@@ -152,14 +156,16 @@ fn in_new_room(
     project: &ProjectId,
     api: Api,
 ) -> Result<(), CliError> {
+    // Before the room exists, so that it misses none of its events.
     let follower = Follower::new(server, project, None)?;
     let mut room = TriggerRoom::create(api, server, follower)?;
     eprintln!("conclave: in the room {}", room.name());
+    // The room ends in any case, so a failed step leaves none behind.
     let happened = room.trigger(event);
     let ended = room.end();
     let payload = happened?;
     ended?;
-    // The server has sent it.
+    // Printed as received, which is the exact body of a webhook.
     print_json_text(serde_json::from_str::<&RawValue>(&payload)?.get())
 }
 

@@ -1,4 +1,4 @@
-//! A room in which events happen for real: the API creates it, and the sandbox simulates who is in it.
+//! Room for real events: the API creates it, and the sandbox simulates its participants.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +12,23 @@ use crate::cli::admin_client::{AdminClient, CallError, JsonClient, TIMEOUT};
 use crate::cli::follower::{FollowedEvent, Follower};
 use crate::error::CliError;
 
-/// The template of the rooms, which is created once.
+/// The rooms' template, created once.
 const TEMPLATE: &str = "conclave-trigger";
-/// The roles of the participants. The bitrate of one of them is limited.
+/// The participants' roles. Only `limited` has a bitrate limit.
 const LIMITED: &str = "limited";
 const OTHER: &str = "other";
-/// The limit, in kilobits a second.
+/// Limit, in kilobits per second.
 const LIMIT_KBPS: u32 = 500;
-/// Where a simulated broadcast goes: an address for documentation, and nothing connects to it.
+/// Destination of a simulated broadcast. Nothing connects to it, but other than public addresses are refused.
 const BROADCAST_URL: &str = "rtmp://8.8.8.8/live/example";
-/// How long an event may take. A bitrate has to stay above its limit for five seconds.
+/// Time limit for an event. A bitrate has to stay above its limit for five seconds.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Characters of a room's name, after the prefix.
+/// Length of a room name's random part.
 const NAME_CHARACTERS: usize = 8;
-/// The most templates that are searched for the command's own.
+/// Maximum number of templates to search for the command's own.
 const TEMPLATES: u32 = 200;
 
-/// The API of a server, with a key of the project.
+/// A server's API, with a key of the project.
 pub(super) struct Api {
     client: JsonClient,
     url: String,
@@ -53,13 +53,15 @@ impl Api {
         )
     }
 
-    /// Returns the id of the command's template, which is created if there is none.
+    /// Returns the id of the command's template, which is created if missing.
     fn template(&self) -> Result<Value, CallError> {
         let listed = self.call(Method::GET, &format!("/templates?limit={TEMPLATES}"), None)?;
         let mut templates = listed["templates"].as_array().into_iter().flatten();
+        // Reused, so that repeated runs do not fill the list of templates.
         if let Some(known) = templates.find(|template| template["name"] == TEMPLATE) {
             return Ok(known["id"].clone());
         }
+        // Two roles: a limited one to exceed, and another to change to.
         let roles = json!({LIMITED: {"publish": {"max_kbps": LIMIT_KBPS}}, OTHER: {}});
         let created = self.call(
             Method::POST,
@@ -70,24 +72,26 @@ impl Api {
     }
 }
 
-/// A room of the command.
+/// The command's room.
 pub(super) struct TriggerRoom<'a> {
     api: Api,
     server: &'a AdminClient,
     follower: Follower<'a>,
     name: String,
-    /// The events of the room so far.
+    /// Events in the room so far.
     happened: Vec<FollowedEvent>,
 }
 
 impl<'a> TriggerRoom<'a> {
-    /// Creates a room. `follower` has not read any of its events yet.
+    /// Creates a room. `follower` must not have read any of its events.
     pub(super) fn create(
         api: Api,
         server: &'a AdminClient,
         follower: Follower<'a>,
     ) -> Result<Self, CallError> {
+        // Random, since a project can use a room name only once.
         let name = format!("trigger-{}", random_text(NAME_CHARACTERS, UNAMBIGUOUS));
+        // The metadata shows operators where the room comes from.
         let body = json!({"name": name, "template_id": api.template()?, "metadata": {"created_by": TEMPLATE}});
         api.call(Method::POST, "/rooms", Some(&body))?;
         Ok(Self {
@@ -103,7 +107,7 @@ impl<'a> TriggerRoom<'a> {
         &self.name
     }
 
-    /// Does what causes an event, waits for it and returns its body.
+    /// Causes an event, waits for it and returns its body.
     pub(super) fn trigger(&mut self, event: EventType) -> Result<String, CliError> {
         self.cause(event)?;
         self.wait_for(event)
@@ -111,8 +115,8 @@ impl<'a> TriggerRoom<'a> {
 
     /// Ends the room.
     pub(super) fn end(&self) -> Result<(), CallError> {
-        match self.of_room(Method::DELETE, "", None) {
-            // It has ended already.
+        match self.call_room(Method::DELETE, "", None) {
+            // The event may have ended it already.
             Err(CallError::Refused {
                 status: 404 | 409, ..
             }) => Ok(()),
@@ -124,6 +128,7 @@ impl<'a> TriggerRoom<'a> {
         use EventType as E;
         match event {
             E::RoomFinished => self.end()?,
+            // The first join starts the room.
             E::RoomStarted | E::ParticipantJoined => drop(self.join()?),
             E::ParticipantLeft => self.leave(true)?,
             E::ParticipantConnectionAborted => self.leave(false)?,
@@ -133,6 +138,7 @@ impl<'a> TriggerRoom<'a> {
             E::TrackPublished => drop(self.publish(&self.join()?)?),
             E::TrackUnpublished => self.unpublish()?,
             E::RecordingStarted => drop(self.record()?),
+            // The sandbox moves an egress to its next status only on request.
             E::RecordingUpdated => self.drive(&self.record()?, &["active"])?,
             E::RecordingEnded => self.drive(&self.record()?, &["active", "complete"])?,
             E::RecordingFailed => self.drive(&self.record()?, &["active", "failed"])?,
@@ -142,6 +148,7 @@ impl<'a> TriggerRoom<'a> {
             E::BroadcastFailed => self.drive(&self.broadcast()?, &["active", "failed"])?,
             E::IngressStarted => drop(self.connect_encoder()?),
             E::IngressEnded => {
+                // An encoder has to be connected before it can disconnect.
                 let stream_key = self.connect_encoder()?;
                 self.sandbox(
                     Method::POST,
@@ -155,7 +162,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Waits until an event has happened in the room, and returns its body.
     fn wait_for(&mut self, event: EventType) -> Result<String, CliError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(found) = self
                 .happened
@@ -164,12 +171,13 @@ impl<'a> TriggerRoom<'a> {
             {
                 return Ok(found.payload.clone());
             }
-            if begun.elapsed() > LONGEST {
+            if started.elapsed() > LONGEST {
                 return Err(CliError::failed(format!(
                     "{event} did not happen within {} s",
                     LONGEST.as_secs()
                 )));
             }
+            // The server holds the request until there are events, so this loop needs no pause.
             let page = self.follower.read()?;
             self.happened.extend(
                 page.events
@@ -179,7 +187,7 @@ impl<'a> TriggerRoom<'a> {
         }
     }
 
-    fn of_room(
+    fn call_room(
         &self,
         method: Method,
         path: &str,
@@ -201,6 +209,7 @@ impl<'a> TriggerRoom<'a> {
                 CallError::Refused {
                     status: 404,
                     message,
+                    // The route exists only with `media.sandbox`.
                 } if message.starts_with("no such route") => {
                     let message = "the server has no sandbox: media.sandbox is off".to_owned();
                     CallError::Refused {
@@ -212,7 +221,7 @@ impl<'a> TriggerRoom<'a> {
             })
     }
 
-    /// Lets a participant join, and returns its path in the sandbox.
+    /// Makes a participant join, and returns its path in the sandbox.
     fn join(&self) -> Result<String, CallError> {
         let token = json!({"room": self.name, "identity": "alice", "role": LIMITED});
         let token = self.api.call(Method::POST, "/tokens", Some(&token))?;
@@ -236,7 +245,7 @@ impl<'a> TriggerRoom<'a> {
 
     fn change_role(&self) -> Result<(), CallError> {
         self.join()?;
-        self.of_room(
+        self.call_room(
             Method::POST,
             "/participants/alice/role",
             Some(&json!({"role": OTHER})),
@@ -244,7 +253,7 @@ impl<'a> TriggerRoom<'a> {
         .map(drop)
     }
 
-    /// Lets a participant publish a track, and returns the path of the track in the sandbox.
+    /// Makes a participant publish a track, and returns the track's path in the sandbox.
     fn publish(&self, participant: &str) -> Result<String, CallError> {
         let track = json!({"kind": "video", "source": "camera"});
         let track = self.sandbox(Method::POST, &format!("{participant}/tracks"), Some(&track))?;
@@ -256,16 +265,18 @@ impl<'a> TriggerRoom<'a> {
         self.sandbox(Method::DELETE, &track, None).map(drop)
     }
 
-    /// Lets a participant publish more than its role may, and returns its path in the sandbox.
+    /// Makes a participant publish more than its role allows, and returns its path in the sandbox.
     fn exceed_limit(&self) -> Result<String, CallError> {
         let participant = self.join()?;
         self.publish(&participant)?;
+        // Far above the limit, so that no tolerance matters.
         self.set_bitrate(&participant, 2 * LIMIT_KBPS)?;
         Ok(participant)
     }
 
     fn clear_limit(&mut self) -> Result<(), CliError> {
         let participant = self.exceed_limit()?;
+        // The limit is cleared only after it was exceeded for a while.
         self.wait_for(EventType::ParticipantPublishLimitExceeded)?;
         Ok(self.set_bitrate(&participant, LIMIT_KBPS / 2)?)
     }
@@ -281,7 +292,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Starts a recording and returns its egress id.
     fn record(&self) -> Result<String, CallError> {
-        let started = self.of_room(
+        let started = self.call_room(
             Method::POST,
             "/recordings",
             Some(&json!({"type": "room_composite"})),
@@ -291,7 +302,7 @@ impl<'a> TriggerRoom<'a> {
 
     /// Starts a broadcast and returns its egress id.
     fn broadcast(&self) -> Result<String, CallError> {
-        let started = self.of_room(
+        let started = self.call_room(
             Method::POST,
             "/broadcasts",
             Some(&json!({"urls": [BROADCAST_URL]})),
@@ -299,7 +310,7 @@ impl<'a> TriggerRoom<'a> {
         Ok(text(&started, "egress_id"))
     }
 
-    /// Lets a recording or a broadcast have one status after the other.
+    /// Puts a recording or a broadcast into each status in turn.
     fn drive(&self, egress: &str, statuses: &[&str]) -> Result<(), CallError> {
         let to = |status: &&str| {
             self.sandbox(
@@ -315,7 +326,7 @@ impl<'a> TriggerRoom<'a> {
     fn connect_encoder(&self) -> Result<String, CallError> {
         let endpoint = json!({"input_type": "rtmp", "participant_identity": "encoder"});
         let stream_key = text(
-            &self.of_room(Method::POST, "/ingress", Some(&endpoint))?,
+            &self.call_room(Method::POST, "/ingress", Some(&endpoint))?,
             "stream_key",
         );
         self.sandbox(

@@ -1,4 +1,4 @@
-//! The requests to the CA, which are sent in the blocking pool.
+//! Requests to the CA, sent in the blocking pool.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -13,26 +13,26 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
 use crate::config::{AcmeConfig, ConfigError};
 
-/// Limit for a whole request, from name resolution to the last byte of the body. A server that stops waits for it.
+/// Time limit for a whole request, from name resolution to the body's last byte. A server that stops waits for it.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Limit in bytes for a response's header.
+/// Maximum size of a response's header, in bytes.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
-/// Limit in bytes for a response's body. The longest ones are certificates with those of their issuers.
+/// Maximum size of a response's body, in bytes. The largest ones are certificate chains.
 const MAX_BODY_BYTES: u64 = 256 * 1024;
-/// How long an idle connection is kept, for the next request of an order.
+/// Time for which an idle connection is kept, for an order's next request.
 const MAX_IDLE: Duration = Duration::from_secs(10);
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>>;
 
-/// Sends the requests of an ACME client. Clones share connections.
+/// Sends an ACME client's requests. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct AcmeHttp(Client);
 
 impl AcmeHttp {
-    /// Returns a client that trusts the built-in root certificates, or those in the file of `tls.acme_root`.
+    /// Creates a client that trusts the built-in root certificates, or those in the file of `tls.acme_root`.
     ///
     /// # Errors
-    /// The file cannot be read or has no root certificate.
+    /// If the file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
         let roots = config
             .root
@@ -58,7 +58,7 @@ impl HttpClient for AcmeHttp {
         let client = self.0.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            // That of the library would take precedence.
+            // The library's header would take precedence over the client's.
             head.headers.remove(USER_AGENT);
             let body = body
                 .collect()
@@ -72,7 +72,7 @@ impl HttpClient for AcmeHttp {
     }
 }
 
-/// Sends a request and reads its response. Blocks for [`TIMEOUT`] at most.
+/// Sends a request and reads its response. Blocks for at most [`TIMEOUT`].
 fn send(client: &Client, request: Request<Bytes>) -> Result<BytesResponse, Error> {
     let host = request.uri().host().unwrap_or_default().to_owned();
     let response = client.send(request);
@@ -80,7 +80,7 @@ fn send(client: &Client, request: Request<Bytes>) -> Result<BytesResponse, Error
         .map_err(|error| Error::Other(format!("{host} cannot be reached: {error}").into()))?;
     let (parts, body) = response.into_parts();
     let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&body).is_ok();
-    // The library looks for the problem in the body of an error, and would complain about its syntax.
+    // The library parses the body of an error as a problem document, and would report a syntax error instead of the status.
     if !parts.status.is_success() && !is_json {
         return Err(Error::Other(
             format!("{host} answered with status {}", parts.status.as_u16()).into(),

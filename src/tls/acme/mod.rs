@@ -1,9 +1,9 @@
 //! Certificates by ACME (RFC 8555), from Let's Encrypt or another CA.
 //!
-//! [`Renewal`] is a task: it sleeps until the [`schedule`] says that an attempt is due, makes one (`order`), and hands the
-//! certificate to [`Certificates`](super::Certificates). Account and certificate are files ([`Storage`]), so a restart asks the
-//! CA for nothing. Until the first certificate is there, and while the CA verifies the domain, the listeners answer the CA only
-//! ([`Challenges`](super::challenge::Challenges)). No failure ends the server.
+//! [`Renewal`] is a task: it sleeps until the time of an attempt in the [`schedule`], makes the attempt (`order`), and publishes the
+//! certificate in [`Certificates`](super::Certificates). Account and certificate are files ([`Storage`]), so a restart needs no request to
+//! the CA. Without a certificate, and during a validation, the listeners answer only the CA's challenges
+//! ([`Challenges`](super::challenge::Challenges)). No failure stops the server.
 
 mod http;
 mod order;

@@ -18,17 +18,17 @@ use super::http::AcmeHttp;
 use super::schedule::{ChallengeKind, Failure, Schedule};
 use super::storage::{Issued, Storage, StoredAccount, StoredFailures};
 use crate::config::AcmeConfig;
-use crate::tls::challenge::{Answer, Answering, Challenges};
+use crate::tls::challenge::{AnswerGuard, ChallengeAnswer, Challenges};
 
-/// How the CA is asked whether it has verified a challenge, or issued the certificate.
+/// Intervals at which the CA is polled for a verified challenge or an issued certificate.
 const POLLING: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
     .timeout(Duration::from_secs(90));
-/// The CA knows no such account, or not any more.
+/// The CA does not know the account, or has removed it.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// What an attempt needs.
+/// Dependencies of an attempt.
 pub(super) struct Client {
     pub config: AcmeConfig,
     pub http: AcmeHttp,
@@ -36,18 +36,18 @@ pub(super) struct Client {
     pub challenges: Challenges,
 }
 
-/// Why an attempt has failed. Some messages quote the CA.
+/// Failure of an attempt. Some messages quote the CA.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OrderError {
-    /// The CA refused something, or cannot be reached.
+    /// The CA rejected a request, or cannot be reached.
     #[error("{}", describe(.0))]
     Acme(#[from] Error),
     /// A file cannot be used.
     #[error("{0}")]
     Storage(#[from] io::Error),
-    /// The certificate for a challenge cannot be made.
-    #[error("the answer to the challenge cannot be made: {0}")]
-    Answer(String),
+    /// The certificate for a challenge cannot be created.
+    #[error("the challenge's certificate cannot be created: {0}")]
+    ChallengeCertificate(String),
     /// The CA offers no challenge that the server can answer.
     #[error("the CA offers only challenges that the server cannot answer: {0}")]
     NoChallenge(String),
@@ -61,31 +61,31 @@ pub(super) enum OrderError {
     /// The attempt took too long.
     #[error("the CA did not issue a certificate within {0:?}")]
     TimedOut(Duration),
-    /// The CA has issued a certificate that is old.
+    /// The CA has issued a certificate that is due for renewal already.
     #[error(
-        "the certificate of the CA expires at {0}, so it is to be renewed already: a clock is wrong"
+        "the issued certificate expires at {0}, so it is due for renewal already: a clock is wrong"
     )]
     NotFresh(Timestamp),
     /// The CA has issued something else.
-    #[error("the certificate of the CA cannot be used: {0}")]
+    #[error("the issued certificate cannot be used: {0}")]
     Unusable(String),
 }
 
-/// The challenge of an attempt.
-struct Chosen {
+/// Challenge of an attempt.
+struct ChosenChallenge {
     kind: ChallengeType,
     name: &'static str,
-    /// Whether the CA can verify the domain by another one.
+    /// Whether the CA can verify the domain by another challenge.
     has_other: bool,
 }
 
 impl OrderError {
-    /// Returns what the schedule needs to know.
+    /// Returns the failure's kind for the schedule.
     pub const fn failure(&self) -> Failure {
         match self {
             Self::NotVerified {
                 has_other: true, ..
-            } => Failure::OfOneChallenge,
+            } => Failure::OneChallenge,
             _ => Failure::Other,
         }
     }
@@ -97,6 +97,7 @@ impl Client {
         let account = self.account().await?;
         let identifiers = [Identifier::Dns(self.config.domain.clone())];
         let mut order = match account.new_order(&NewOrder::new(&identifiers)).await {
+            // For example after a test CA was reset. The next attempt registers a new account.
             Err(error) if is_unknown_account(&error) => {
                 self.on_disk(Storage::remove_account).await?;
                 return Err(error.into());
@@ -104,6 +105,7 @@ impl Client {
             order => order?,
         };
         self.verify(&mut order, schedule).await?;
+        // The library creates a new key for each certificate.
         let key = Secret::new(order.finalize().await?);
         let chain = order.poll_certificate(&POLLING).await?;
         Ok(Issued { chain, key })
@@ -133,12 +135,14 @@ impl Client {
         let Some(stored) = self.on_disk(Storage::account).await? else {
             let new = NewAccount {
                 contact: &urls,
+                // The operator agrees by setting `tls.domain`, as the setting's text states.
                 terms_of_service_agreed: true,
                 only_return_existing: false,
             };
             let (account, credentials) = builder
                 .create(&new, self.config.directory.clone(), None)
                 .await?;
+            // If this fails, the account is lost at the CA. The next attempt registers another one; CAs limit registrations per address.
             self.on_disk(move |storage| {
                 storage.store_account(&StoredAccount {
                     contact,
@@ -149,6 +153,7 @@ impl Client {
             return Ok(account);
         };
         let account = builder.from_credentials(stored.credentials).await?;
+        // The contact may have changed in the settings since the registration.
         if stored.contact != contact {
             account.update_contacts(&urls).await?;
             self.on_disk(move |storage| storage.store_contact(contact))
@@ -157,13 +162,14 @@ impl Client {
         Ok(account)
     }
 
-    /// Lets the CA verify that this server has the domain.
+    /// Has the CA verify that this server controls the domain.
     async fn verify(&self, order: &mut Order, schedule: &Schedule) -> Result<(), OrderError> {
-        let Some((chosen, answering)) = self.answer(order, schedule).await? else {
+        let Some((chosen, guard)) = self.answer(order, schedule).await? else {
             return Ok(());
         };
         let status = order.poll_ready(&POLLING).await;
-        drop(answering);
+        // The CA may request the challenge several times, from several networks, until it has decided.
+        drop(guard);
         let reason = match status {
             Ok(OrderStatus::Ready) => return Ok(()),
             Ok(_) => refusal(order).await?,
@@ -176,18 +182,19 @@ impl Client {
         })
     }
 
-    /// Begins to answer a challenge of the order, and lets the CA know. `None` if the CA has verified the domain already.
+    /// Prepares the answer to one of the order's challenges, and starts its validation. `None` if the CA has verified the domain already.
     async fn answer(
         &self,
         order: &mut Order,
         schedule: &Schedule,
-    ) -> Result<Option<(Chosen, Answering)>, OrderError> {
+    ) -> Result<Option<(ChosenChallenge, AnswerGuard)>, OrderError> {
         let mut authorizations = order.authorizations();
-        // There is one, for the one name of the order.
+        // There is one authorization, since the order has one name.
         let Some(authorization) = authorizations.next().await else {
             return Ok(None);
         };
         let mut authorization = authorization?;
+        // CAs reuse a recent validation for the account's next orders.
         if authorization.status == AuthorizationStatus::Valid {
             return Ok(None);
         }
@@ -196,16 +203,17 @@ impl Client {
             return Ok(None);
         };
         let answer = self.make_answer(&challenge)?;
-        let answering = self.challenges.answer(answer);
+        let guard = self.challenges.answer(answer);
+        // After the answer is in place: the CA may validate at once.
         challenge.set_ready().await?;
-        Ok(Some((chosen, answering)))
+        Ok(Some((chosen, guard)))
     }
 
     fn choose(
         &self,
         authorization: &AuthorizationHandle<'_>,
         schedule: &Schedule,
-    ) -> Result<Chosen, OrderError> {
+    ) -> Result<ChosenChallenge, OrderError> {
         let offers = |kind| {
             authorization
                 .challenges
@@ -214,10 +222,11 @@ impl Client {
         };
         let (tls_alpn, http) = (
             offers(ChallengeType::TlsAlpn01),
+            // Only the redirecting listener answers on port 80.
             self.config.has_http && offers(ChallengeType::Http01),
         );
         let chosen = |kind, name| {
-            Ok(Chosen {
+            Ok(ChosenChallenge {
                 kind,
                 name,
                 has_other: tls_alpn && http,
@@ -238,19 +247,19 @@ impl Client {
         }
     }
 
-    fn make_answer(&self, challenge: &ChallengeHandle<'_>) -> Result<Answer, OrderError> {
+    fn make_answer(&self, challenge: &ChallengeHandle<'_>) -> Result<ChallengeAnswer, OrderError> {
         let authorization = challenge.key_authorization();
         if challenge.r#type == ChallengeType::Http01 {
-            return Ok(Answer::Http {
+            return Ok(ChallengeAnswer::Http {
                 token: challenge.token.clone(),
                 text: authorization.as_str().to_owned(),
             });
         }
         let domain = self.config.domain.clone();
         let certificate = challenge_certificate(&domain, authorization.digest().as_ref());
-        Ok(Answer::TlsAlpn {
+        Ok(ChallengeAnswer::TlsAlpn {
             domain,
-            certificate: Arc::new(certificate.map_err(OrderError::Answer)?),
+            certificate: Arc::new(certificate.map_err(OrderError::ChallengeCertificate)?),
         })
     }
 
@@ -268,7 +277,7 @@ fn is_unknown_account(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if problem.r#type.as_deref() == Some(NO_ACCOUNT))
 }
 
-/// Returns what the CA says about a challenge that it did not accept.
+/// Returns the CA's reason for rejecting a challenge.
 async fn refusal(order: &mut Order) -> Result<String, Error> {
     let mut authorizations = order.authorizations();
     let Some(authorization) = authorizations.next().await else {
@@ -280,17 +289,17 @@ async fn refusal(order: &mut Order) -> Result<String, Error> {
         .challenges
         .iter()
         .find_map(|challenge| challenge.error.as_ref());
-    Ok(error.map_or_else(|| "it does not say why".to_owned(), words))
+    Ok(error.map_or_else(|| "it gave no reason".to_owned(), words))
 }
 
 fn describe(error: &Error) -> String {
     match error {
-        Error::Api(problem) => format!("the CA answers: {}", words(problem)),
+        Error::Api(problem) => format!("the CA's error: {}", words(problem)),
         other => other.to_string(),
     }
 }
 
-/// Returns what the CA says, without the words of the library before it.
+/// Returns the CA's error without the library's prefix.
 fn words(problem: &Problem) -> String {
     problem
         .to_string()
@@ -298,7 +307,7 @@ fn words(problem: &Problem) -> String {
         .to_owned()
 }
 
-/// Makes the certificate by which a CA verifies the domain: self-signed, with the digest of the challenge (RFC 8737).
+/// Creates the self-signed certificate with the challenge's digest, by which the CA verifies the domain (RFC 8737).
 fn challenge_certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, String> {
     let make = || -> Result<_, rcgen::Error> {
         let key = KeyPair::generate()?;

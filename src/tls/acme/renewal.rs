@@ -1,4 +1,4 @@
-//! The task that obtains certificates when the schedule says so.
+//! Task that obtains certificates at the times that the schedule sets.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::config::{AcmeConfig, ConfigError};
 use crate::tls::challenge::Challenges;
 use crate::tls::{Certificate, Certificates};
 
-/// Limit for an attempt, of which the waiting for the CA is the longest part.
+/// Time limit for an attempt. Most of it is spent waiting for the CA.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// What the next start reads of an attempt during which the server has ended.
+/// Error that the next start reads if the server stopped during an attempt.
 const UNFINISHED: &str = "the server ended during the attempt";
-/// Characters of an error that are kept: some of them quote the CA.
+/// Maximum length of a stored error, since some errors quote the CA.
 const MAX_ERROR: usize = 300;
 
-/// The state of the renewal.
+/// State of the renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenewalStatus {
-    /// The name that certificates are for.
+    /// Host name in the certificates.
     pub domain: String,
-    /// When the next attempt is due.
+    /// Time of the next attempt.
     pub next: Timestamp,
-    /// Why the last attempt has failed; `None` if it has not.
+    /// Last attempt's error; `None` if it succeeded.
     pub error: Option<String>,
 }
 
-/// Obtains and renews the certificate of a domain.
+/// Obtains and renews a domain's certificate.
 pub struct Renewal {
     client: Client,
     clock: Clock,
@@ -43,11 +43,11 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Prepares to keep these certificates renewed, beginning with the stored one. A stored one that cannot be used is as none.
-    /// Failed attempts before this start count.
+    /// Prepares the renewal of certificates, starting with the stored one. An unusable stored certificate counts as missing. Failed
+    /// attempts before this start count.
     ///
     /// # Errors
-    /// The file of `tls.acme_root` cannot be used.
+    /// If the file of `tls.acme_root` cannot be used.
     pub fn new(
         config: AcmeConfig,
         storage: Storage,
@@ -55,9 +55,10 @@ impl Renewal {
         challenges: Challenges,
     ) -> Result<(Self, Certificates), ConfigError> {
         let http = AcmeHttp::new(&config)?;
+        // Not an error of the start: the CA can issue another certificate.
         let stored = storage.certificate().unwrap_or_else(|error| {
             log::warn!(
-                "the stored certificate cannot be used, so another one is obtained: {error}"
+                "the stored certificate cannot be used and is replaced by a new one: {error}"
             );
             None
         });
@@ -68,6 +69,7 @@ impl Renewal {
             validity,
             failed.as_ref().map(|failed| failed.failures),
         );
+        // A certificate that was issued after the failures makes them irrelevant.
         let error = failed
             .filter(|_| schedule.failures().is_some())
             .map(|failed| failed.error);
@@ -78,7 +80,7 @@ impl Renewal {
                 storage.failures_path(),
             );
             let file = file.display();
-            log::warn!(domain, next:%; "the last attempt failed; remove {file} for one at the next start: {error}");
+            log::warn!(domain, next:%; "the last attempt to obtain a certificate failed; remove {file} to repeat it at the next start: {error}");
         }
         let status = RenewalStatus {
             domain: config.domain.clone(),
@@ -105,7 +107,7 @@ impl Renewal {
         ))
     }
 
-    /// Returns the state, which changes while the task runs.
+    /// Subscribes to the state.
     pub fn status(&self) -> watch::Receiver<RenewalStatus> {
         self.status.subscribe()
     }
@@ -115,12 +117,12 @@ impl Renewal {
         tokio::spawn(async move {
             loop {
                 self.clock.sleep_until(self.schedule.next()).await;
-                self.note_beginning().await;
+                self.record_start().await;
                 let error = self
                     .attempt()
                     .await
                     .err()
-                    .map(|error| self.note_failure(&error));
+                    .map(|error| self.record_failure(&error));
                 self.store_failures(&self.schedule, error.as_deref()).await;
                 let next = self.schedule.next();
                 self.status
@@ -129,14 +131,15 @@ impl Renewal {
         });
     }
 
-    /// Stores the attempt that begins as a failed one, which it is if the server does not survive it.
-    async fn note_beginning(&self) {
+    /// Stores the starting attempt as a failed one, as which it counts if the process dies during it. Otherwise a crash loop would exceed
+    /// the CA's limits.
+    async fn record_start(&self) {
         let mut unfinished = self.schedule.clone();
         unfinished.failed(self.clock.now(), Failure::Other, fastrand::f64());
         self.store_failures(&unfinished, Some(UNFINISHED)).await;
     }
 
-    /// Stores the failures of a schedule for the next start.
+    /// Stores a schedule's failures for the next start.
     async fn store_failures(&self, schedule: &Schedule, error: Option<&str>) {
         let failures = schedule.failures().zip(error);
         let stored = failures.map(|(failures, error)| StoredFailures {
@@ -145,23 +148,26 @@ impl Renewal {
         });
         if let Err(error) = self.client.store_failures(stored).await {
             log::error!(
-                "failed attempts cannot be stored, so the next start asks the CA at once: {error}"
+                "failed attempts cannot be stored, so the next start contacts the CA at once: {error}"
             );
         }
     }
 
     async fn attempt(&mut self) -> Result<(), OrderError> {
+        // Each request has a time limit, but a CA could prolong an order with many of them.
         let obtained = timeout(ATTEMPT_TIMEOUT, self.client.obtain(&self.schedule)).await;
         let issued = obtained.unwrap_or_else(|_| Err(OrderError::TimedOut(ATTEMPT_TIMEOUT)))?;
         let certificate = self.usable(&issued)?;
         let validity = Validity::from(&certificate);
         log::info!(domain = self.client.config.domain.as_str(), expires:% = validity.not_after; "a certificate was obtained");
-        // One that cannot be stored is used all the same. Another one would fare no better, and the CA issues only a few.
+        // A certificate that cannot be stored is used all the same: another one would fare no better, and the CA issues only a few per
+        // week.
         if let Err(error) = self.client.store(issued).await {
             log::error!(
-                "the certificate cannot be stored, so the next start asks the CA for another one: {error}"
+                "the certificate cannot be stored, so the next start obtains another one: {error}"
             );
         }
+        // Before the schedule decides: even a certificate that is due for renewal is better than none.
         self.certificates.replace(certificate);
         let is_fresh = self.schedule.obtained(self.clock.now(), validity);
         if is_fresh {
@@ -176,6 +182,7 @@ impl Renewal {
             Certificate::from_pem(issued.chain.as_bytes(), issued.key.reveal().as_bytes());
         let certificate = certificate.map_err(|error| OrderError::Unusable(error.to_string()))?;
         let domain = &self.client.config.domain;
+        // A misconfigured CA or proxy could return another certificate, with which every client would fail.
         if certificate
             .names
             .iter()
@@ -191,7 +198,7 @@ impl Renewal {
     }
 
     /// Logs a failure and returns its description.
-    fn note_failure(&mut self, error: &OrderError) -> String {
+    fn record_failure(&mut self, error: &OrderError) -> String {
         self.schedule
             .failed(self.clock.now(), error.failure(), fastrand::f64());
         let error = one_line(&error.to_string());
@@ -199,7 +206,7 @@ impl Renewal {
         match self.certificates.current() {
             Some(present) => {
                 let day = day(present.not_after);
-                log::warn!(domain, next:%; "the certificate was not renewed, and the present one expires on {day}: {error}");
+                log::warn!(domain, next:%; "the certificate was not renewed, and the current one expires on {day}: {error}");
             }
             None => {
                 log::warn!(domain, next:%; "no certificate was obtained, so TLS clients are refused: {error}");
@@ -209,7 +216,7 @@ impl Renewal {
     }
 }
 
-/// Reads the failed attempts before this start. A file that cannot be used is as none.
+/// Reads the failed attempts before this start. An unusable file counts as missing.
 fn failures_before(config: &AcmeConfig, storage: &Storage) -> Option<StoredFailures> {
     storage.failures().unwrap_or_else(|error| {
         log::warn!(domain = config.domain.as_str(); "earlier failed attempts do not count: {error}");
@@ -217,7 +224,7 @@ fn failures_before(config: &AcmeConfig, storage: &Storage) -> Option<StoredFailu
     })
 }
 
-/// Returns the date of an instant, in UTC.
+/// Returns the date of a time, in UTC.
 fn day(at: Timestamp) -> String {
     let text = at.to_string();
     text.split_once('T')
@@ -225,14 +232,14 @@ fn day(at: Timestamp) -> String {
         .unwrap_or(text)
 }
 
-/// Shortens a text that may quote the CA, and removes what would begin a new line of the log.
+/// Shortens a text that may quote the CA, and removes characters that would start a new log line.
 fn one_line(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(MAX_ERROR).collect()
 }
 
 impl fmt::Display for RenewalStatus {
-    /// Writes when the next attempt is due, and why the last one has failed.
+    /// Writes the time of the next attempt, and the last one's error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "next attempt at {}", self.next)?;
         self.error.as_ref().map_or(Ok(()), |error| {

@@ -1,9 +1,9 @@
-//! When to ask the CA for a certificate, and by which challenge. Without I/O and without a clock of its own.
+//! Schedule for obtaining certificates: times and challenges. Without I/O and without a clock.
 //!
-//! A certificate is renewed when a third of its lifetime is left, which also suits those that live for days. If the CA does not
-//! verify the domain, it is asked at once by the other challenge, if there is one. After further failures it is asked later and
-//! later, by one challenge and the other in turn. There are at most four attempts in any hour, however often the server starts:
-//! Let's Encrypt permits five validations of a name to fail.
+//! A certificate is renewed when a third of its lifetime is left, which also suits certificates that are valid for days. If the CA does not
+//! verify the domain, the other challenge is tried at once, if there is one. After further failures, the delays grow, and the challenges
+//! alternate. There are at most four attempts in any hour, however often the server starts: Let's Encrypt permits five failed validations
+//! per name and hour.
 
 use std::time::Duration;
 
@@ -12,55 +12,55 @@ use conclave_model::Timestamp;
 use crate::tls::Certificate;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Minutes after the first failure in a row, after the second, and so on; the last one repeats.
+/// Delays in minutes after the first failure in a row, after the second, and so on; the last one repeats.
 const DELAYS: [u32; 7] = [2, 10, 20, 40, 80, 160, 320];
 const LONGEST_DELAY: Duration = MINUTE.saturating_mul(DELAYS[DELAYS.len() - 1]);
-/// The most that is added to a delay, as a part of it, so that servers which failed together do not return together.
+/// Maximum addition to a delay, as a fraction of it, so that servers which failed together do not retry together.
 const JITTER: f64 = 0.25;
-/// The part of a certificate's lifetime that is left when it is renewed, as a divisor.
+/// A certificate is renewed when this part of its lifetime is left, as a divisor.
 const RENEWED_PART: u32 = 3;
 
-/// From when until when a certificate is valid.
+/// Validity period of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The first instant.
+    /// First instant.
     pub not_before: Timestamp,
-    /// The last instant.
+    /// Last instant.
     pub not_after: Timestamp,
 }
 
-/// How a CA verifies that the server has the domain.
+/// Method by which a CA verifies control of the domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChallengeKind {
-    /// By a handshake with the API listener, which the CA reaches at port 443.
+    /// TLS handshake with the API listener, which the CA reaches at port 443.
     TlsAlpn,
-    /// By a request to the listener that redirects, which the CA reaches at port 80.
+    /// Request to the redirecting listener, which the CA reaches at port 80.
     Http,
 }
 
-/// Why an attempt has failed.
+/// Kind of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The CA did not verify the domain by one challenge, and there is another one.
-    OfOneChallenge,
-    /// For any other reason.
+    /// The CA did not verify the domain by one challenge, and offers another.
+    OneChallenge,
+    /// Any other failure.
     Other,
 }
 
-/// The failures since the last success, which the next start has to know.
+/// Failures since the last success, which are stored for the next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failures {
-    /// How many there were.
+    /// Their number.
     pub count: usize,
-    /// When the next attempt is due.
+    /// Time of the next attempt.
     pub next: Timestamp,
 }
 
-/// Decides when the next attempt is due.
+/// Schedule of attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     next: Timestamp,
-    /// Failures since the last success.
+    /// Number of failures since the last success.
     failures: usize,
 }
 
@@ -74,7 +74,7 @@ impl From<&Certificate> for Validity {
 }
 
 impl Validity {
-    /// Returns when the certificate is to be renewed.
+    /// Returns the time at which the certificate is due for renewal.
     pub fn renewal(self) -> Timestamp {
         self.not_after
             .before(self.not_after.since(self.not_before) / RENEWED_PART)
@@ -82,7 +82,7 @@ impl Validity {
 }
 
 impl Schedule {
-    /// Returns the schedule with this certificate. Without one, an attempt is due at once.
+    /// Creates the schedule for this certificate. Without one, an attempt is due at once.
     pub fn new(now: Timestamp, certificate: Option<Validity>) -> Self {
         Self {
             next: certificate.map_or(now, Validity::renewal),
@@ -90,20 +90,21 @@ impl Schedule {
         }
     }
 
-    /// Returns the schedule at a start with this certificate, and with the failures before the start. Those that are older than
-    /// the certificate do not count.
+    /// Creates the schedule at a start, with the failures before it. Failures older than the certificate do not count.
     pub fn resume(
         now: Timestamp,
         certificate: Option<Validity>,
         failures: Option<Failures>,
     ) -> Self {
         let start = Self::new(now, certificate);
+        // A certificate that is not due for renewal was issued after the failures.
         let Some(failures) = failures.filter(|_| start.next <= now) else {
             return start;
         };
-        // No delay is longer, so the clock was set back.
+        // No delay is longer, so the clock was set back since.
         let is_explained = failures.next <= now.after(LONGEST_DELAY.mul_f64(1.0 + JITTER));
         Self {
+            // Otherwise a wrong clock could delay the renewal by years.
             next: if is_explained { failures.next } else { now },
             failures: failures.count,
         }
@@ -117,36 +118,40 @@ impl Schedule {
         })
     }
 
-    /// Returns when the next attempt is due.
+    /// Returns the time of the next attempt.
     pub const fn next(&self) -> Timestamp {
         self.next
     }
 
-    /// Notes that the CA has issued a certificate, and returns true. Returns false for one that is to be renewed already, which
-    /// is a failure, since the CA would be asked again and again.
+    /// Records an issued certificate, and returns true. Returns false for a certificate that is due for renewal already: that is a failure,
+    /// since otherwise attempts would follow each other without a pause.
     #[must_use]
     pub fn obtained(&mut self, now: Timestamp, certificate: Validity) -> bool {
         let is_fresh = certificate.renewal() > now;
         if is_fresh {
+            // This also forgets the failures.
             *self = Self::new(now, Some(certificate));
         }
         is_fresh
     }
 
-    /// Notes that an attempt has failed. `random` is from 0 to 1.
+    /// Records a failed attempt. `random` is from 0 to 1.
     pub fn failed(&mut self, now: Timestamp, failure: Failure, random: f64) {
         let minutes = match failure {
-            Failure::OfOneChallenge if self.failures == 0 => 0,
+            // The first failure costs no delay if the other challenge was not tried yet: port 443 or 80 may be blocked.
+            Failure::OneChallenge if self.failures == 0 => 0,
+            // The last delay repeats until an attempt succeeds.
             _ => DELAYS[self.failures.min(DELAYS.len() - 1)],
         };
+        // Counted after the delay was chosen: the first failure has the first delay.
         self.failures += 1;
         self.next = now.after((MINUTE * minutes).mul_f64(1.0 + JITTER * random.clamp(0.0, 1.0)));
     }
 
-    /// Returns the challenge of the next attempt, of those that the CA offers and the server can answer: tls-alpn-01 first, then
-    /// each in turn.
+    /// Returns the next attempt's challenge, if the CA offers one and the server can answer it: tls-alpn-01 first, then alternating.
     pub fn challenge(&self, tls_alpn: bool, http: bool) -> Option<ChallengeKind> {
         match (tls_alpn, http) {
+            // After each failure, the other challenge.
             (true, true) if self.failures % 2 == 1 => Some(ChallengeKind::Http),
             (true, _) => Some(ChallengeKind::TlsAlpn),
             (false, true) => Some(ChallengeKind::Http),
@@ -173,7 +178,7 @@ mod tests {
         }
     }
 
-    /// The instants of attempts that all fail, as the time since the first.
+    /// Times of attempts that all fail, since the first one.
     fn attempts(count: usize, failure: Failure, random: f64) -> Vec<Duration> {
         let mut schedule = Schedule::new(start(), None);
         let attempts = (0..count).map(|_| {
@@ -211,7 +216,7 @@ mod tests {
 
     #[test]
     fn there_are_at_most_four_failed_attempts_in_an_hour_and_some_on_each_day() {
-        let failures = [Failure::Other, Failure::OfOneChallenge];
+        let failures = [Failure::Other, Failure::OneChallenge];
         for (failure, random) in failures
             .into_iter()
             .flat_map(|failure| [0.0, 0.5, 1.0].map(|random| (failure, random)))
@@ -236,7 +241,7 @@ mod tests {
             [0, 2, 12, 32].map(|minutes| MINUTE * minutes)
         );
         assert_eq!(
-            attempts(4, Failure::OfOneChallenge, 0.0),
+            attempts(4, Failure::OneChallenge, 0.0),
             [0, 0, 10, 30].map(|minutes| MINUTE * minutes)
         );
         assert_eq!(
@@ -318,7 +323,7 @@ mod tests {
             );
             assert_eq!(schedule.challenge(false, true), Some(ChallengeKind::Http));
             assert_eq!(schedule.challenge(false, false), None);
-            schedule.failed(start(), Failure::OfOneChallenge, 0.0);
+            schedule.failed(start(), Failure::OneChallenge, 0.0);
         }
     }
 }

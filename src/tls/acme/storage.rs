@@ -1,4 +1,4 @@
-//! The account, the certificate and the failed attempts in the data directory.
+//! Account, certificate and failed attempts in the data directory.
 //!
 //! ```text
 //! tls/acme-v02.api.letsencrypt.org-directory/account.json
@@ -6,8 +6,8 @@
 //!                                            meet.example.org.failures.json    only while attempts fail
 //! ```
 //!
-//! Each CA has a folder, so that a certificate of a CA for tests is never served in the place of a real one. The key and its
-//! certificate are in one file, so that they always fit.
+//! Each CA has a folder, so that a test CA's certificate is never served in place of a real one. The key and its certificate are in one
+//! file, so that they always match.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,40 +21,40 @@ use super::schedule::Failures;
 use crate::config::AcmeConfig;
 use crate::tls::Certificate;
 
-/// The files of one CA and one domain.
+/// Files for one CA and one domain.
 #[derive(Debug, Clone)]
 pub struct Storage {
     folder: PathBuf,
     domain: String,
 }
 
-/// A certificate as the CA has issued it.
+/// Certificate as issued by the CA.
 pub(super) struct Issued {
-    /// The certificate with those of its issuers, in PEM.
+    /// Certificate chain in PEM, the server's own first.
     pub chain: String,
-    /// The private key, in PEM.
+    /// Private key in PEM.
     pub key: Secret,
 }
 
 /// The server's account at the CA.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredAccount {
-    /// The e-mail address that the CA was given.
+    /// E-mail address that is registered at the CA.
     pub contact: Option<String>,
-    /// The url of the account and its private key.
+    /// The account's URL and private key.
     pub credentials: AccountCredentials,
 }
 
-/// The failed attempts since the last success.
+/// Failed attempts since the last success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredFailures {
-    /// How many there were, and when the next attempt is due.
+    /// Their number, and the time of the next attempt.
     pub failures: Failures,
-    /// Why the last one has failed.
+    /// Error of the last attempt.
     pub error: String,
 }
 
-/// The same in a file.
+/// Content of the failures' file.
 #[derive(Serialize, Deserialize)]
 struct FailuresFile {
     count: usize,
@@ -63,12 +63,14 @@ struct FailuresFile {
 }
 
 impl Storage {
-    /// Names the files. Creates nothing.
+    /// Derives the files' paths. Creates nothing.
     pub fn new(data: &Path, config: &AcmeConfig) -> Self {
         let directory = config.directory.trim_start_matches("https://");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
+        // The directory's URL becomes one folder name, so it must contain no slash.
         let folder: String = directory
             .chars()
+            // Also against path traversal: a directory's URL may have `..` between slashes.
             .map(|c| if is_plain(c) { c } else { '-' })
             .collect();
         Self {
@@ -77,7 +79,7 @@ impl Storage {
         }
     }
 
-    /// Returns the file of the certificate.
+    /// Returns the path of the certificate.
     pub fn certificate_path(&self) -> PathBuf {
         self.folder.join(format!("{}.pem", self.domain))
     }
@@ -85,12 +87,13 @@ impl Storage {
     /// Reads the certificate; `None` if there is none yet.
     ///
     /// # Errors
-    /// The file cannot be read or used. The message names it.
+    /// If the file cannot be read or used. The message names it.
     pub fn certificate(&self) -> io::Result<Option<Certificate>> {
         let path = self.certificate_path();
         let Some(pem) = read(&path)? else {
             return Ok(None);
         };
+        // Both are in this file: each parser skips the other's PEM sections.
         let certificate = Certificate::from_pem(pem.as_bytes(), pem.as_bytes());
         certificate
             .map(Some)
@@ -112,11 +115,11 @@ impl Storage {
         let Some(text) = read(&path)? else {
             return Ok(None);
         };
-        // The error of the parser could quote the key.
+        // The parser's error could quote the key, so it is dropped.
         let malformed = || {
             named(
                 &path,
-                io::Error::other("is no account; remove it, and another one is registered"),
+                io::Error::other("is not an account; remove it to register another one"),
             )
         };
         serde_json::from_str(&text)
@@ -129,8 +132,9 @@ impl Storage {
         self.write(&self.account_path(), &serde_json::to_string(account)?)
     }
 
-    /// Notes that the CA was given another address.
+    /// Records the changed contact.
     pub(super) fn store_contact(&self, contact: Option<String>) -> io::Result<()> {
+        // Read again, so that only the contact changes.
         self.account()?.map_or(Ok(()), |account| {
             self.store_account(&StoredAccount { contact, ..account })
         })
@@ -141,19 +145,25 @@ impl Storage {
         std::fs::remove_file(self.account_path())
     }
 
-    /// Returns the file of the failed attempts.
+    /// Returns the path of the failed attempts.
     pub(super) fn failures_path(&self) -> PathBuf {
         self.folder.join(format!("{}.failures.json", self.domain))
     }
 
-    /// Reads the failed attempts; `None` if the last one has not failed.
+    /// Reads the failed attempts; `None` if the last one succeeded.
     pub(super) fn failures(&self) -> io::Result<Option<StoredFailures>> {
         let path = self.failures_path();
         let Some(text) = read(&path)? else {
             return Ok(None);
         };
-        let malformed = || named(&path, io::Error::other("is no list of failed attempts"));
+        let malformed = || {
+            named(
+                &path,
+                io::Error::other("has no failed attempts in the expected format"),
+            )
+        };
         let file: FailuresFile = serde_json::from_str(&text).map_err(|_| malformed())?;
+        // As text, so that an operator can read when the next attempt is due.
         let next = file.next.parse().map_err(|_| malformed())?;
         Ok(Some(StoredFailures {
             failures: Failures {
@@ -169,6 +179,7 @@ impl Storage {
         let path = self.failures_path();
         let Some(StoredFailures { failures, error }) = stored else {
             return match std::fs::remove_file(&path) {
+                // Usually there is no file, since most attempts succeed.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(named(&path, error)),
                 _ => Ok(()),
             };
@@ -186,6 +197,7 @@ impl Storage {
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        // With mode 0700, since the files have private keys.
         private_file::create_directory(&self.folder).map_err(|error| named(&self.folder, error))?;
         private_file::write(path, text).map_err(|error| named(path, error))
     }
@@ -291,7 +303,9 @@ mod tests {
             one.write(&one.failures_path(), broken).unwrap();
             let error = one.failures().unwrap_err().to_string();
             assert!(
-                error.ends_with("meet.example.org.failures.json: is no list of failed attempts"),
+                error.ends_with(
+                    "meet.example.org.failures.json: has no failed attempts in the expected format"
+                ),
                 "{error}"
             );
         }
@@ -308,7 +322,7 @@ mod tests {
         let account = storage.account().err().unwrap().to_string();
         let certificate = storage.certificate().err().unwrap().to_string();
         assert!(
-            account.contains("account.json: is no account") && !account.contains("hush"),
+            account.contains("account.json: is not an account") && !account.contains("hush"),
             "{account}"
         );
         assert!(

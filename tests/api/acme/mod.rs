@@ -57,7 +57,7 @@ impl Obtaining {
     fn retry(&self) {
         self.wait_for("since the last one failed");
         self.app.advance(3 * MINUTE);
-        self.wait_for("to be renewed at");
+        self.wait_for("due for renewal at");
     }
 
     /// What operators are shown of the certificate.
@@ -153,7 +153,7 @@ fn a_certificate_is_obtained_by_a_handshake_and_a_restart_uses_it_again() {
     let again = obtaining.restart();
     assert!(call(again.connect().unwrap(), "/healthz").starts_with("HTTP/1.1 200 "));
     assert!(again.shown().starts_with(
-        "meet.example.org until 2026-05-30T12:03:00.000Z, to be renewed at 2026-04-30T12:03"
+        "meet.example.org until 2026-05-30T12:03:00.000Z, due for renewal at 2026-04-30T12:03"
     ));
     assert_eq!(again.ca.requests(), requests);
 }
@@ -309,7 +309,7 @@ fn while_the_ca_fails_the_old_certificate_stays_and_a_warning_names_the_day_on_w
             .into_iter()
             .filter(|line| line.starts_with("WARN"))
     };
-    let expected = "the certificate was not renewed, and the present one expires on 2026-05-30: 127.0.0.1 cannot be reached";
+    let expected = "the certificate was not renewed, and the current one expires on 2026-05-30: 127.0.0.1 cannot be reached";
     eventually(|| warned().any(|line| line.contains(expected)));
     // A restart uses it, too.
     let again = obtaining.restart();
@@ -335,7 +335,8 @@ fn failed_attempts_count_also_after_restarts_until_one_succeeds() {
         );
         obtaining.app.advance(MINUTE / 4);
     }
-    let warning = "WARN restarted.example.org the last attempt failed; remove ";
+    let warning =
+        "WARN restarted.example.org the last attempt to obtain a certificate failed; remove ";
     assert!(
         log::about("restarted.example.org")
             .iter()
@@ -444,7 +445,7 @@ fn a_stored_certificate_that_cannot_be_used_is_replaced() {
     let certificate = obtaining.files().pop().unwrap();
     fs::write(&certificate, "broken").unwrap();
     obtaining = obtaining.restart();
-    obtaining.wait_for("to be renewed at");
+    obtaining.wait_for("due for renewal at");
     assert!(obtaining.connect().is_ok());
     assert!(
         fs::read_to_string(&certificate)

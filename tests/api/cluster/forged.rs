@@ -111,8 +111,8 @@ fn a_request_goes_through_one_standby_only() {
     assert_eq!((node.unseen(), other.count("answered")), (0, 0));
 }
 
-fn brief(options: &mut conclave::cluster::PassThroughOptions) {
-    options.longest_hold = super::MOMENT;
+fn brief(options: &mut conclave::cluster::ProxyOptions) {
+    options.max_buffer_time = super::MOMENT;
 }
 
 #[test]

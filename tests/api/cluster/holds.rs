@@ -17,7 +17,8 @@ fn a_request_is_held_until_a_node_is_active() {
 
 #[test]
 fn a_request_that_no_node_takes_in_time_is_refused_and_may_be_repeated() {
-    let standby = Standby::start_with(|options| options.longest_hold = Duration::from_millis(50));
+    let standby =
+        Standby::start_with(|options| options.max_buffer_time = Duration::from_millis(50));
     let refused = standby.request("POST", "/v1/rooms").raw("{}").send();
     assert_eq!(refused.headers["retry-after"], "1");
     refused.expect_error(503, "database_unavailable", None);

@@ -21,7 +21,7 @@ use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use conclave::cluster::node::ActiveNodes;
-use conclave::cluster::{ClusterMetrics, PassThrough, PassThroughOptions};
+use conclave::cluster::{ClusterMetrics, Proxy, ProxyOptions};
 use conclave::http::frame::limits::FixedLimits;
 use conclave::http::listener::client_address::TrustedProxies;
 use conclave::http::listener::trace::trace;
@@ -50,14 +50,14 @@ impl Standby {
         Self::start_with(|_| {})
     }
 
-    pub fn start_with(change: impl FnOnce(&mut PassThroughOptions)) -> Self {
+    pub fn start_with(change: impl FnOnce(&mut ProxyOptions)) -> Self {
         let (nodes, registry) = (ActiveNodes::new(), Registry::new());
         let trusted = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
-        let mut options = PassThroughOptions {
+        let mut options = ProxyOptions {
             nodes: Arc::clone(&nodes),
             proxies: trusted.clone(),
             max_requests: 100,
-            longest_hold: NEVER,
+            max_buffer_time: NEVER,
             keep_alive: NEVER,
             fixed: Arc::new(FixedLimits::new(
                 &Clock::manual(Timestamp::from_millis(0)),
@@ -66,17 +66,17 @@ impl Standby {
             metrics: ClusterMetrics::new(&registry).unwrap(),
         };
         change(&mut options);
-        let passing = PassThrough::new(options);
+        let proxy = Proxy::new(options);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, started) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix_web::rt::System::new().block_on(async {
                 let app = move || {
-                    let passing = Arc::clone(&passing);
+                    let proxy = Arc::clone(&proxy);
                     App::new()
                         .wrap(from_fn(trace))
-                        .configure(move |config| passing.configure(config))
+                        .configure(move |config| proxy.configure(config))
                 };
                 let server = HttpServer::new(app)
                     .workers(1)
@@ -101,7 +101,7 @@ impl Standby {
     /// From now on, the node at this address is active.
     pub fn active(&self, epoch: i64, address: SocketAddr) {
         let url = format!("http://{address}");
-        self.nodes.note(Some(&ActiveServer {
+        self.nodes.record_server(Some(&ActiveServer {
             epoch,
             url,
             is_this: false,
@@ -110,11 +110,11 @@ impl Standby {
 
     /// From now on, the database does not answer this standby.
     pub fn cut_off(&self) {
-        self.nodes.note_cut_off(true);
+        self.nodes.record_cut_off(true);
     }
 
     pub fn none_active(&self) {
-        self.nodes.note(None);
+        self.nodes.record_server(None);
     }
 
     pub fn request(&self, method: &str, path: &str) -> Request {

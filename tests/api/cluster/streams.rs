@@ -252,7 +252,7 @@ fn a_client_that_breaks_off_within_its_body_makes_no_whole_request() {
 
 #[test]
 fn a_slow_node_is_waited_for_longer_than_a_request_is_held() {
-    let standby = Standby::start_with(|options| options.longest_hold = Duration::from_millis(1));
+    let standby = Standby::start_with(|options| options.max_buffer_time = Duration::from_millis(1));
     let (node, tell) = Node::waiting();
     standby.active(1, node.address);
     let slow = standby.send(standby.request("GET", "/v1/rooms"));

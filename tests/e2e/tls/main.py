@@ -96,7 +96,7 @@ class SecureServer(Server):
         return self.request("GET", "/readyz")["parts"]["tls"]
 
     def has_certificate(self):
-        return "to be renewed at" in self.state()
+        return "due for renewal at" in self.state()
 
 
 class Check:

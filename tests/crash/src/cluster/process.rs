@@ -144,7 +144,7 @@ fn read(log: &Path) -> String {
 fn addresses(log: &str) -> Option<Addresses> {
     let line = log
         .lines()
-        .find(|line| line.contains("waiting for the lease"))?;
+        .find(|line| line.contains("waiting for the database lease"))?;
     let address = |name: &str| {
         let url = line
             .split(&format!("{name}="))
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_log_says_where_a_node_listens() {
-        let line = r#"[INFO conclave] waiting for the lease of the database api="http://127.0.0.1:4001" admin="http://127.0.0.1:4002""#;
+        let line = r#"[INFO conclave] waiting for the database lease api="http://127.0.0.1:4001" admin="http://127.0.0.1:4002""#;
         let found = Addresses {
             api: "127.0.0.1:4001".parse().unwrap(),
             admin: "127.0.0.1:4002".parse().unwrap(),

@@ -97,7 +97,7 @@ impl Server {
             let log = self.log();
             let line = log
                 .lines()
-                .find(|line| line.contains("waiting for the lease"))?
+                .find(|line| line.contains("waiting for the database lease"))?
                 .to_owned();
             let admin = line
                 .split("admin=")

@@ -7,9 +7,7 @@ use conclave_db::lease::{ClusterState, Lease, LeaseTiming};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::cluster::node::ActiveNodes;
-use crate::cluster::{
-    ActiveListener, ClusterMetrics, LONGEST_HOLD, PassThrough, PassThroughOptions,
-};
+use crate::cluster::{ActiveListener, ClusterMetrics, MAX_BUFFER_TIME, Proxy, ProxyOptions};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::http::frame::limits::FixedLimits;
@@ -17,24 +15,24 @@ use crate::http::listener::client_address::TrustedProxies;
 use crate::http::listener::forwarded::{ForwardingGate, NotAccepted, NotActive};
 use crate::http::metrics::Metrics;
 
-/// How long a node that stops is not ready before it closes its sockets. Load balancers send it nothing more by then: a connection that is
-/// closed while a request arrives would leave it open what has become of that.
+/// Time between the end of readiness and closing the sockets. Load balancers have stopped sending requests by then: closing a
+/// connection while a request arrives would leave the request's outcome open.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Time in which a node is looked for that could take over and has only just started.
+/// Time limit for finding a node that could take over and has only just started: one read of the lease.
 const SEARCH: Duration = Duration::from_millis(500);
 
-/// What requests are passed on with.
-pub(super) struct Passing {
-    pub through: Arc<PassThrough>,
+/// Proxy, and the follower of the active node that it forwards to.
+pub(super) struct NodeProxy {
+    pub proxy: Arc<Proxy>,
     pub nodes: Arc<ActiveNodes>,
 }
 
-impl Passing {
+impl NodeProxy {
     /// Follows the lease, if this server is a node of a cluster.
     ///
     /// # Errors
-    /// The metrics are registered already.
+    /// If the metrics are registered already.
     pub(super) fn new(
         config: &Config,
         metrics: &Metrics,
@@ -44,62 +42,60 @@ impl Passing {
         if config.cluster.url.is_none() {
             return Ok(None);
         }
+        // Also used after a takeover, since this node may step down later.
         let nodes = ActiveNodes::new();
         nodes.follow(lease);
-        let through = PassThrough::new(PassThroughOptions {
+        let proxy = Proxy::new(ProxyOptions {
             nodes: Arc::clone(&nodes),
             proxies: TrustedProxies(config.http.trusted_proxies.clone()),
             max_requests: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
-            longest_hold: LONGEST_HOLD,
+            max_buffer_time: MAX_BUFFER_TIME,
             keep_alive: config.http.keep_alive,
             fixed: Arc::clone(fixed),
             metrics: ClusterMetrics::new(metrics.registry())?,
         });
-        Ok(Some(Self { through, nodes }))
+        Ok(Some(Self { proxy, nodes }))
     }
 }
 
-/// Waits until load balancers have noticed that a node is not ready, which it has not been since `since`.
+/// Waits until load balancers have seen that the node is not ready, as it has been since `since`.
 pub(super) async fn drain(since: Instant) {
     sleep_until(since + DRAIN).await;
 }
 
-/// What the active node of a cluster stops with.
-pub(super) struct Successor {
+/// Hand-over of an active node's requests to its successor when it stops.
+pub(super) struct Handover {
     gate: Arc<ForwardingGate>,
-    passing: Passing,
+    proxy: NodeProxy,
     lease: Lease,
 }
 
-impl Successor {
-    pub(super) fn new(gate: Arc<ForwardingGate>, passing: Passing, lease: Lease) -> Self {
-        Self {
-            gate,
-            passing,
-            lease,
-        }
+impl Handover {
+    pub(super) fn new(gate: Arc<ForwardingGate>, proxy: NodeProxy, lease: Lease) -> Self {
+        Self { gate, proxy, lease }
     }
 
-    /// What the API listener of this node needs of it.
+    /// Returns what this node's API listener needs.
     pub(super) fn listener(&self) -> ActiveListener {
         ActiveListener {
             gate: Arc::clone(&self.gate),
-            through: Arc::clone(&self.passing.through),
+            proxy: Arc::clone(&self.proxy.proxy),
             lease: self.lease.clone(),
         }
     }
 
-    /// This node serves.
+    /// Starts to serve requests on this node.
     pub(super) fn serve(&self) {
-        self.passing.nodes.serve_this();
+        self.proxy.nodes.serve_this();
     }
 
-    /// Lets requests wait from now on, and returns once those that are being handled have ended, or after the limit. Requests of clients
-    /// are refused if no other node can take over.
-    pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
-        // Before anything that takes time: a client that is sent away must not come back to this node.
-        self.passing.nodes.stop_serving_this();
-        self.gate.start_closing();
+    /// Buffers requests from now on, and returns when the running ones have ended, or after `limit`. Clients' requests are refused if no
+    /// other node can take over.
+    pub(super) async fn buffer_requests(&self, lease: &Lease, limit: Duration) {
+        // Before anything that takes time: a client that is disconnected must not come back to this node.
+        self.proxy.nodes.stop_serving_this();
+        self.gate.begin_to_close();
+        // Not seen yet does not mean that there is none: a node may have started less than a lease read ago.
         if !has_other(lease) {
             lease
                 .read_cluster(ClusterState::has_successor, SEARCH)
@@ -113,26 +109,29 @@ impl Successor {
         self.gate.close(of_clients, limit).await;
     }
 
-    /// Releases the lease, and returns once the other nodes know it and one of them has it, or has had the time to take it.
+    /// Releases the lease. Returns once the other nodes know, and one of them has the lease or has had the time to take it.
     pub(super) async fn hand_over(&self, lease: &Lease) {
         let (has_other, reads) = (has_other(lease), 2 * LeaseTiming::default().read);
+        // Before the wait: from here on, another node may take over.
         lease.hand_over().await;
+        // Two reads: one may have just happened.
         sleep(reads).await;
         if has_other {
             let mut active = lease.active_server();
             let taken =
                 active.wait_for(|active| active.as_ref().is_some_and(|server| !server.is_this));
+            // A timeout is no error: the successor may take the lease later, and clients' requests wait until then.
             let _ = timeout(reads, taken).await;
         }
     }
 
-    /// Ends the websockets that were passed on.
+    /// Closes the forwarded WebSockets.
     pub(super) fn stop(&self) {
-        self.passing.through.stop();
+        self.proxy.proxy.stop();
     }
 }
 
-/// Whether another node could take over, as far as is known.
+/// Returns whether another node could take over, as far as this one knows.
 fn has_other(lease: &Lease) -> bool {
     lease
         .cluster()

@@ -1,4 +1,4 @@
-//! How many requests are held at once: in total, and of each client, which must leave room for others.
+//! Slots for buffered requests: in total and per client, so that one client leaves some to others.
 
 use std::sync::Arc;
 
@@ -6,67 +6,69 @@ use actix_web::HttpRequest;
 use conclave_model::{ClientAddress, Counts};
 use parking_lot::Mutex;
 
-use super::metrics::{ClusterMetrics, HeldGauge};
+use super::metrics::{BufferedGauge, ClusterMetrics};
 use crate::http::listener::client_address::TrustedProxies;
 
-/// One of so many parts of the places is what one client may have.
+/// Fraction of the slots that one client may use: one in four.
 const PARTS: usize = 4;
 
-/// The places of requests that are held. All workers of a listener share them.
-pub(super) struct Holds {
+/// Slots for buffered requests, shared by a listener's workers.
+pub(super) struct BufferSlots {
     most: usize,
-    most_of_client: usize,
-    /// Those that are taken, by client; `None` for trusted proxies that name no client.
+    most_per_client: usize,
+    /// Slots in use, by client; `None` for trusted proxies that name no client.
     taken: Mutex<Counts<Option<ClientAddress>>>,
     metrics: ClusterMetrics,
 }
 
-/// A place, until this is dropped.
-pub(super) struct Hold {
-    holds: Arc<Holds>,
+/// Slot in use, until this is dropped.
+pub(super) struct BufferSlot {
+    buffer_slots: Arc<BufferSlots>,
     client: Option<ClientAddress>,
-    _counted: HeldGauge,
+    _counted: BufferedGauge,
 }
 
-impl Holds {
-    /// No place is taken.
+impl BufferSlots {
+    /// Creates `most` free slots.
     pub(super) fn new(most: usize, metrics: ClusterMetrics) -> Arc<Self> {
-        let most_of_client = most.div_ceil(PARTS);
+        let most_per_client = most.div_ceil(PARTS);
         Arc::new(Self {
             most,
-            most_of_client,
+            most_per_client,
             taken: Mutex::default(),
             metrics,
         })
     }
 
-    /// Takes a place for a request; `None` if all are taken, or as many as its client may have.
+    /// Acquires a slot; `None` if all are taken, or if the client has its share.
     pub(super) fn take(
         self: &Arc<Self>,
         request: &HttpRequest,
         proxies: &TrustedProxies,
-    ) -> Option<Hold> {
+    ) -> Option<BufferSlot> {
+        // A proxy that does not name its client stands for many of them, so only the total limits it.
         let client = proxies
             .client_ip(request)
             .filter(|client| !proxies.contains(*client))
             .map(ClientAddress::from);
+        // Held for the check and the count, so two workers cannot take the last slot.
         let mut taken = self.taken.lock();
         let is_full = taken.total() >= self.most;
-        if is_full || (client.is_some() && taken.get(&client) >= self.most_of_client) {
+        if is_full || (client.is_some() && taken.get(&client) >= self.most_per_client) {
             return None;
         }
         taken.add(client);
-        Some(Hold {
-            holds: Arc::clone(self),
+        Some(BufferSlot {
+            buffer_slots: Arc::clone(self),
             client,
-            _counted: self.metrics.hold(),
+            _counted: self.metrics.count_buffered(),
         })
     }
 }
 
-impl Drop for Hold {
+impl Drop for BufferSlot {
     fn drop(&mut self) {
-        self.holds.taken.lock().subtract(&self.client);
+        self.buffer_slots.taken.lock().subtract(&self.client);
     }
 }
 
@@ -79,14 +81,14 @@ mod tests {
 
     #[test]
     fn a_client_has_a_quarter_of_the_places_wherever_it_comes_in_and_proxies_have_all() {
-        let holds = Holds::new(8, ClusterMetrics::new(&Registry::new()).unwrap());
+        let buffer_slots = BufferSlots::new(8, ClusterMetrics::new(&Registry::new()).unwrap());
         let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
         let take = |peer: &str, forwarded: Option<&str>| {
             let request = TestRequest::default().peer_addr(format!("{peer}:1").parse().unwrap());
             let request = forwarded.into_iter().fold(request, |request, client| {
                 request.insert_header(("x-forwarded-for", client))
             });
-            holds.take(&request.to_http_request(), &proxies)
+            buffer_slots.take(&request.to_http_request(), &proxies)
         };
         let direct = take("203.0.113.9", Some("198.51.100.1")).unwrap();
         let by_proxy = take("10.0.0.2", Some("203.0.113.9"));
