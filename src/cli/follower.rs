@@ -108,7 +108,7 @@ impl<'a> Follower<'a> {
             &format!("{}?after={}", self.path, self.position),
         );
         let page = page.inspect_err(|error| {
-            self.is_unavailable = matches!(error, CallError::Unavailable(_))
+            self.is_unavailable = matches!(error, CallError::Unavailable(_));
         })?;
         // Not the last event's number: the page may be empty, or its events deleted.
         self.position = page.position;

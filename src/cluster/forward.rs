@@ -282,8 +282,8 @@ impl Forwarder {
                 .to_http()
         };
         let (result, response) = match failure {
-            ForwardFailure::NotAccepted => (
-                ForwardResult::NotAccepted,
+            ForwardFailure::NotTaken => (
+                ForwardResult::NotTaken,
                 unavailable("no server is active now; retry with backoff"),
             ),
             ForwardFailure::BrokeOff => (

@@ -94,7 +94,7 @@ impl Handover {
     pub(super) async fn buffer_requests(&self, lease: &Lease, limit: Duration) {
         // Before anything that takes time: a client that is disconnected must not come back to this node.
         self.proxy.nodes.stop_serving_this();
-        self.gate.begin_to_close();
+        self.gate.start_closing();
         // Not seen yet does not mean that there is none: a node may have started less than a lease read ago.
         if !has_other(lease) {
             lease

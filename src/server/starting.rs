@@ -323,7 +323,7 @@ impl StartingServer {
             store: store.clone(),
             tree: Tree::clone(&tree),
             lease: view,
-            passed_on: forwarding_gate.clone(),
+            forwarding_gate: forwarding_gate.clone(),
             media,
             signer,
             keys,

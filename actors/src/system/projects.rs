@@ -160,7 +160,7 @@ impl Projects {
             ProjectMsg::Reports(room) => {
                 let room = NamespacedRoom::new(project, &room);
                 for waiting in self.context.reports.take_all(&room) {
-                    waiting.answers.send(Err(ReportError::UnknownRoom));
+                    waiting.replies.send(Err(ReportError::UnknownRoom));
                 }
             }
             ProjectMsg::FollowedReport { answer, .. } => {

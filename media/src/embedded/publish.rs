@@ -10,6 +10,7 @@ use crate::token::Grants;
 /// A track that a participant requests to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTrack {
+    /// Audio, video or data.
     pub kind: TrackKind,
     /// The track's origin, such as a camera.
     pub source: TrackSource,

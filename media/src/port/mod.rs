@@ -138,6 +138,7 @@ pub trait MediaPlane: Send + Sync + 'static {
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError>;
 
+    /// Creates an ingress endpoint, and returns its credentials.
     async fn create_ingress(
         &self,
         request: IngressRequest,

@@ -157,7 +157,7 @@ impl WriteLock {
         // The files belong to another user, for example. Writes continue without this lock.
         files
             .inspect_err(|error| {
-                log::warn!("the write lock between processes is unavailable: {error}")
+                log::warn!("the write lock between processes is unavailable: {error}");
             })
             .ok()
     }

@@ -87,7 +87,7 @@ pub(in crate::embedded) async fn request_encoder(
     if let Some((room, silent)) = silent_encoder(plane, key, input).await {
         log::info!(participant = silent.as_str(); "silent encoder disconnected in favour of another");
         plane.call_in(&room, |room_state, now| {
-            room_state.replace_silent_encoder(&silent, now)
+            room_state.replace_silent_encoder(&silent, now);
         });
     }
     let ask = |room_state: &mut RoomState, now| room_state.request_encoder(key, input, now);

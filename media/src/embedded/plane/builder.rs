@@ -111,6 +111,7 @@ impl EmbeddedPlaneBuilder {
         addresses.map(|address| address.advertised.ip()).collect()
     }
 
+    /// Creates the plane.
     pub fn build(self) -> EmbeddedPlane {
         // The rooms admit participants to the relay; the plane keeps the server itself.
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());

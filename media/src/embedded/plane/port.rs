@@ -90,7 +90,7 @@ impl MediaPlane for EmbeddedPlane {
         message: ServerData,
     ) -> Result<(), MediaError> {
         self.0.call_by_port(room, |room_state, now| {
-            room_state.send_server_data(message, now)
+            room_state.send_server_data(message, now);
         })
     }
 
@@ -224,7 +224,7 @@ impl MediaPlane for EmbeddedPlane {
         rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
         self.0.call_by_port(room, |room_state, _| {
-            room_state.set_subscription_rules(rules)
+            room_state.set_subscription_rules(rules);
         })
     }
 }

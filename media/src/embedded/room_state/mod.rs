@@ -17,7 +17,7 @@
 //! - [`RoomEgresses`], [`IngressEndpoints`]: the room's recordings and broadcasts, and the endpoints through which
 //!   encoders publish.
 //! - [`Updates`]: participant updates for clients, including delayed ones.
-//! - [`Deadlines`]: timers.
+//! - [`Deadlines`] owns the timers.
 //! - [`Outbox`]: reports and effects.
 //!
 //! [`Forwarding`], [`Messages`] and [`Joins`] own nothing: each borrows the parts that it works on.

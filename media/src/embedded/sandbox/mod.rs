@@ -34,6 +34,7 @@ use crate::token::TokenError;
 /// Reason why a sandbox call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
+    /// The token does not permit the join.
     #[error("{0}")]
     BadToken(TokenError),
     /// No participant has this sid.
@@ -60,6 +61,7 @@ pub enum SandboxError {
     /// The token comes from a room code, and another participant with its identity is connected.
     #[error("another participant with this identity is connected")]
     IdentityTaken,
+    /// The room has ended; its name is not used again.
     #[error("the room has ended")]
     RoomEnded,
     /// The control plane did not accept the report. Except for a join, the change on the media plane remains, and

@@ -238,7 +238,7 @@ impl SessionTask {
                 // It did not keep up, or its participant was removed before.
                 Wake::Input(None) | Wake::Transcoded(TranscodedWake::Event(None)) => {
                     self.call(|session, room_state, now| {
-                        session.end(room_state, Departure::Lost, now)
+                        session.end(room_state, Departure::Lost, now);
                     });
                     break;
                 }

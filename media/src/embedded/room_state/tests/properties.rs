@@ -115,7 +115,7 @@ impl Model {
     fn apply(&mut self, step: &RoomStep, now: &mut Timestamp) {
         match step {
             RoomStep::StartJoin { room: which, index } => {
-                self.start_join(&room(*which), *index, *now)
+                self.start_join(&room(*which), *index, *now);
             }
             RoomStep::Complete(index) => {
                 let (sid, room_state) = self.picked(index);

@@ -65,8 +65,9 @@ impl Session {
     /// Handles an event of the participant's transports. Returns whether it caused a report of the join, whose answer
     /// the caller must await.
     pub fn handle_media(&mut self, context: &mut Context<'_>, event: PeerEvent) -> bool {
+        let now = context.now;
         match event {
-            PeerEvent::Connected => return context.room_state.connected(&self.sid, context.now),
+            PeerEvent::Connected => return context.room_state.connected(&self.sid, now),
             PeerEvent::Answered {
                 offer_id,
                 sdp,
@@ -111,7 +112,7 @@ impl Session {
                 let section = MediaSection { mid, codec, layers };
                 context
                     .room_state
-                    .track_negotiated(&self.sid, &track, section, context.now);
+                    .track_negotiated(&self.sid, &track, section, now);
             }
             PeerEvent::BackupPublished {
                 track,
@@ -129,14 +130,10 @@ impl Session {
                 context.room_state.backup_ended(&self.sid, &track, codec);
             }
             PeerEvent::TrackEnded(track) => {
-                context
-                    .room_state
-                    .track_ended(&self.sid, &track, context.now);
+                context.room_state.track_ended(&self.sid, &track, now);
             }
             PeerEvent::TrackRefused(track) => {
-                context
-                    .room_state
-                    .track_refused(&self.sid, &track, context.now);
+                context.room_state.track_refused(&self.sid, &track, now);
             }
             PeerEvent::TrackSubscribed(track) => {
                 self.send(Message::TrackSubscribed(proto::TrackSubscribed {
@@ -157,9 +154,7 @@ impl Session {
                 self.send(messages::stream_state(&publisher, &track, is_paused));
             }
             PeerEvent::MessageSent(message) => {
-                context
-                    .room_state
-                    .message_sent(&self.sid, &message, context.now);
+                context.room_state.message_sent(&self.sid, &message, now);
             }
             PeerEvent::Resumed { last_message_seq } => self.resumed(context, last_message_seq),
             PeerEvent::Recovered => self.media_loss.end(),
