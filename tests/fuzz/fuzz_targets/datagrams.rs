@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use conclave_fuzz::rtc::Call;
-use conclave_fuzz::rtc::world::{Publication, SERVER};
+use conclave_fuzz::rtc::fixture::{Publication, SERVER};
 use conclave_fuzz::{records, seeds};
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_sfu::machine::{Datagram, Source};
@@ -43,26 +43,26 @@ impl Target {
     fn new() -> Self {
         let mut call = Call::new();
         let mallory = call
-            .world
+            .fixture
             .join_connected("PA_mallory", ConnectionMode::Single);
         let tracks = [
             ("TR_m1", Codec::Opus),
             ("TR_m2", Codec::Vp8),
             ("TR_m3", Codec::H264),
         ]
-        .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]));
+        .map(|(sid, codec)| call.fixture.publish(mallory, sid, codec, &[]));
         tracks
             .iter()
-            .for_each(|track| call.world.subscribe(call.bob, track));
+            .for_each(|track| call.fixture.subscribe(call.bob, track));
         for client in [mallory, call.bob] {
-            call.world.clients[client]
+            call.fixture.clients[client]
                 .publisher
                 .open_channel("_data_track");
         }
-        call.world
-            .run_until("the channels for data tracks are open", |world| {
+        call.fixture
+            .run_until("the channels for data tracks are open", |fixture| {
                 [mallory, call.bob].iter().all(|client| {
-                    world.clients[*client]
+                    fixture.clients[*client]
                         .publisher
                         .channels
                         .contains_key("_data_track")
@@ -74,15 +74,15 @@ impl Target {
             track: track.clone(),
             handle: 1,
         };
-        call.world.command(publish.for_peer(publisher.clone()));
+        call.fixture.command(publish.for_peer(publisher.clone()));
         let subscribe = PeerCommand::SubscribeDataTrack {
             publisher,
             track,
             handle: 2,
         };
-        call.world
+        call.fixture
             .command(subscribe.for_peer("PA_bob".parse().unwrap()));
-        call.world.clients[mallory].events.clear();
+        call.fixture.clients[mallory].events.clear();
         Self {
             call,
             mallory,
@@ -94,18 +94,18 @@ impl Target {
         let Some((kind, contents)) = record.split_first() else {
             return;
         };
-        let world = &mut self.call.world;
-        let now = world.now;
-        let own = world.clients[self.mallory].publisher.address;
+        let fixture = &mut self.call.fixture;
+        let now = fixture.now;
+        let own = fixture.clients[self.mallory].publisher.address;
         match kind % 9 {
             0..3 => {
                 let track = &mut self.tracks[usize::from(kind % 9)];
                 track.is_red = false;
-                world.send(track, None, contents);
+                fixture.send(track, None, contents);
             }
             3 => {
                 self.tracks[0].is_red = true;
-                world.send(&mut self.tracks[0], None, contents);
+                fixture.send(&mut self.tracks[0], None, contents);
             }
             4 | 5 | 8 => {
                 let label = match kind % 9 {
@@ -113,10 +113,10 @@ impl Target {
                     5 => "_lossy",
                     _ => "_data_track",
                 };
-                world.clients[self.mallory]
+                fixture.clients[self.mallory]
                     .publisher
                     .send_message(label, contents, now);
-                world.settle();
+                fixture.settle();
             }
             source => {
                 let address = if source == 6 {
@@ -133,17 +133,17 @@ impl Target {
                     destination: SERVER.parse().unwrap(),
                     contents,
                 };
-                world.worker.handle_datagram(datagram, now);
-                world.settle();
+                fixture.worker.handle_datagram(datagram, now);
+                fixture.settle();
             }
         }
     }
 
     /// Whether the worker has ended the participant, as it may.
     fn is_mallory_gone(&self) -> bool {
-        let mallory = &self.call.world.clients[self.mallory];
+        let mallory = &self.call.fixture.clients[self.mallory];
         mallory.publisher.is_closed
-            || self.call.world.worker.peers() < self.call.world.clients.len()
+            || self.call.fixture.worker.peers() < self.call.fixture.clients.len()
     }
 }
 

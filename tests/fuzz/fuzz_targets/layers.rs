@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use conclave_fuzz::rtc::Call;
+use conclave_fuzz::rtc::fixture::Publication;
 use conclave_fuzz::rtc::support::{Abilities, RawDescriptor};
-use conclave_fuzz::rtc::world::Publication;
 use conclave_fuzz::{records, seeds};
 use conclave_sfu::{ConnectionMode, PeerCommand, Quality, TrackSettings};
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +29,7 @@ thread_local! {
 fuzz_target!(init: write_seeds(), |data: &[u8]| TARGET.with_borrow_mut(|target| {
     records::read(data).take(RECORDS).for_each(|record| target.handle(record));
     for track in &target.tracks {
-        let received = target.call.world.received(target.call.bob, track);
+        let received = target.call.fixture.received(target.call.bob, track);
         let numbers: HashSet<_> = received.iter().map(|packet| packet.sequence).collect();
         assert_eq!(numbers.len(), received.len(), "a number is given twice");
     }
@@ -49,16 +49,16 @@ impl Target {
             ..Abilities::default()
         });
         let mallory = call
-            .world
+            .fixture
             .join_connected("PA_mallory", ConnectionMode::Single);
         let codecs = NAMES.into_iter().zip([Codec::Vp9, Codec::Av1]);
         let tracks: Vec<_> = codecs
-            .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]))
+            .map(|(sid, codec)| call.fixture.publish(mallory, sid, codec, &[]))
             .collect();
         let tracks: [Publication; 2] = tracks.try_into().expect("two codecs");
         tracks
             .iter()
-            .for_each(|track| call.world.subscribe(call.bob, track));
+            .for_each(|track| call.fixture.subscribe(call.bob, track));
         Self { call, tracks }
     }
 
@@ -67,7 +67,7 @@ impl Target {
         let Some(([flags, step, length], rest)) = record.split_first_chunk::<3>() else {
             return;
         };
-        let world = &mut self.call.world;
+        let fixture = &mut self.call.fixture;
         let which = usize::from(flags & 1);
         if flags & 0x80 != 0 {
             let quality = Quality::ALL[usize::from(flags >> 5 & 3) % 3];
@@ -77,7 +77,7 @@ impl Target {
                 ..TrackSettings::default()
             };
             let track = NAMES[which].parse().unwrap();
-            world.command(
+            fixture.command(
                 PeerCommand::SetTrackSettings { track, settings }
                     .for_peer("PA_bob".parse().unwrap()),
             );
@@ -93,7 +93,7 @@ impl Target {
         track.timestamp = track
             .timestamp
             .wrapping_add(if flags & 2 != 0 { 3000 } else { 0 });
-        world.send_part(track, payload, (flags & 4 != 0, descriptor));
+        fixture.send_part(track, payload, (flags & 4 != 0, descriptor));
     }
 }
 

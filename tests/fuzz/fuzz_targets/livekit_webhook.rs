@@ -15,7 +15,7 @@ use conclave_fuzz::jwt::{KEY, SECRET, sign_hs256};
 use conclave_fuzz::{json, seeds};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings, WebhookOutcome};
 use conclave_media::token::TokenSigner;
-use conclave_media::{Report, ReportReply, ReportError, ReportSink};
+use conclave_media::{Report, ReportError, ReportReply, ReportSink};
 use conclave_model::{Clock, LeaseCheck, Secret, Timestamp};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;

@@ -26,42 +26,42 @@ fn run(call: &mut Call, data: &[u8]) {
     let sdp = String::from_utf8_lossy(data).into_owned();
     let peer = || "PA_mallory".parse().unwrap();
     for mode in [ConnectionMode::Single, ConnectionMode::Dual] {
-        let world = &mut call.world;
-        world.command(Command::AddPeer(new_peer("PA_mallory", mode)));
+        let fixture = &mut call.fixture;
+        fixture.command(Command::AddPeer(new_peer("PA_mallory", mode)));
         for (sid, cid, kind) in [
             ("TR_m1", "voice", MediaKind::Audio),
             ("TR_m2", "camera", MediaKind::Video),
         ] {
-            world.command(PeerCommand::PublishTrack(new_track(sid, cid, kind)).for_peer(peer()));
+            fixture.command(PeerCommand::PublishTrack(new_track(sid, cid, kind)).for_peer(peer()));
         }
-        world.command(PeerCommand::Subscribe("TR_voice".parse().unwrap()).for_peer(peer()));
-        world.command(
+        fixture.command(PeerCommand::Subscribe("TR_voice".parse().unwrap()).for_peer(peer()));
+        fixture.command(
             PeerCommand::Offer {
                 offer_id: 1,
                 sdp: sdp.clone(),
             }
             .for_peer(peer()),
         );
-        world.command(
+        fixture.command(
             PeerCommand::Answer {
                 offer_id: 1,
                 sdp: sdp.clone(),
             }
             .for_peer(peer()),
         );
-        world.command(
+        fixture.command(
             PeerCommand::Subscribe("TR_m2".parse().unwrap()).for_peer("PA_bob".parse().unwrap()),
         );
         // Once more, as a change of what has been negotiated.
-        world.command(
+        fixture.command(
             PeerCommand::Offer {
                 offer_id: 2,
                 sdp: sdp.clone(),
             }
             .for_peer(peer()),
         );
-        world.run(Duration::from_millis(20));
-        world.command(PeerCommand::Remove.for_peer(peer()));
+        fixture.run(Duration::from_millis(20));
+        fixture.command(PeerCommand::Remove.for_peer(peer()));
     }
     call.assert_audible();
 }

@@ -32,7 +32,7 @@ const TRANSACTION: u128 = 7;
 
 fuzz_target!(init: write_seeds(), |data: &[u8]| run(data));
 
-struct World {
+struct Fixture {
     session: TurnSession,
     clock: Clock,
     /// The realm and the nonce of the last challenge.
@@ -71,34 +71,34 @@ fn run(data: &[u8]) {
         ClientTransport::Stream
     };
     let session = server.session("198.51.100.1:5000".parse().unwrap(), transport);
-    let mut world = World {
+    let mut fixture = Fixture {
         session,
         clock,
         challenge: None,
         has_signed: false,
     };
-    world.receive(&Message::builder_request(ALLOCATE, MessageWriteVec::new()).finish());
+    fixture.receive(&Message::builder_request(ALLOCATE, MessageWriteVec::new()).finish());
     for record in records::read(rest).take(RECORDS) {
         match record.split_first() {
             Some((0..=3, _)) => {
-                let message = world.signed(record);
-                world.has_signed = true;
-                world.receive(&message);
+                let message = fixture.signed(record);
+                fixture.has_signed = true;
+                fixture.receive(&message);
             }
-            Some((4, seconds)) => world.pass(seconds.len() as u64 * 60),
-            Some((5, payload)) => drop(world.session.push_relayed(
+            Some((4, seconds)) => fixture.pass(seconds.len() as u64 * 60),
+            Some((5, payload)) => drop(fixture.session.push_relayed(
                 bound(),
                 payload,
                 &mut Vec::new(),
             )),
-            Some((_, raw)) => world.receive(raw),
+            Some((_, raw)) => fixture.receive(raw),
             None => {}
         }
     }
     assert_same_in_pieces(rest);
 }
 
-impl World {
+impl Fixture {
     fn pass(&mut self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         self.session.expire();

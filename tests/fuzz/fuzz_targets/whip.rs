@@ -45,7 +45,7 @@ fn run(call: &mut Call, data: &[u8]) {
         offers.push(restart);
     }
     let peer = || "PA_mallory".parse().unwrap();
-    call.world.command(Command::AddPeer(new_peer(
+    call.fixture.command(Command::AddPeer(new_peer(
         "PA_mallory",
         ConnectionMode::Single,
     )));
@@ -59,15 +59,15 @@ fn run(call: &mut Call, data: &[u8]) {
         };
         let mut track = new_track(&format!("TR_m{number}"), &track.cid, kind);
         track.codec = Some(codec);
-        call.world
+        call.fixture
             .command(PeerCommand::PublishTrack(track).for_peer(peer()));
     }
     for (offer_id, sdp) in (1..).zip(offers) {
-        call.world
+        call.fixture
             .command(PeerCommand::Offer { offer_id, sdp }.for_peer(peer()));
     }
-    call.world.run(Duration::from_millis(20));
-    call.world.command(PeerCommand::Remove.for_peer(peer()));
+    call.fixture.run(Duration::from_millis(20));
+    call.fixture.command(PeerCommand::Remove.for_peer(peer()));
     call.assert_audible();
 }
 

@@ -8,24 +8,24 @@
 
 #[path = "../../../media/sfu/tests/support/commands.rs"]
 pub mod commands;
+#[path = "../../../media/sfu/tests/support/fixture.rs"]
+pub mod fixture;
 #[path = "../../../media/sfu/tests/support/network.rs"]
 pub mod network;
 #[path = "../../../media/sfu/tests/support/connection.rs"]
 pub mod support;
-#[path = "../../../media/sfu/tests/support/world.rs"]
-pub mod world;
 
 use conclave_sfu::ConnectionMode;
+use fixture::{Fixture, Publication};
 use str0m::format::Codec;
 use support::Abilities;
-use world::{Publication, World};
 
-/// The media workers of a world.
+/// The media workers of a fixture.
 const WORKERS: usize = 1;
 
 /// Two participants: alice speaks to bob.
 pub struct Call {
-    pub world: World,
+    pub fixture: Fixture,
     pub bob: usize,
     voice: Publication,
 }
@@ -41,23 +41,27 @@ impl Call {
 
     /// Connects both, and lets all clients have these abilities.
     pub fn with_abilities(abilities: Abilities) -> Self {
-        let mut world = World::new();
-        world.abilities = abilities;
-        let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-        let bob = world.join_connected("PA_bob", ConnectionMode::Single);
-        let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        let mut call = Self { world, bob, voice };
+        let mut fixture = Fixture::new();
+        fixture.abilities = abilities;
+        let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+        let bob = fixture.join_connected("PA_bob", ConnectionMode::Single);
+        let voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        let mut call = Self {
+            fixture,
+            bob,
+            voice,
+        };
         while !call.speak() {}
         call
     }
 
     /// Lets alice say something; returns whether bob hears it.
     fn speak(&mut self) -> bool {
-        self.world.receiver(self.bob).received.clear();
-        self.world.send(&mut self.voice, None, &[0x78, 1, 2]);
-        let heard = !self.world.received(self.bob, &self.voice).is_empty();
-        self.world.run(std::time::Duration::from_millis(10));
+        self.fixture.receiver(self.bob).received.clear();
+        self.fixture.send(&mut self.voice, None, &[0x78, 1, 2]);
+        let heard = !self.fixture.received(self.bob, &self.voice).is_empty();
+        self.fixture.run(std::time::Duration::from_millis(10));
         heard
     }
 
@@ -66,13 +70,13 @@ impl Call {
         assert!(
             self.speak(),
             "{:?}",
-            self.world
+            self.fixture
                 .clients
                 .iter()
                 .map(|client| &client.events)
                 .collect::<Vec<_>>()
         );
-        for client in &mut self.world.clients {
+        for client in &mut self.fixture.clients {
             client.events.clear();
         }
     }

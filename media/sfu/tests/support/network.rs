@@ -5,10 +5,10 @@ use std::time::Duration;
 use conclave_sfu::machine::{Datagram, Source, Worker};
 use str0m::net::Protocol;
 
+use super::fixture::{Fixture, server_address};
 use super::support::Connection;
-use super::world::{World, server_address};
 
-impl World {
+impl Fixture {
     /// Advances the clock in small steps.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::MODES;
+use super::fixture::Fixture;
 use super::messages::{numbers, packet, world_with_channels};
-use super::world::World;
 use crate::config::Limits;
 use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
@@ -14,16 +14,16 @@ const COUNT: u32 = 80;
 const SIZE: usize = 60_000;
 
 /// Sends messages from `next` on as fast as a client's channel accepts them, for some time.
-fn send_fast(world: &mut World, client: usize, next: &mut u32, time: Duration) {
-    let end = world.now + time;
+fn send_fast(fixture: &mut Fixture, client: usize, next: &mut u32, time: Duration) {
+    let end = fixture.now + time;
     assert!(
-        end < world.begun + Duration::from_secs(120),
+        end < fixture.begun + Duration::from_secs(120),
         "the messages arrive: {next}"
     );
-    while world.now < end {
-        let now = world.now;
+    while fixture.now < end {
+        let now = fixture.now;
         while *next <= COUNT
-            && world.clients[client].publisher.send_message(
+            && fixture.clients[client].publisher.send_message(
                 "_reliable",
                 &packet(*next, SIZE, &[]),
                 now,
@@ -31,19 +31,19 @@ fn send_fast(world: &mut World, client: usize, next: &mut u32, time: Duration) {
         {
             *next += 1;
         }
-        world.run(Duration::from_millis(5));
+        fixture.run(Duration::from_millis(5));
     }
 }
 
 /// Returns the number of messages that a client has received.
-fn received(world: &mut World, client: usize) -> u32 {
-    world.receiver(client).messages.len().try_into().unwrap()
+fn received(fixture: &mut Fixture, client: usize) -> u32 {
+    fixture.receiver(client).messages.len().try_into().unwrap()
 }
 
 /// Limits large packets to clients to this many bytes a second, with a burst of one second.
-fn limit_bandwidth(world: &mut World, bytes_per_second: f64) {
-    let (mut left, mut last) = (bytes_per_second, world.now);
-    world.loses = Box::new(move |is_to_server, bytes, now| {
+fn limit_bandwidth(fixture: &mut Fixture, bytes_per_second: f64) {
+    let (mut left, mut last) = (bytes_per_second, fixture.now);
+    fixture.loses = Box::new(move |is_to_server, bytes, now| {
         if is_to_server || bytes < 500 {
             return false;
         }
@@ -59,8 +59,8 @@ fn limit_bandwidth(world: &mut World, bytes_per_second: f64) {
     });
 }
 
-fn most_waiting_bytes(world: &World) -> usize {
-    let waiting = world
+fn most_waiting_bytes(fixture: &Fixture) -> usize {
+    let waiting = fixture
         .worker
         .connections
         .values()
@@ -68,8 +68,8 @@ fn most_waiting_bytes(world: &World) -> usize {
     waiting.max().unwrap_or_default()
 }
 
-fn data_losses(world: &World) -> u64 {
-    world
+fn data_losses(fixture: &Fixture) -> u64 {
+    fixture
         .worker
         .counters()
         .dropped
@@ -79,16 +79,16 @@ fn data_losses(world: &World) -> u64 {
 #[test]
 fn a_sender_waits_for_a_slower_receiver_which_gets_everything() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) =
+        let (mut fixture, [alice, bob, carol]) =
             world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
-        world.leave(carol);
-        limit_bandwidth(&mut world, 400_000.0);
+        fixture.leave(carol);
+        limit_bandwidth(&mut fixture, 400_000.0);
         let (mut next, mut most) = (1, 0);
-        while received(&mut world, bob) < COUNT {
-            send_fast(&mut world, alice, &mut next, Duration::from_millis(500));
-            most = most.max(most_waiting_bytes(&world));
+        while received(&mut fixture, bob) < COUNT {
+            send_fast(&mut fixture, alice, &mut next, Duration::from_millis(500));
+            most = most.max(most_waiting_bytes(&fixture));
             assert!(
-                !world.clients[bob]
+                !fixture.clients[bob]
                     .events
                     .iter()
                     .any(|event| matches!(event, PeerEvent::Failed(_))),
@@ -96,7 +96,7 @@ fn a_sender_waits_for_a_slower_receiver_which_gets_everything() {
             );
         }
         assert_eq!(
-            numbers(&mut world, bob, "_reliable"),
+            numbers(&mut fixture, bob, "_reliable"),
             (1..=COUNT).collect::<Vec<_>>(),
             "{mode:?}"
         );
@@ -104,47 +104,47 @@ fn a_sender_waits_for_a_slower_receiver_which_gets_everything() {
             most < 512 * 1024,
             "the sender was slowed down: {most} bytes waited"
         );
-        assert_eq!(data_losses(&world), 0);
+        assert_eq!(data_losses(&fixture), 0);
     }
 }
 
 #[test]
 fn clients_that_send_to_each_other_at_once_both_get_everything() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) =
+        let (mut fixture, [alice, bob, carol]) =
             world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
-        world.leave(carol);
-        limit_bandwidth(&mut world, 800_000.0);
+        fixture.leave(carol);
+        limit_bandwidth(&mut fixture, 800_000.0);
         let (mut of_alice, mut of_bob) = (1, 1);
-        while received(&mut world, bob).min(received(&mut world, alice)) < COUNT {
-            send_fast(&mut world, alice, &mut of_alice, Duration::from_millis(5));
-            send_fast(&mut world, bob, &mut of_bob, Duration::from_millis(5));
+        while received(&mut fixture, bob).min(received(&mut fixture, alice)) < COUNT {
+            send_fast(&mut fixture, alice, &mut of_alice, Duration::from_millis(5));
+            send_fast(&mut fixture, bob, &mut of_bob, Duration::from_millis(5));
         }
-        assert_eq!(data_losses(&world), 0, "{mode:?}");
+        assert_eq!(data_losses(&fixture), 0, "{mode:?}");
     }
 }
 
 #[test]
 fn a_receiver_that_takes_nothing_loses_its_messages_and_the_others_get_theirs() {
     for mode in MODES {
-        let (mut world, [alice, bob, carol]) =
+        let (mut fixture, [alice, bob, carol]) =
             world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
-        world.cut_off(carol, true);
+        fixture.cut_off(carol, true);
         let mut next = 1;
-        while received(&mut world, bob) < COUNT {
-            send_fast(&mut world, alice, &mut next, Duration::from_millis(500));
+        while received(&mut fixture, bob) < COUNT {
+            send_fast(&mut fixture, alice, &mut next, Duration::from_millis(500));
         }
         assert_eq!(
-            numbers(&mut world, bob, "_reliable"),
+            numbers(&mut fixture, bob, "_reliable"),
             (1..=COUNT).collect::<Vec<_>>(),
             "{mode:?}"
         );
-        assert!(data_losses(&world) > 0, "{mode:?}: Carol lost some");
+        assert!(data_losses(&fixture) > 0, "{mode:?}: Carol lost some");
         assert!(
-            most_waiting_bytes(&world) <= Limits::default().data_backlog_bytes,
+            most_waiting_bytes(&fixture) <= Limits::default().data_backlog_bytes,
             "{mode:?}"
         );
-        let failures = world.clients.iter().flat_map(|client| &client.events);
+        let failures = fixture.clients.iter().flat_map(|client| &client.events);
         let others = failures.filter(
             |event| matches!(event, PeerEvent::Failed(reason) if *reason != FailureReason::Silent),
         );
@@ -154,31 +154,31 @@ fn a_receiver_that_takes_nothing_loses_its_messages_and_the_others_get_theirs() 
 
 #[test]
 fn a_receiver_that_comes_back_gets_what_waits_and_what_comes_next() {
-    let (mut world, [alice, _, carol]) = world_with_channels(
+    let (mut fixture, [alice, _, carol]) = world_with_channels(
         crate::command::ConnectionMode::Single,
         ["PA_alice", "PA_bob", "PA_carol"],
     );
-    world.cut_off(carol, true);
+    fixture.cut_off(carol, true);
     let mut next = 1;
-    send_fast(&mut world, alice, &mut next, Duration::from_secs(9));
-    world.cut_off(carol, false);
-    assert!(data_losses(&world) > 0);
-    world.run_until("Carol has caught up", |world| {
-        world
+    send_fast(&mut fixture, alice, &mut next, Duration::from_secs(9));
+    fixture.cut_off(carol, false);
+    assert!(data_losses(&fixture) > 0);
+    fixture.run_until("Carol has caught up", |fixture| {
+        fixture
             .worker
             .connections
             .values()
             .all(|transport| transport.backlog().is_empty())
     });
-    let now = world.now;
-    assert!(world.clients[alice].publisher.send_message(
+    let now = fixture.now;
+    assert!(fixture.clients[alice].publisher.send_message(
         "_reliable",
         &packet(COUNT + 1, 10, &[]),
         now
     ));
-    world.run(Duration::from_secs(1));
+    fixture.run(Duration::from_secs(1));
     assert_eq!(
-        numbers(&mut world, carol, "_reliable").last(),
+        numbers(&mut fixture, carol, "_reliable").last(),
         Some(&(COUNT + 1))
     );
 }

@@ -7,9 +7,9 @@ use str0m::media::MediaKind;
 
 use super::MODES;
 use super::commands::new_track;
+use super::fixture::{Fixture, Publication};
 use super::recorders::{Queue, recorder};
 use super::support::{Abilities, NewSection};
-use super::world::{Publication, World};
 use crate::codec::Codec;
 use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::event::{CodecUse, PeerEvent};
@@ -20,7 +20,7 @@ const UNUSED: Duration = Duration::from_secs(8);
 
 /// Alice publishes a camera in VP9, and could send VP8 as well. Bob decodes both, Carol only VP8.
 struct Call {
-    world: World,
+    fixture: Fixture,
     alice: usize,
     bob: usize,
     carol: usize,
@@ -33,29 +33,29 @@ impl Call {
     }
 
     fn with(mode: ConnectionMode, change: impl FnOnce(&mut NewTrack)) -> Self {
-        let mut world = World::new();
-        let carol = world.join_connected("PA_carol", mode);
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        let carol = fixture.join_connected("PA_carol", mode);
+        fixture.abilities = Abilities {
             all_codecs: true,
             ..Abilities::default()
         };
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
         let mut track = new_track("TR_camera", "cid-first", MediaKind::Video);
         (track.codec, track.backup_codecs) = (Some(Codec::Vp9), vec![Codec::Vp8]);
         change(&mut track);
-        let camera = announce(&mut world, alice, track, RtcCodec::Vp9);
+        let camera = announce(&mut fixture, alice, track, RtcCodec::Vp9);
         let mut call = Self {
-            world,
+            fixture,
             alice,
             bob,
             carol,
             camera,
         };
         for receiver in [bob, carol] {
-            call.world.subscribe(receiver, &call.camera);
+            call.fixture.subscribe(receiver, &call.camera);
         }
         call
     }
@@ -73,25 +73,25 @@ impl Call {
         let mut track = new_track("TR_camera", "cid-backup", MediaKind::Video);
         (track.codec, track.allowed_codecs, track.is_backup) =
             (Some(Codec::Vp8), vec![Codec::Vp8], true);
-        announce(&mut self.world, self.alice, track, RtcCodec::Vp8)
+        announce(&mut self.fixture, self.alice, track, RtcCodec::Vp8)
     }
 
     /// Sends a key frame in each codec.
     fn send(&mut self, backup: &mut Publication) {
         self.send_first();
-        self.world.send_vp8(backup, None, true);
-        self.world.run(Duration::from_millis(20));
+        self.fixture.send_vp8(backup, None, true);
+        self.fixture.run(Duration::from_millis(20));
     }
 
     fn send_first(&mut self) {
         self.camera.picture = (self.camera.picture + 1) % 128;
         let payload = [0x8c, u8::try_from(self.camera.picture).unwrap(), 7];
-        self.world.send(&mut self.camera, None, &payload);
+        self.fixture.send(&mut self.camera, None, &payload);
     }
 
     /// Returns the codecs of a client's packets since the last call, and checks that their numbers have no gaps.
     fn codecs(&mut self, client: usize) -> Vec<Codec> {
-        let received = std::mem::take(&mut self.world.receiver(client).received);
+        let received = std::mem::take(&mut self.fixture.receiver(client).received);
         assert!(
             received
                 .windows(2)
@@ -116,7 +116,7 @@ impl Call {
     }
 
     fn last_number(&mut self, client: usize) -> u64 {
-        self.world
+        self.fixture
             .receiver(client)
             .received
             .last()
@@ -125,13 +125,13 @@ impl Call {
     }
 
     fn command(&mut self, command: PeerCommand) {
-        self.world
+        self.fixture
             .command(command.for_peer("PA_alice".parse().unwrap()));
     }
 
     /// Returns the codec use that was last reported to the publisher.
     fn told(&self) -> Option<Vec<CodecUse>> {
-        self.world.clients[self.alice]
+        self.fixture.clients[self.alice]
             .events
             .iter()
             .rev()
@@ -143,7 +143,7 @@ impl Call {
 
     fn refusals(&self, client: usize) -> usize {
         let refused = PeerEvent::CodecUnsupported("TR_camera".parse().unwrap());
-        self.world.clients[client]
+        self.fixture.clients[client]
             .events
             .iter()
             .filter(|event| **event == refused)
@@ -151,7 +151,7 @@ impl Call {
     }
 
     fn published(&mut self) -> Vec<Option<Codec>> {
-        self.world.snapshot(&["PA_alice"])[0]
+        self.fixture.snapshot(&["PA_alice"])[0]
             .published
             .iter()
             .map(|track| track.codec)
@@ -160,22 +160,22 @@ impl Call {
 }
 
 /// Announces a track, or a backup codec, and offers its section.
-fn announce(world: &mut World, client: usize, track: NewTrack, codec: RtcCodec) -> Publication {
+fn announce(fixture: &mut Fixture, client: usize, track: NewTrack, codec: RtcCodec) -> Publication {
     let (cid, sid) = (track.cid.clone(), track.sid.to_string());
-    let peer = world.clients[client].name.parse().unwrap();
-    world.command(PeerCommand::PublishTrack(track).for_peer(peer));
+    let peer = fixture.clients[client].name.parse().unwrap();
+    fixture.command(PeerCommand::PublishTrack(track).for_peer(peer));
     let section = NewSection {
         kind: MediaKind::Video,
         cid: &cid,
         rids: &[],
     };
-    let mid = world
+    let mid = fixture
         .offer(client, Some(section), [0, 0], false)
         .expect("a section");
-    world.run_until("the publisher is connected", |world| {
-        world.clients[client].publisher.is_connected
+    fixture.run_until("the publisher is connected", |fixture| {
+        fixture.clients[client].publisher.is_connected
     });
-    world.run(Duration::from_millis(200));
+    fixture.run(Duration::from_millis(200));
     Publication::new(client, &sid, mid, codec)
 }
 
@@ -216,7 +216,7 @@ fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_ge
             layers: vec![crate::track::Quality::Low],
         };
         assert!(
-            call.world.clients[call.alice].events.contains(&event),
+            call.fixture.clients[call.alice].events.contains(&event),
             "{mode:?}"
         );
         for _ in 0..5 {
@@ -230,7 +230,7 @@ fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_ge
             "{mode:?}"
         );
         let codecs = call
-            .world
+            .fixture
             .snapshot(&["PA_bob", "PA_carol"])
             .into_iter()
             .map(|peer| peer.subscribed[0].codec);
@@ -250,14 +250,14 @@ fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_ge
 #[test]
 fn a_codec_that_nobody_uses_is_disabled_and_used_again_at_once() {
     let (mut call, _) = Call::sending_both(ConnectionMode::Single);
-    call.world.unsubscribe(call.carol, &call.camera);
-    call.world.run(UNUSED);
+    call.fixture.unsubscribe(call.carol, &call.camera);
+    call.fixture.run(UNUSED);
     assert_eq!(call.told(), Some(vec![all(Codec::Vp9), none(Codec::Vp8)]));
-    call.world.unsubscribe(call.bob, &call.camera);
-    call.world.run(UNUSED * 2);
+    call.fixture.unsubscribe(call.bob, &call.camera);
+    call.fixture.run(UNUSED * 2);
     assert_eq!(call.told(), Some(vec![none(Codec::Vp9), none(Codec::Vp8)]));
-    call.world.subscribe(call.carol, &call.camera);
-    call.world.run(Duration::from_secs(2));
+    call.fixture.subscribe(call.carol, &call.camera);
+    call.fixture.run(Duration::from_secs(2));
     assert_eq!(call.told(), Some(vec![none(Codec::Vp9), all(Codec::Vp8)]));
 }
 
@@ -267,14 +267,14 @@ fn a_backup_that_goes_away_is_asked_for_again_and_its_stream_goes_on() {
         let (mut call, backup) = Call::sending_both(mode);
         let before = call.last_number(call.carol);
         assert_eq!(call.codecs(call.carol), [Codec::Vp8], "{mode:?}");
-        call.world.clients[call.alice].events.clear();
-        call.world.stop_publishing(&backup);
+        call.fixture.clients[call.alice].events.clear();
+        call.fixture.stop_publishing(&backup);
         let ended = PeerEvent::BackupEnded {
             track: "TR_camera".parse().unwrap(),
             codec: Codec::Vp8,
         };
         assert!(
-            call.world.clients[call.alice].events.contains(&ended),
+            call.fixture.clients[call.alice].events.contains(&ended),
             "{mode:?}"
         );
         assert_eq!(
@@ -309,13 +309,13 @@ fn all_who_can_get_the_backup_of_a_publisher_that_prefers_it() {
         let expected = [Codec::Vp9, Codec::Vp8, Codec::Vp8, Codec::Vp8];
         assert_eq!(call.codecs(call.bob), expected, "{mode:?}: in one stream");
         assert_eq!(call.codecs(call.carol), [Codec::Vp8; 3], "{mode:?}");
-        call.world.run(UNUSED * 2);
+        call.fixture.run(UNUSED * 2);
         assert_eq!(
             call.told(),
             Some(vec![none(Codec::Vp9), all(Codec::Vp8)]),
             "{mode:?}"
         );
-        call.world.stop_publishing(&backup);
+        call.fixture.stop_publishing(&backup);
         assert_eq!(
             call.told(),
             Some(vec![all(Codec::Vp9), all(Codec::Vp8)]),
@@ -359,7 +359,7 @@ fn a_mute_and_the_end_of_a_track_are_those_of_all_its_codecs() {
             "{mode:?}"
         );
         call.command(PeerCommand::UnpublishTrack(track()));
-        call.world.run(Duration::from_secs(1));
+        call.fixture.run(Duration::from_secs(1));
         call.send(&mut backup);
         assert_eq!(
             (call.codecs(call.bob), call.codecs(call.carol)),
@@ -368,7 +368,9 @@ fn a_mute_and_the_end_of_a_track_are_those_of_all_its_codecs() {
         );
         assert_eq!(call.published(), [], "{mode:?}");
         assert!(
-            call.world.snapshot(&["PA_carol"])[0].subscribed.is_empty(),
+            call.fixture.snapshot(&["PA_carol"])[0]
+                .subscribed
+                .is_empty(),
             "{mode:?}"
         );
     }
@@ -378,8 +380,8 @@ fn a_mute_and_the_end_of_a_track_are_those_of_all_its_codecs() {
 fn the_offer_that_ends_the_first_codec_ends_the_track() {
     let (mut call, _) = Call::sending_both(ConnectionMode::Single);
     let camera = call.camera.clone();
-    call.world.stop_publishing(&camera);
-    let events = &call.world.clients[call.alice].events;
+    call.fixture.stop_publishing(&camera);
+    let events = &call.fixture.clients[call.alice].events;
     assert!(events.contains(&PeerEvent::TrackEnded("TR_camera".parse().unwrap())));
     assert!(
         !events
@@ -421,7 +423,7 @@ fn a_backup_that_may_not_be_used_any_more_leaves_its_receivers_without_the_track
             codec: Codec::Vp8,
         };
         assert!(
-            call.world.clients[call.alice].events.contains(&ended),
+            call.fixture.clients[call.alice].events.contains(&ended),
             "{mode:?}: it is refused"
         );
         assert_eq!(call.published(), [Some(Codec::Vp9)], "{mode:?}");
@@ -446,10 +448,10 @@ fn a_recorder_gets_the_first_codec_and_a_publisher_that_resumes_hears_again_what
             .collect::<Vec<_>>(),
         [Codec::Vp9]
     );
-    call.world.clients[call.alice].events.clear();
+    call.fixture.clients[call.alice].events.clear();
     call.command(PeerCommand::Resume);
     assert_eq!(call.told(), Some(vec![all(Codec::Vp9), all(Codec::Vp8)]));
-    call.world.run(Duration::from_secs(1));
+    call.fixture.run(Duration::from_secs(1));
     call.send(&mut backup);
     assert_eq!(call.codecs(call.carol), [Codec::Vp8; 2]);
 }
@@ -458,19 +460,19 @@ fn a_recorder_gets_the_first_codec_and_a_publisher_that_resumes_hears_again_what
 fn a_backup_whose_publisher_leaves_is_gone() {
     for mode in MODES {
         let (mut call, _) = Call::sending_both(mode);
-        call.world.leave(call.alice);
-        call.world.run(Duration::from_secs(1));
+        call.fixture.leave(call.alice);
+        call.fixture.run(Duration::from_secs(1));
         assert!(
-            call.world
+            call.fixture
                 .snapshot(&["PA_bob", "PA_carol"])
                 .iter()
                 .all(|peer| peer.subscribed.is_empty())
         );
         for client in [call.bob, call.carol] {
-            call.world.leave(client);
+            call.fixture.leave(client);
         }
-        call.world.command(Command::CloseRoom);
-        assert!(call.world.worker.is_empty(), "{mode:?}");
+        call.fixture.command(Command::CloseRoom);
+        assert!(call.fixture.worker.is_empty(), "{mode:?}");
     }
 }
 
@@ -478,9 +480,9 @@ fn a_backup_whose_publisher_leaves_is_gone() {
 fn a_receiver_that_waits_in_vain_is_told_once_and_gets_a_backup_that_comes_late() {
     for mode in MODES {
         let mut call = Call::new(mode);
-        call.world.run(Duration::from_secs(8));
+        call.fixture.run(Duration::from_secs(8));
         assert_eq!(call.refusals(call.carol), 0, "{mode:?}");
-        call.world.run(Duration::from_secs(20));
+        call.fixture.run(Duration::from_secs(20));
         assert_eq!(
             (call.refusals(call.bob), call.refusals(call.carol)),
             (0, 1),

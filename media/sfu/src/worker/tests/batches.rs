@@ -8,8 +8,8 @@ use str0m::format::Codec;
 use str0m::media::Mid;
 use str0m::rtp::RtpWrite;
 
+use super::fixture::{Fixture, Publication};
 use super::support::{Abilities, Received};
-use super::world::{Publication, World};
 use super::{MODES, alice_and_bob};
 use crate::command::ConnectionMode;
 use crate::transport::Source;
@@ -20,17 +20,17 @@ const AT_ONCE: usize = 16;
 
 #[test]
 fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
-    let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    world.subscribe(bob, &voice);
-    world.send(&mut voice, None, &[0]);
-    world.run(Duration::from_secs(1));
-    let subscription = &world.worker.tracks.values().next().unwrap().subscriptions[0];
+    let (mut fixture, alice, bob) = alice_and_bob(ConnectionMode::Single);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    fixture.subscribe(bob, &voice);
+    fixture.send(&mut voice, None, &[0]);
+    fixture.run(Duration::from_secs(1));
+    let subscription = &fixture.worker.tracks.values().next().unwrap().subscriptions[0];
     let (receiver, mid): (_, Mid) = (subscription.transport, subscription.mid);
     let (payload_type, _) = subscription.payload.unwrap();
     let (now, transport) = (
-        world.now,
-        world.worker.connections.get_mut(receiver).unwrap(),
+        fixture.now,
+        fixture.worker.connections.get_mut(receiver).unwrap(),
     );
     transport.advance(now).unwrap();
     while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
@@ -79,25 +79,25 @@ struct Outcome {
 /// Sends audio and video packets together for some seconds. All connections are polled once per batch, or after each
 /// packet.
 fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
-    let mut world = World::new();
-    world.abilities = Abilities {
+    let mut fixture = Fixture::new();
+    fixture.abilities = Abilities {
         estimates: true,
         ..Abilities::default()
     };
     let (alice, bob) = (
-        world.join_connected("PA_alice", mode),
-        world.join_connected("PA_bob", mode),
+        fixture.join_connected("PA_alice", mode),
+        fixture.join_connected("PA_bob", mode),
     );
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-    world.subscribe(bob, &voice);
-    world.subscribe(bob, &camera);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    fixture.subscribe(bob, &voice);
+    fixture.subscribe(bob, &camera);
     // The estimation starts after a new video has settled, and its first probes depend on single bytes.
-    world.run(Duration::from_secs(3));
+    fixture.run(Duration::from_secs(3));
     for frame in 0..150_u8 {
         for number in 0..AT_ONCE as u8 {
             if number == 7 {
-                write(&mut world, &mut voice, &[frame, number]);
+                write(&mut fixture, &mut voice, &[frame, number]);
             } else {
                 let is_key = frame % 50 == 0 && number == 0;
                 let payload = [
@@ -106,16 +106,16 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
                     &[0; 500],
                 ]
                 .concat();
-                write(&mut world, &mut camera, &payload);
+                write(&mut fixture, &mut camera, &payload);
             }
         }
-        receive(&mut world, alice, is_batched);
-        world.settle();
-        world.run(Duration::from_millis(33));
+        receive(&mut fixture, alice, is_batched);
+        fixture.settle();
+        fixture.run(Duration::from_millis(33));
     }
-    world.run(Duration::from_secs(2));
+    fixture.run(Duration::from_secs(2));
     let steps = |track: &Publication| {
-        let received = world.received(bob, track);
+        let received = fixture.received(bob, track);
         let step = |pair: &[Received]| {
             let timestamp = pair[1].timestamp.wrapping_sub(pair[0].timestamp);
             (
@@ -127,13 +127,13 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
         received.windows(2).map(step).collect()
     };
     let (heard, seen) = (steps(&voice), steps(&camera));
-    let transport = world.snapshot(&["PA_bob"])[0]
+    let transport = fixture.snapshot(&["PA_bob"])[0]
         .transports
         .last()
         .unwrap()
         .clone();
-    let receiver = world.worker.tracks.values().next().unwrap().subscriptions[0].transport;
-    let stats = world
+    let receiver = fixture.worker.tracks.values().next().unwrap().subscriptions[0].transport;
+    let stats = fixture
         .worker
         .connections
         .get(receiver)
@@ -151,16 +151,16 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
     }
 }
 
-fn write(world: &mut World, track: &mut Publication, payload: &[u8]) {
-    world.write(track, None, payload);
-    world.now += Duration::from_micros(10);
-    let now = world.now;
-    world.clients[track.client].publisher.advance(now);
+fn write(fixture: &mut Fixture, track: &mut Publication, payload: &[u8]) {
+    fixture.write(track, None, payload);
+    fixture.now += Duration::from_micros(10);
+    let now = fixture.now;
+    fixture.clients[track.client].publisher.advance(now);
 }
 
 /// Passes a client's packets to the worker.
-fn receive(world: &mut World, client: usize, is_batched: bool) {
-    for packet in std::mem::take(&mut world.clients[client].publisher.outbox) {
+fn receive(fixture: &mut Fixture, client: usize, is_batched: bool) {
+    for packet in std::mem::take(&mut fixture.clients[client].publisher.outbox) {
         let source = Source {
             is_tcp: false,
             address: packet.source,
@@ -170,8 +170,8 @@ fn receive(world: &mut World, client: usize, is_batched: bool) {
             destination: packet.destination,
             contents: &packet.contents,
         };
-        world.worker.handle_datagram(datagram, world.now);
-        for transport in world
+        fixture.worker.handle_datagram(datagram, fixture.now);
+        for transport in fixture
             .worker
             .connections
             .values_mut()

@@ -6,39 +6,39 @@ use std::time::Duration;
 use str0m::net::Protocol;
 
 use super::commands::new_peer;
+use super::fixture::Fixture;
 use super::support::{Abilities, Connection};
-use super::world::World;
 use crate::command::{Command, ConnectionMode, NewPeer, PeerCommand};
 
 /// Offers these addresses once per list, from a client that never sends anything. Returns the addresses that the server
 /// contacts.
 fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
-    let mut world = World::new();
-    world.command(Command::AddPeer(NewPeer {
+    let mut fixture = Fixture::new();
+    fixture.command(Command::AddPeer(NewPeer {
         needs_full_ice,
         ..new_peer("PA_mallory", ConnectionMode::Single)
     }));
     let address = "198.51.100.9:5000".parse().unwrap();
-    let (offer, _) = Connection::new(address, Protocol::Udp, Abilities::default(), world.now)
+    let (offer, _) = Connection::new(address, Protocol::Udp, Abilities::default(), fixture.now)
         .offer(None, [1, 1], false);
     let mut contacted = BTreeSet::new();
     for addresses in offers {
         let candidates = addresses
             .iter()
             .map(|address| format!("a=candidate:1 1 udp 2130706431 {address} 5000 typ host\r\n"));
-        let (room, peer) = (world.room.clone(), "PA_mallory".parse().unwrap());
+        let (room, peer) = (fixture.room.clone(), "PA_mallory".parse().unwrap());
         let sdp = offer.clone() + &candidates.collect::<String>();
-        world.worker.handle_command(
+        fixture.worker.handle_command(
             &room,
             PeerCommand::Offer { offer_id: 1, sdp }.for_peer(peer),
-            world.now,
+            fixture.now,
         );
         for _ in 0..100 {
-            world.now += Duration::from_millis(50);
-            world.worker.handle_timeout(world.now);
-            while world.worker.flush(world.now) {}
+            fixture.now += Duration::from_millis(50);
+            fixture.worker.handle_timeout(fixture.now);
+            while fixture.worker.flush(fixture.now) {}
             contacted.extend(
-                world
+                fixture
                     .worker
                     .outbox()
                     .drain(..)
@@ -46,7 +46,7 @@ fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
             );
         }
     }
-    assert!(world.failures("PA_mallory").is_empty());
+    assert!(fixture.failures("PA_mallory").is_empty());
     contacted
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::support::{Abilities, RawDescriptor, Received};
-use super::world::{Publication, World};
 use crate::adapt::descriptor_of;
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::dropped::DropReason;
@@ -16,7 +16,7 @@ const RIDS: [&str; 2] = ["q", "h"];
 
 /// Publisher of several streams, and a receiver.
 struct Call {
-    world: World,
+    fixture: Fixture,
     alice: usize,
     bob: usize,
     streams: Vec<Publication>,
@@ -26,14 +26,14 @@ struct Call {
 
 impl Call {
     fn new(mode: ConnectionMode, codec: Codec, rids: &[&'static str]) -> Self {
-        let mut world = World::new();
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        fixture.abilities = Abilities {
             all_codecs: true,
             ..Abilities::default()
         };
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
         let layer = |(quality, width)| LayerInfo {
             quality,
@@ -41,13 +41,13 @@ impl Call {
             height: width / 2,
             bitrate: 0,
         };
-        world.layers = Quality::ALL
+        fixture.layers = Quality::ALL
             .into_iter()
             .zip([320, 640])
             .map(layer)
             .collect();
-        let camera = world.publish(alice, "TR_camera", codec, rids);
-        world.subscribe(bob, &camera);
+        let camera = fixture.publish(alice, "TR_camera", codec, rids);
+        fixture.subscribe(bob, &camera);
         let rids = if rids.is_empty() {
             vec![None]
         } else {
@@ -62,7 +62,7 @@ impl Call {
             })
             .collect();
         Self {
-            world,
+            fixture,
             alice,
             bob,
             streams,
@@ -73,13 +73,16 @@ impl Call {
     /// Sends frames in each stream, 40 ms apart, with key frames on request.
     fn stream(&mut self, pictures: usize) {
         for _ in 0..pictures {
-            let requests =
-                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests = std::mem::take(
+                &mut self.fixture.clients[self.alice]
+                    .publisher
+                    .key_frame_requests,
+            );
             for stream in 0..self.streams.len() {
                 let rid = self.streams[stream].rid;
                 self.send_frame(stream, requests.iter().any(|(_, of)| of.as_deref() == rid));
             }
-            self.world.run(Duration::from_millis(40));
+            self.fixture.run(Duration::from_millis(40));
         }
     }
 
@@ -97,13 +100,13 @@ impl Call {
         let mut descriptor = descriptor_of(&[(0, 0)], 0, [true, true], is_key);
         descriptor[1..3].copy_from_slice(&self.frames[stream].to_be_bytes());
         let payload = [first, stream.to_le_bytes()[0], 0, 0];
-        self.world
+        self.fixture
             .send_part(track, &payload, (true, Some(RawDescriptor(descriptor))));
     }
 
     /// Sends padding, with the previous frame's timestamp.
     fn send_padding(&mut self) {
-        self.world
+        self.fixture
             .send_part(&mut self.streams[0], &[], (false, None));
     }
 
@@ -113,13 +116,13 @@ impl Call {
             quality,
             ..TrackSettings::default()
         };
-        self.world
+        self.fixture
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
-        std::mem::take(&mut self.world.receiver(self.bob).received)
+        std::mem::take(&mut self.fixture.receiver(self.bob).received)
     }
 }
 
@@ -161,7 +164,7 @@ fn the_frames_of_changing_streams_are_numbered_on() {
 #[test]
 fn vp8_numbers_its_pictures_itself() {
     let mut call = Call::new(ConnectionMode::Dual, Codec::Vp8, &[]);
-    call.world.send_part(
+    call.fixture.send_part(
         &mut call.streams[0],
         &[0x10, 0, 0, 0],
         (true, Some(RawDescriptor(vec![0xc0, 0, 1]))),
@@ -189,7 +192,7 @@ fn padding_is_not_sent_and_leaves_no_gap() {
             "{mode:?} {codec}"
         );
         assert_eq!(
-            call.world
+            call.fixture
                 .worker_of(call.bob)
                 .counters()
                 .dropped

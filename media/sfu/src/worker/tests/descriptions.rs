@@ -7,8 +7,8 @@ use str0m::format::Codec;
 use str0m::media::MediaKind;
 
 use super::commands::{new_peer, new_track};
+use super::fixture::Fixture;
 use super::support::NewSection;
-use super::world::World;
 use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
 use crate::event::{Event, FailureReason, PeerEvent};
@@ -49,13 +49,13 @@ const LARGEST: [(usize, usize); 2] = [(0, 132), (260, 75)];
 
 #[test]
 fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for (name, (sounds, videos)) in ["PA_videos", "PA_both"].into_iter().zip(LARGEST) {
-        world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
+        fixture.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
         let sdp = offer_of_chromium(sounds, videos);
         for offer_id in [1, 2] {
             let begun = Instant::now();
-            world.command(
+            fixture.command(
                 PeerCommand::Offer {
                     offer_id,
                     sdp: sdp.clone(),
@@ -67,7 +67,7 @@ fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
                 sdp.len(),
                 begun.elapsed()
             );
-            let (_, event) = world.others.last().unwrap();
+            let (_, event) = fixture.others.last().unwrap();
             let PeerEvent::Answered { sdp, .. } = event else {
                 panic!("{name}: {event:?}")
             };
@@ -78,10 +78,10 @@ fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
 
 #[test]
 fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
-    let mut world = World::new();
-    let alice = world.join("PA_alice", ConnectionMode::Single);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join("PA_alice", ConnectionMode::Single);
     let peer: ParticipantSid = "PA_alice".parse().unwrap();
-    world.command(
+    fixture.command(
         PeerCommand::PublishTrack(new_track("TR_1", "camera", MediaKind::Video))
             .for_peer(peer.clone()),
     );
@@ -90,7 +90,7 @@ fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
         cid: "camera",
         rids: &[],
     };
-    let (sdp, mid) = world.clients[alice]
+    let (sdp, mid) = fixture.clients[alice]
         .publisher
         .offer(Some(section), [0, 0], false);
     let (head, camera) = sdp
@@ -108,8 +108,8 @@ fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
     let format = format!("a=fmtp:{number} x-google-start-bitrate=1190");
     let camera = camera.replacen(vp8, &format!("{vp8}\r\n{format}"), 1);
     let sdp = format!("{head}a=mid:{}\r\n{camera}", mid.unwrap());
-    world.command(PeerCommand::Offer { offer_id: 9, sdp }.for_peer(peer));
-    let answers = world.clients[alice]
+    fixture.command(PeerCommand::Offer { offer_id: 9, sdp }.for_peer(peer));
+    let answers = fixture.clients[alice]
         .events
         .iter()
         .filter_map(|event| match event {
@@ -125,14 +125,14 @@ fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
 
 #[test]
 fn an_offer_with_more_lines_than_the_server_asks_for_is_refused() {
-    let mut world = World::new();
-    world.command(Command::AddPeer(new_peer(
+    let mut fixture = Fixture::new();
+    fixture.command(Command::AddPeer(new_peer(
         "PA_videos",
         ConnectionMode::Single,
     )));
     let sdp = offer_of_chromium(0, 200);
-    world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer("PA_videos".parse().unwrap()));
-    assert_eq!(world.failures("PA_videos"), [FailureReason::Negotiation]);
+    fixture.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer("PA_videos".parse().unwrap()));
+    assert_eq!(fixture.failures("PA_videos"), [FailureReason::Negotiation]);
 }
 
 #[test]
@@ -142,23 +142,24 @@ fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
         sdp_bytes: 4_000 + 6 * 5_500 + 1_100,
         ..Limits::default()
     };
-    let mut world = World::with_limits(limits);
-    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut fixture = Fixture::with_limits(limits);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Single);
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
     let sids: Vec<_> = (0..8).map(|number| format!("TR_{number}")).collect();
     let cameras: Vec<_> = sids
         .iter()
-        .map(|sid| world.publish(alice, sid, Codec::Vp8, &[]))
+        .map(|sid| fixture.publish(alice, sid, Codec::Vp8, &[]))
         .collect();
     cameras
         .iter()
-        .for_each(|camera| world.subscribe(bob, camera));
-    world.run(Duration::from_secs(2));
-    let received = |world: &mut World| Vec::from_iter(world.receiver(bob).tracks.values().cloned());
-    let first = received(&mut world);
+        .for_each(|camera| fixture.subscribe(bob, camera));
+    fixture.run(Duration::from_secs(2));
+    let received =
+        |fixture: &mut Fixture| Vec::from_iter(fixture.receiver(bob).tracks.values().cloned());
+    let first = received(&mut fixture);
     assert_eq!(first.len(), 5, "{first:?}");
     assert!(
-        !world.clients[bob]
+        !fixture.clients[bob]
             .events
             .iter()
             .any(|event| matches!(event, PeerEvent::Failed(_)))
@@ -167,12 +168,12 @@ fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
         .iter()
         .find(|camera| first.contains(&camera.sid))
         .unwrap();
-    world.command(
+    fixture.command(
         PeerCommand::UnpublishTrack(ended.sid.parse().unwrap())
             .for_peer("PA_alice".parse().unwrap()),
     );
-    world.run(Duration::from_secs(2));
-    let then = received(&mut world);
+    fixture.run(Duration::from_secs(2));
+    let then = received(&mut fixture);
     assert_eq!(then.len(), first.len(), "another takes its place");
     assert!(!then.contains(&ended.sid));
 }
@@ -187,19 +188,19 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
         asked_bytes: 2 * (4_000 + 4 * 1_100 + 4 * 5_500),
         ..Limits::default()
     };
-    let mut world = World::with_limits(limits);
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let receivers = RECEIVERS.map(|name| world.join_connected(name, ConnectionMode::Single));
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let mut fixture = Fixture::with_limits(limits);
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let receivers = RECEIVERS.map(|name| fixture.join_connected(name, ConnectionMode::Single));
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
     for name in RECEIVERS {
         let (peer, track) = (name.parse().unwrap(), "TR_voice".parse().unwrap());
-        let (room, now) = (world.room.clone(), world.now);
-        world
+        let (room, now) = (fixture.room.clone(), fixture.now);
+        fixture
             .worker
             .handle_command(&room, PeerCommand::Subscribe(track).for_peer(peer), now);
     }
-    assert!(!world.worker.flush(world.now));
-    let events = world.worker.take_events();
+    assert!(!fixture.worker.flush(fixture.now));
+    let events = fixture.worker.take_events();
     let is_request = |event: &&Event| {
         matches!(
             event,
@@ -211,9 +212,9 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
     };
     assert_eq!(events.iter().filter(is_request).count(), 2);
     // Nobody answers these two: the other clients are asked after a second, these two after five.
-    world.run(Duration::from_secs(12));
-    world.send(&mut voice, None, &[1]);
+    fixture.run(Duration::from_secs(12));
+    fixture.send(&mut voice, None, &[1]);
     for receiver in receivers {
-        assert_eq!(world.received(receiver, &voice).len(), 1, "{receiver}");
+        assert_eq!(fixture.received(receiver, &voice).len(), 1, "{receiver}");
     }
 }

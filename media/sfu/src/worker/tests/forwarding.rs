@@ -7,8 +7,8 @@ use str0m::media::MediaKind;
 use str0m::rtp::{RedEncoder, RedundantBlock};
 
 use super::commands::new_track;
+use super::fixture::{Fixture, Publication};
 use super::support::NewSection;
-use super::world::{Publication, World};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::worker::OUTBOX;
@@ -16,14 +16,14 @@ use crate::worker::OUTBOX;
 #[test]
 fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
         for number in 0..50 {
-            world.send(&mut voice, None, &[number, 1, 2, 3]);
-            world.run(Duration::from_millis(20));
+            fixture.send(&mut voice, None, &[number, 1, 2, 3]);
+            fixture.run(Duration::from_millis(20));
         }
-        let heard = world.received(bob, &voice);
+        let heard = fixture.received(bob, &voice);
         assert_eq!(
             heard
                 .iter()
@@ -51,19 +51,19 @@ fn audio_of_a_publisher_reaches_a_subscriber_in_both_modes() {
 #[test]
 fn packets_that_arrive_together_are_sent_on_together() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        world.send(&mut voice, None, &[0]);
-        world.run(Duration::from_secs(1));
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        fixture.send(&mut voice, None, &[0]);
+        fixture.run(Duration::from_secs(1));
         for number in 1..=5 {
-            world.write(&mut voice, None, &[number]);
-            world.now += Duration::from_micros(10);
-            world.clients[alice].publisher.advance(world.now);
+            fixture.write(&mut voice, None, &[number]);
+            fixture.now += Duration::from_micros(10);
+            fixture.clients[alice].publisher.advance(fixture.now);
         }
         // No time passes for the worker except by packets.
-        world.settle();
-        let heard: Vec<_> = world
+        fixture.settle();
+        let heard: Vec<_> = fixture
             .received(bob, &voice)
             .iter()
             .map(|packet| packet.payload[0])
@@ -78,22 +78,22 @@ fn packets_to_many_receivers_are_handed_out_in_parts() {
     const RECEIVERS: [&str; 6] = [
         "PA_bob", "PA_carol", "PA_dave", "PA_erin", "PA_frank", "PA_grace",
     ];
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    let receivers = RECEIVERS.map(|name| world.join_connected(name, ConnectionMode::Dual));
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let receivers = RECEIVERS.map(|name| fixture.join_connected(name, ConnectionMode::Dual));
     receivers
         .iter()
-        .for_each(|receiver| world.subscribe(*receiver, &voice));
-    world.run(Duration::from_secs(1));
+        .for_each(|receiver| fixture.subscribe(*receiver, &voice));
+    fixture.run(Duration::from_secs(1));
     for number in 0..PACKETS {
-        world.write(&mut voice, None, &[number]);
-        world.now += Duration::from_micros(10);
-        world.clients[alice].publisher.advance(world.now);
+        fixture.write(&mut voice, None, &[number]);
+        fixture.now += Duration::from_micros(10);
+        fixture.clients[alice].publisher.advance(fixture.now);
     }
-    world.settle();
+    fixture.settle();
     for receiver in receivers {
-        let heard: Vec<_> = world
+        let heard: Vec<_> = fixture
             .received(receiver, &voice)
             .iter()
             .map(|packet| packet.payload[0])
@@ -102,19 +102,19 @@ fn packets_to_many_receivers_are_handed_out_in_parts() {
     }
     // The connection that is driven last outputs all of its packets.
     assert!(
-        world.largest_outbox < OUTBOX + usize::from(PACKETS),
+        fixture.largest_outbox < OUTBOX + usize::from(PACKETS),
         "{} packets",
-        world.largest_outbox
+        fixture.largest_outbox
     );
 }
 
 #[test]
 fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        world.send(&mut voice, None, &[1]);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        fixture.send(&mut voice, None, &[1]);
         let mute = |muted| {
             PeerCommand::SetMuted {
                 track: "TR_voice".parse().unwrap(),
@@ -122,14 +122,14 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
             }
             .for_peer("PA_alice".parse().unwrap())
         };
-        world.command(mute(true));
-        world.send(&mut voice, None, &[2]);
-        world.command(mute(false));
-        world.send(&mut voice, None, &[3]);
-        world.unsubscribe(bob, &voice);
-        world.send(&mut voice, None, &[4]);
-        world.run(Duration::from_secs(1));
-        let connection = world.receiver(bob);
+        fixture.command(mute(true));
+        fixture.send(&mut voice, None, &[2]);
+        fixture.command(mute(false));
+        fixture.send(&mut voice, None, &[3]);
+        fixture.unsubscribe(bob, &voice);
+        fixture.send(&mut voice, None, &[4]);
+        fixture.run(Duration::from_secs(1));
+        let connection = fixture.receiver(bob);
         let heard: Vec<_> = connection
             .received
             .iter()
@@ -148,43 +148,46 @@ fn a_muted_or_unsubscribed_track_stops_with_the_next_packet() {
 fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
     for mode in MODES {
         for codec in [Codec::Vp8, Codec::H264] {
-            let (mut world, alice, bob) = alice_and_bob(mode);
-            let mut camera = world.publish(alice, "TR_camera", codec, &[]);
-            let send = |world: &mut World, camera: &mut Publication, is_key| match codec {
-                Codec::Vp8 => world.send_vp8(camera, None, is_key),
-                _ => world.send(camera, None, &[if is_key { 0x65 } else { 0x41 }, 1, 2, 3]),
+            let (mut fixture, alice, bob) = alice_and_bob(mode);
+            let mut camera = fixture.publish(alice, "TR_camera", codec, &[]);
+            let send = |fixture: &mut Fixture, camera: &mut Publication, is_key| match codec {
+                Codec::Vp8 => fixture.send_vp8(camera, None, is_key),
+                _ => fixture.send(camera, None, &[if is_key { 0x65 } else { 0x41 }, 1, 2, 3]),
             };
-            send(&mut world, &mut camera, true);
-            world.subscribe(bob, &camera);
-            send(&mut world, &mut camera, false);
+            send(&mut fixture, &mut camera, true);
+            fixture.subscribe(bob, &camera);
+            send(&mut fixture, &mut camera, false);
             assert!(
-                world.received(bob, &camera).is_empty(),
+                fixture.received(bob, &camera).is_empty(),
                 "nothing before a key frame"
             );
-            world.run(Duration::from_millis(50));
-            let requests = std::mem::take(&mut world.clients[alice].publisher.key_frame_requests);
+            fixture.run(Duration::from_millis(50));
+            let requests = std::mem::take(&mut fixture.clients[alice].publisher.key_frame_requests);
             assert_eq!(requests.len(), 1, "{mode:?} {codec:?}");
-            send(&mut world, &mut camera, true);
+            send(&mut fixture, &mut camera, true);
             for _ in 0..20 {
-                send(&mut world, &mut camera, false);
-                world.run(Duration::from_millis(30));
+                send(&mut fixture, &mut camera, false);
+                fixture.run(Duration::from_millis(30));
             }
-            let seen = world.received(bob, &camera);
+            let seen = fixture.received(bob, &camera);
             assert_eq!(seen.len(), 21, "{mode:?} {codec:?}");
             assert!(
                 seen.windows(2)
                     .all(|pair| pair[1].sequence == pair[0].sequence + 1)
             );
             assert!(
-                world.clients[alice].publisher.key_frame_requests.is_empty(),
+                fixture.clients[alice]
+                    .publisher
+                    .key_frame_requests
+                    .is_empty(),
                 "no request without need"
             );
 
-            let (mid, now) = (seen[0].mid, world.now);
-            world.receiver(bob).request_key_frame(mid, now);
-            world.run(Duration::from_millis(50));
+            let (mid, now) = (seen[0].mid, fixture.now);
+            fixture.receiver(bob).request_key_frame(mid, now);
+            fixture.run(Duration::from_millis(50));
             assert_eq!(
-                world.clients[alice].publisher.key_frame_requests.len(),
+                fixture.clients[alice].publisher.key_frame_requests.len(),
                 1,
                 "{mode:?} {codec:?}"
             );
@@ -194,33 +197,33 @@ fn video_begins_with_a_key_frame_that_is_requested_and_goes_on_from_there() {
 
 #[test]
 fn packets_that_come_at_once_are_passed_on_at_once_however_many_they_are() {
-    let (mut world, alice, bob) = alice_and_bob(MODES[0]);
-    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-    world.subscribe(bob, &camera);
-    world.send_vp8(&mut camera, None, true);
+    let (mut fixture, alice, bob) = alice_and_bob(MODES[0]);
+    let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    fixture.subscribe(bob, &camera);
+    fixture.send_vp8(&mut camera, None, true);
     // Half a second at a new connection's initial bitrate.
     for _ in 0..100 {
         let mut frame = camera.next_vp8_header(false).to_vec();
         frame.resize(1150, 0);
-        world.send(&mut camera, None, &frame);
+        fixture.send(&mut camera, None, &frame);
     }
-    assert_eq!(world.received(bob, &camera).len(), 101);
+    assert_eq!(fixture.received(bob, &camera).len(), 101);
 }
 
 #[test]
 fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
     for mode in MODES {
-        let mut world = World::new();
-        let carol = world.join_connected("PA_carol", mode);
-        world.abilities.red = true;
+        let mut fixture = Fixture::new();
+        let carol = fixture.join_connected("PA_carol", mode);
+        fixture.abilities.red = true;
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
         voice.is_red = true;
-        world.subscribe(bob, &voice);
-        world.subscribe(carol, &voice);
+        fixture.subscribe(bob, &voice);
+        fixture.subscribe(carol, &voice);
         let opus = 111;
         let payload = RedEncoder::encode(
             opus,
@@ -231,9 +234,13 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
                 payload: vec![6, 6],
             }],
         );
-        world.send(&mut voice, None, &payload);
-        assert_eq!(world.received(bob, &voice)[0].payload, payload, "{mode:?}");
-        let plain = &world.received(carol, &voice)[0];
+        fixture.send(&mut voice, None, &payload);
+        assert_eq!(
+            fixture.received(bob, &voice)[0].payload,
+            payload,
+            "{mode:?}"
+        );
+        let plain = &fixture.received(carol, &voice)[0];
         assert_eq!(
             (plain.payload.as_slice(), plain.payload_type),
             (&[7, 7, 7][..], opus),
@@ -245,21 +252,21 @@ fn redundancy_goes_to_those_who_can_use_it_and_is_taken_out_for_others() {
 #[test]
 fn a_track_that_is_announced_after_its_offer_is_found() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
         let section = NewSection {
             kind: MediaKind::Audio,
             cid: "cid-late",
             rids: &[],
         };
-        let mid = world.offer(alice, Some(section), [0, 0], false).unwrap();
-        world.run_until("the publisher is connected", |world| {
-            world.clients[alice].publisher.is_connected
+        let mid = fixture.offer(alice, Some(section), [0, 0], false).unwrap();
+        fixture.run_until("the publisher is connected", |fixture| {
+            fixture.clients[alice].publisher.is_connected
         });
         let track = new_track("TR_late", "cid-late", MediaKind::Audio);
-        world.command(PeerCommand::PublishTrack(track).for_peer("PA_alice".parse().unwrap()));
+        fixture.command(PeerCommand::PublishTrack(track).for_peer("PA_alice".parse().unwrap()));
         let mut voice = Publication::new(alice, "TR_late", mid, Codec::Opus);
-        world.subscribe(bob, &voice);
-        world.send(&mut voice, None, &[1]);
-        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
+        fixture.subscribe(bob, &voice);
+        fixture.send(&mut voice, None, &[1]);
+        assert_eq!(fixture.received(bob, &voice).len(), 1, "{mode:?}");
     }
 }

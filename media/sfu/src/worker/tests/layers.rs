@@ -7,8 +7,8 @@ use str0m::format::Codec;
 use str0m::media::{Mid, Rid};
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::support::{Abilities, Received};
-use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
 use crate::measure::kilobits;
@@ -47,7 +47,7 @@ pub fn layers_of(camera: &Publication) -> [Publication; 3] {
 
 /// Publisher with three layers, and a receiver.
 struct Simulcast {
-    world: World,
+    fixture: Fixture,
     bob: usize,
     alice: usize,
     layers: [Publication; 3],
@@ -59,17 +59,17 @@ impl Simulcast {
     }
 
     fn with_abilities(mode: ConnectionMode, abilities: Abilities) -> Self {
-        let mut world = World::new();
-        world.abilities = abilities;
+        let mut fixture = Fixture::new();
+        fixture.abilities = abilities;
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
-        world.layers = three_layers();
-        let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
-        world.subscribe(bob, &camera);
+        fixture.layers = three_layers();
+        let camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
+        fixture.subscribe(bob, &camera);
         Self {
-            world,
+            fixture,
             bob,
             alice,
             layers: layers_of(&camera),
@@ -83,28 +83,31 @@ impl Simulcast {
 
     fn stream_at(&mut self, interval: Duration, steps: usize, live: &[usize]) {
         for _ in 0..steps {
-            let requests =
-                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests = std::mem::take(
+                &mut self.fixture.clients[self.alice]
+                    .publisher
+                    .key_frame_requests,
+            );
             for layer in live {
                 let is_key = requests
                     .iter()
                     .any(|(_, rid)| rid.is_some_and(|rid| &*rid == RIDS[*layer]));
-                self.world
+                self.fixture
                     .send_layer(&mut self.layers[*layer], *layer, is_key);
             }
-            self.world.run(interval);
+            self.fixture.run(interval);
         }
     }
 
     fn set(&mut self, settings: TrackSettings) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        self.world
+        self.fixture
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
-        std::mem::take(&mut self.world.receiver(self.bob).received)
+        std::mem::take(&mut self.fixture.receiver(self.bob).received)
     }
 
     /// Returns the last packet's layer.
@@ -209,16 +212,18 @@ fn twenty_switches_make_one_stream_without_gaps_each_beginning_with_a_key_frame(
 #[test]
 fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting() {
     let mut call = Simulcast::new(ConnectionMode::Dual);
-    let carol = call.world.join_connected("PA_carol", ConnectionMode::Dual);
+    let carol = call
+        .fixture
+        .join_connected("PA_carol", ConnectionMode::Dual);
     call.stream(20, &[0, 1, 2]);
     // Bob loses all key frames, until the highest layer's requests are used up. One has just arrived.
     let mid = call.take_received()[0].mid;
     let is_best = |(_, rid): &(Mid, Option<Rid>)| rid.is_some_and(|rid| &*rid == RIDS[2]);
     for step in 0.. {
         assert!(step < 200, "no key frame is requested any more");
-        let now = call.world.now;
-        call.world.receiver(call.bob).request_key_frame(mid, now);
-        let is_requested = call.world.clients[call.alice]
+        let now = call.fixture.now;
+        call.fixture.receiver(call.bob).request_key_frame(mid, now);
+        let is_requested = call.fixture.clients[call.alice]
             .publisher
             .key_frame_requests
             .iter()
@@ -229,10 +234,10 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
         }
     }
     let camera = call.layers[0].clone();
-    call.world.subscribe(carol, &camera);
+    call.fixture.subscribe(carol, &camera);
     call.stream(8, &[0, 1, 2]);
     let first = call
-        .world
+        .fixture
         .receiver(carol)
         .received
         .first()
@@ -240,7 +245,7 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
     assert_eq!(first, Some(0), "a frame within 320 ms");
     call.stream(40, &[0, 1, 2]);
     let last = call
-        .world
+        .fixture
         .receiver(carol)
         .received
         .last()
@@ -279,7 +284,7 @@ impl Simulcast {
     fn set_subscribe_limit(&mut self, subscribe_max_kbps: Option<u32>) {
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
-        self.world
+        self.fixture
             .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     }
 }
@@ -288,7 +293,7 @@ impl Simulcast {
 fn the_publisher_hears_which_qualities_are_used() {
     let mut call = Simulcast::new(ConnectionMode::Single);
     let told = |call: &Simulcast| {
-        let events = call.world.clients[call.alice].events.iter();
+        let events = call.fixture.clients[call.alice].events.iter();
         events
             .filter_map(|event| match event {
                 PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs[0].enabled),
@@ -296,14 +301,14 @@ fn the_publisher_hears_which_qualities_are_used() {
             })
             .collect::<Vec<_>>()
     };
-    call.world.run(Duration::from_secs(8));
+    call.fixture.run(Duration::from_secs(8));
     assert!(told(&call).is_empty());
-    call.world.run(Duration::from_secs(4));
+    call.fixture.run(Duration::from_secs(4));
     assert_eq!(told(&call), [[true; 3]]);
     call.set(quality(Quality::Low));
-    call.world.run(Duration::from_secs(4));
+    call.fixture.run(Duration::from_secs(4));
     assert_eq!(told(&call).len(), 1, "less is told after a while");
-    call.world.run(Duration::from_secs(3));
+    call.fixture.run(Duration::from_secs(3));
     assert_eq!(told(&call), [[true; 3], [true, false, false]]);
     call.set(quality(Quality::Medium));
     assert_eq!(
@@ -313,7 +318,7 @@ fn the_publisher_hears_which_qualities_are_used() {
     );
     let is_told = |event: &PeerEvent| matches!(event, PeerEvent::SubscribedQuality { .. });
     let others = call
-        .world
+        .fixture
         .clients
         .iter()
         .enumerate()
@@ -360,7 +365,7 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
         call.stream_at(Duration::from_millis(10), seconds * 100, &[0, 1, 2]);
     };
     stream(&mut call, 4);
-    call.world.loses = narrow(520_000.0);
+    call.fixture.loses = narrow(520_000.0);
     stream(&mut call, 10);
     call.take_received();
     stream(&mut call, 10);
@@ -375,7 +380,7 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
         "{lowest} of {} packets are of the lowest layer",
         received.len()
     );
-    call.world.loses = Box::new(|_, _, _| false);
+    call.fixture.loses = Box::new(|_, _, _| false);
     stream(&mut call, 20);
     assert_eq!(call.last_layer(), Some(2));
 }
@@ -388,7 +393,7 @@ fn bursts_of_losses_in_a_small_layer_are_repaired() {
     call.take_received();
     for _ in 0..3 {
         let mut left = 5;
-        call.world.loses = Box::new(move |is_to_server, bytes, _| {
+        call.fixture.loses = Box::new(move |is_to_server, bytes, _| {
             let is_lost = !is_to_server && bytes > 200 && left > 0;
             left -= usize::from(is_lost);
             is_lost
@@ -413,7 +418,7 @@ impl Simulcast {
     /// Sets the estimated bandwidth to the receiver, in bit/s. Returns the bitrate that the estimation should reach
     /// next; 0 if no higher layer is needed.
     fn estimate(&mut self, bits_per_second: u64) -> u64 {
-        let worker = self.world.worker_of_mut(self.bob);
+        let worker = self.fixture.worker_of_mut(self.bob);
         let bob = worker.roster.by_sid(&"PA_bob".parse().unwrap()).unwrap();
         let subscriber = worker.roster.get(bob).unwrap().subscriber;
         let estimate = BweKind::Twcc {
@@ -431,7 +436,7 @@ impl Simulcast {
 
     /// Returns the target layer.
     fn target(&self) -> Option<usize> {
-        let worker = self.world.worker_of(self.bob);
+        let worker = self.fixture.worker_of(self.bob);
         let track = worker
             .tracks
             .values()
@@ -445,11 +450,13 @@ impl Simulcast {
 fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
     for mode in MODES {
         let mut call = Simulcast::new(mode);
-        let voice = call.world.publish(call.alice, "TR_voice", Codec::Opus, &[]);
-        call.world.subscribe(call.bob, &voice);
+        let voice = call
+            .fixture
+            .publish(call.alice, "TR_voice", Codec::Opus, &[]);
+        call.fixture.subscribe(call.bob, &voice);
         call.stream(100, &[0, 1, 2]);
         let mut wanted = call.estimate(1000);
-        let snapshot = call.world.snapshot(&["PA_bob"]);
+        let snapshot = call.fixture.snapshot(&["PA_bob"]);
         let shown = snapshot[0]
             .transports
             .last()
@@ -475,9 +482,9 @@ fn a_disturbance_of_a_small_layer_does_not_keep_the_large_one_away() {
     call.stream(100, &[0, 1, 2]);
     call.set(quality(Quality::Low));
     call.stream(50, &[0, 1, 2]);
-    call.world.loses = narrow(40_000.0);
+    call.fixture.loses = narrow(40_000.0);
     call.stream(25, &[0, 1, 2]);
-    call.world.loses = Box::new(|_, _, _| false);
+    call.fixture.loses = Box::new(|_, _, _| false);
     call.stream(25, &[0, 1, 2]);
     assert_eq!(call.last_layer(), Some(0));
     call.set(quality(Quality::High));
@@ -492,7 +499,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         call.stream(20, &[0, 1, 2]);
         assert_eq!(call.last_layer(), Some(2), "{mode:?}");
         for _ in 0..150 {
-            call.world
+            call.fixture
                 .worker_of_mut(call.bob)
                 .record_work(Duration::from_millis(40), Duration::ZERO);
             call.stream(1, &[0, 1, 2]);
@@ -500,7 +507,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         assert_eq!(
             (
                 call.last_layer(),
-                call.world.worker_of(call.bob).reduced_percent()
+                call.fixture.worker_of(call.bob).reduced_percent()
             ),
             (Some(0), 100),
             "{mode:?}"
@@ -509,7 +516,7 @@ fn a_worker_that_has_too_much_to_do_sends_the_lowest_layer_until_it_has_time_aga
         assert_eq!(
             (
                 call.last_layer(),
-                call.world.worker_of(call.bob).reduced_percent()
+                call.fixture.worker_of(call.bob).reduced_percent()
             ),
             (Some(2), 0),
             "{mode:?}"

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
 use super::messages::{numbers, packet};
-use super::world::{Publication, World};
 use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
 use crate::config::Limits;
 use crate::dropped::DropReason;
@@ -18,7 +18,7 @@ use crate::worker::Worker;
 
 /// Alice is on the first worker, Bob and Carol on the second.
 struct Call {
-    world: World,
+    fixture: Fixture,
     alice: usize,
     bob: usize,
     carol: usize,
@@ -26,14 +26,14 @@ struct Call {
 
 impl Call {
     fn new(mode: ConnectionMode) -> Self {
-        let mut world = World::with_workers(2, Limits::default());
+        let mut fixture = Fixture::with_workers(2, Limits::default());
         let mut join = |name, home| {
-            world.home = Some(home);
-            world.join_connected(name, mode)
+            fixture.home = Some(home);
+            fixture.join_connected(name, mode)
         };
         let (alice, bob, carol) = (join("PA_alice", 0), join("PA_bob", 1), join("PA_carol", 1));
         Self {
-            world,
+            fixture,
             alice,
             bob,
             carol,
@@ -41,11 +41,12 @@ impl Call {
     }
 
     fn publish(&mut self, sid: &str, codec: Codec) -> Publication {
-        self.world.publish(self.alice, sid, codec, &[])
+        self.fixture.publish(self.alice, sid, codec, &[])
     }
 
     fn command(&mut self, peer: &str, command: PeerCommand) {
-        self.world.command(command.for_peer(peer.parse().unwrap()));
+        self.fixture
+            .command(command.for_peer(peer.parse().unwrap()));
     }
 
     fn set_muted(&mut self, track: &Publication, muted: bool) {
@@ -54,13 +55,13 @@ impl Call {
     }
 
     fn stall(&mut self, worker: usize, is_stalled: bool) {
-        self.world.waiting[worker].is_stalled = is_stalled;
-        self.world.settle();
+        self.fixture.waiting[worker].is_stalled = is_stalled;
+        self.fixture.settle();
     }
 
     /// Returns the first bytes of a client's packets for a track, without empty packets.
     fn heard(&self, client: usize, track: &Publication) -> Vec<u8> {
-        let received = self.world.received(client, track);
+        let received = self.fixture.received(client, track);
         received
             .iter()
             .filter_map(|packet| packet.payload.first().copied())
@@ -68,18 +69,18 @@ impl Call {
     }
 
     fn second(&self) -> &Worker {
-        &self.world.further[0]
+        &self.fixture.further[0]
     }
 
     /// Returns the number of packets that full rings have lost.
     fn losses(&self) -> u64 {
-        let counters = self.world.worker.counters();
+        let counters = self.fixture.worker.counters();
         counters.dropped.count_for(DropReason::MirrorFull)
     }
 
     /// Returns the number of key frames requested from Alice since the last call.
     fn take_requests(&mut self) -> usize {
-        let publisher = &mut self.world.clients[self.alice].publisher;
+        let publisher = &mut self.fixture.clients[self.alice].publisher;
         std::mem::take(&mut publisher.key_frame_requests).len()
     }
 
@@ -89,8 +90,8 @@ impl Call {
         for _ in 0..frames {
             let is_key = self.take_requests() > 0;
             keys += usize::from(is_key);
-            self.world.send_vp8(camera, None, is_key);
-            self.world.run(Duration::from_millis(40));
+            self.fixture.send_vp8(camera, None, is_key);
+            self.fixture.run(Duration::from_millis(40));
         }
         keys
     }
@@ -101,15 +102,15 @@ fn a_packet_crosses_once_to_another_worker_and_reaches_all_its_receivers_there()
     for mode in MODES {
         let mut call = Call::new(mode);
         let mut voice = call.publish("TR_voice", Codec::Opus);
-        call.world.send(&mut voice, None, &[0]);
-        let mirrored = |call: &Call| call.world.worker.counters().mirrored_packets;
+        call.fixture.send(&mut voice, None, &[0]);
+        let mirrored = |call: &Call| call.fixture.worker.counters().mirrored_packets;
         assert_eq!(mirrored(&call), 0, "nobody receives it");
         for client in [call.bob, call.carol] {
-            call.world.subscribe(client, &voice);
+            call.fixture.subscribe(client, &voice);
         }
         for number in 1..=20 {
-            call.world.send(&mut voice, None, &[number]);
-            call.world.run(Duration::from_millis(20));
+            call.fixture.send(&mut voice, None, &[number]);
+            call.fixture.run(Duration::from_millis(20));
         }
         for client in [call.bob, call.carol] {
             assert_eq!(
@@ -117,7 +118,7 @@ fn a_packet_crosses_once_to_another_worker_and_reaches_all_its_receivers_there()
                 Vec::from_iter(1..=20),
                 "{mode:?}"
             );
-            let received = call.world.received(client, &voice);
+            let received = call.fixture.received(client, &voice);
             assert!(
                 received
                     .iter()
@@ -130,19 +131,19 @@ fn a_packet_crosses_once_to_another_worker_and_reaches_all_its_receivers_there()
             (counters.published_packets, counters.forwarded_packets),
             (0, 40)
         );
-        let subscribers = call.world.snapshot(&["PA_alice"])[0].published[0].subscribers;
+        let subscribers = call.fixture.snapshot(&["PA_alice"])[0].published[0].subscribers;
         assert_eq!(subscribers, 2, "{mode:?}");
         let told = PeerEvent::TrackSubscribed("TR_voice".parse().unwrap());
-        let events = call.world.clients[call.alice].events.iter();
+        let events = call.fixture.clients[call.alice].events.iter();
         assert_eq!(
             events.filter(|event| **event == told).count(),
             1,
             "{mode:?}"
         );
         for client in [call.bob, call.carol] {
-            call.world.unsubscribe(client, &voice);
+            call.fixture.unsubscribe(client, &voice);
         }
-        call.world.send(&mut voice, None, &[21]);
+        call.fixture.send(&mut voice, None, &[21]);
         assert_eq!(mirrored(&call), 20, "{mode:?}: nobody receives it any more");
     }
 }
@@ -152,11 +153,11 @@ fn a_video_begins_with_a_key_frame_that_its_publisher_is_asked_for() {
     for mode in MODES {
         let mut call = Call::new(mode);
         let mut camera = call.publish("TR_camera", Codec::Vp8);
-        call.world.send_vp8(&mut camera, None, true);
+        call.fixture.send_vp8(&mut camera, None, true);
         call.take_requests();
-        call.world.subscribe(call.bob, &camera);
+        call.fixture.subscribe(call.bob, &camera);
         assert_eq!(call.film(&mut camera, 10), 1, "{mode:?}");
-        let received = call.world.received(call.bob, &camera);
+        let received = call.fixture.received(call.bob, &camera);
         assert!(received.len() >= 9, "{mode:?}: {}", received.len());
         assert_eq!(received[0].payload[6], 0, "{mode:?}: it begins a key frame");
         assert!(
@@ -165,11 +166,11 @@ fn a_video_begins_with_a_key_frame_that_its_publisher_is_asked_for() {
                 .all(|pair| pair[1].sequence == pair[0].sequence + 1)
         );
         call.film(&mut camera, 100);
-        let (mid, now) = (received[0].mid, call.world.now);
-        call.world.receiver(call.bob).request_key_frame(mid, now);
-        call.world.run(Duration::from_millis(200));
+        let (mid, now) = (received[0].mid, call.fixture.now);
+        call.fixture.receiver(call.bob).request_key_frame(mid, now);
+        call.fixture.run(Duration::from_millis(200));
         assert_eq!(call.take_requests(), 1, "{mode:?}: it cannot decode");
-        let snapshot = call.world.snapshot(&["PA_alice", "PA_bob"]);
+        let snapshot = call.fixture.snapshot(&["PA_alice", "PA_bob"]);
         let sids: Vec<_> = snapshot.iter().map(|peer| peer.sid.as_str()).collect();
         assert_eq!(sids, ["PA_alice", "PA_bob"]);
         assert_eq!(snapshot[1].subscribed[0].current, Some(Quality::Low));
@@ -179,13 +180,13 @@ fn a_video_begins_with_a_key_frame_that_its_publisher_is_asked_for() {
 #[test]
 fn a_publisher_learns_which_qualities_are_used_on_other_workers() {
     let mut call = Call::new(ConnectionMode::Single);
-    call.world.layers = three_layers();
+    call.fixture.layers = three_layers();
     let camera = call
-        .world
+        .fixture
         .publish(call.alice, "TR_camera", Codec::Vp8, &RIDS);
     let mut layers = layers_of(&camera);
     for client in [call.bob, call.carol] {
-        call.world.subscribe(client, &camera);
+        call.fixture.subscribe(client, &camera);
     }
     let ask = |call: &mut Call, peer: &str, quality, is_disabled| {
         let (track, settings) = (
@@ -202,11 +203,11 @@ fn a_publisher_learns_which_qualities_are_used_on_other_workers() {
         for _ in 0..25 * seconds {
             let is_key = call.take_requests() > 0;
             for (layer, track) in layers.iter_mut().enumerate() {
-                call.world.send_layer(track, layer, is_key);
+                call.fixture.send_layer(track, layer, is_key);
             }
-            call.world.run(Duration::from_millis(40));
+            call.fixture.run(Duration::from_millis(40));
         }
-        let events = call.world.clients[call.alice].events.iter().rev();
+        let events = call.fixture.clients[call.alice].events.iter().rev();
         let mut told = events.filter_map(|event| match event {
             PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs[0].enabled),
             _ => None,
@@ -219,7 +220,7 @@ fn a_publisher_learns_which_qualities_are_used_on_other_workers() {
     ask(&mut call, "PA_carol", Quality::Medium, false);
     assert_eq!(used(&mut call, 1), Some([true, true, false]));
     ask(&mut call, "PA_bob", Quality::Low, true);
-    call.world.leave(call.carol);
+    call.fixture.leave(call.carol);
     assert_eq!(used(&mut call, 8), Some([false, false, false]));
 }
 
@@ -228,19 +229,19 @@ fn a_mute_applies_on_every_worker_at_once_even_if_one_of_them_is_late() {
     for late in [0, 1] {
         let mut call = Call::new(ConnectionMode::Single);
         let mut voice = call.publish("TR_voice", Codec::Opus);
-        call.world.subscribe(call.bob, &voice);
-        call.world.send(&mut voice, None, &[1]);
+        call.fixture.subscribe(call.bob, &voice);
+        call.fixture.send(&mut voice, None, &[1]);
         // If the second worker is late, the packet waits in the ring. If the first one is late, the ring does not get
         // it.
         call.stall(late, true);
-        call.world.send(&mut voice, None, &[2]);
+        call.fixture.send(&mut voice, None, &[2]);
         call.set_muted(&voice, true);
-        call.world.send(&mut voice, None, &[3]);
+        call.fixture.send(&mut voice, None, &[3]);
         call.stall(late, false);
-        call.world.send(&mut voice, None, &[4]);
+        call.fixture.send(&mut voice, None, &[4]);
         assert_eq!(call.heard(call.bob, &voice), [1], "{late}");
         call.set_muted(&voice, false);
-        call.world.send(&mut voice, None, &[5]);
+        call.fixture.send(&mut voice, None, &[5]);
         assert_eq!(call.heard(call.bob, &voice), [1, 5], "{late}");
     }
 }
@@ -249,12 +250,12 @@ fn a_mute_applies_on_every_worker_at_once_even_if_one_of_them_is_late() {
 fn what_happened_before_a_worker_joins_the_room_is_known_there_and_what_happens_meanwhile_is_kept()
 {
     for (is_muted, is_muted_meanwhile) in [(false, true), (true, false), (false, false)] {
-        let mut world = World::with_workers(2, Limits::default());
-        world.home = Some(0);
-        let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+        let mut fixture = Fixture::with_workers(2, Limits::default());
+        fixture.home = Some(0);
+        let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
         let (bob, carol) = (alice, alice);
         let mut call = Call {
-            world,
+            fixture,
             alice,
             bob,
             carol,
@@ -262,9 +263,11 @@ fn what_happened_before_a_worker_joins_the_room_is_known_there_and_what_happens_
         let mut voice = call.publish("TR_voice", Codec::Opus);
         let ended = call.publish("TR_ended", Codec::Opus);
         call.set_muted(&voice, is_muted);
-        call.world.waiting[0].is_stalled = true;
-        call.world.home = Some(1);
-        call.bob = call.world.join_connected("PA_bob", ConnectionMode::Single);
+        call.fixture.waiting[0].is_stalled = true;
+        call.fixture.home = Some(1);
+        call.bob = call
+            .fixture
+            .join_connected("PA_bob", ConnectionMode::Single);
         call.set_muted(&voice, is_muted_meanwhile);
         call.command(
             "PA_alice",
@@ -272,16 +275,16 @@ fn what_happened_before_a_worker_joins_the_room_is_known_there_and_what_happens_
         );
         call.stall(0, false);
         for track in [&voice, &ended] {
-            call.world.subscribe(call.bob, track);
+            call.fixture.subscribe(call.bob, track);
         }
-        call.world.run(Duration::from_secs(1));
-        call.world.send(&mut voice, None, &[1]);
+        call.fixture.run(Duration::from_secs(1));
+        call.fixture.send(&mut voice, None, &[1]);
         let heard = if is_muted_meanwhile { vec![] } else { vec![1] };
         assert_eq!(call.heard(call.bob, &voice), heard);
-        let subscribed = &call.world.snapshot(&["PA_bob"])[0].subscribed;
+        let subscribed = &call.fixture.snapshot(&["PA_bob"])[0].subscribed;
         assert_eq!(subscribed.len(), 1, "one has ended");
         call.set_muted(&voice, false);
-        call.world.send(&mut voice, None, &[2]);
+        call.fixture.send(&mut voice, None, &[2]);
         assert_eq!(call.heard(call.bob, &voice).last(), Some(&2));
     }
 }
@@ -292,13 +295,13 @@ fn who_is_removed_or_fails_is_gone_from_every_worker_and_nothing_is_left_of_a_cl
         let mut call = Call::new(ConnectionMode::Single);
         let mut voice = call.publish("TR_voice", Codec::Opus);
         for client in [call.bob, call.carol] {
-            call.world.subscribe(client, &voice);
+            call.fixture.subscribe(client, &voice);
         }
-        call.world.send(&mut voice, None, &[1]);
+        call.fixture.send(&mut voice, None, &[1]);
         call.stall(1, true);
-        call.world.send(&mut voice, None, &[2]);
+        call.fixture.send(&mut voice, None, &[2]);
         if is_removed {
-            call.world.leave(call.alice);
+            call.fixture.leave(call.alice);
         } else {
             call.command(
                 "PA_alice",
@@ -306,16 +309,16 @@ fn who_is_removed_or_fails_is_gone_from_every_worker_and_nothing_is_left_of_a_cl
             );
         }
         call.stall(1, false);
-        call.world.run(Duration::from_secs(1));
-        let bob = call.world.snapshot(&["PA_bob"]);
+        call.fixture.run(Duration::from_secs(1));
+        let bob = call.fixture.snapshot(&["PA_bob"]);
         assert!(bob[0].subscribed.is_empty(), "{is_removed}");
         if is_removed {
             assert_eq!(call.heard(call.bob, &voice), [1]);
         }
         assert_eq!(call.second().peers(), 2);
-        assert_eq!(call.world.worker.peers(), usize::from(!is_removed));
-        call.world.command(Command::CloseRoom);
-        assert!(call.second().is_empty() && call.world.worker.is_empty());
+        assert_eq!(call.fixture.worker.peers(), usize::from(!is_removed));
+        call.fixture.command(Command::CloseRoom);
+        assert!(call.second().is_empty() && call.fixture.worker.is_empty());
     }
 }
 
@@ -324,22 +327,22 @@ fn a_client_that_causes_too_many_commands_for_mirrors_fails() {
     let mut call = Call::new(ConnectionMode::Single);
     let refused = PeerCommand::Fail(FailureReason::TooManyCommands);
     let command = refused.for_peer("PA_alice".parse().unwrap());
-    let (room, now) = (call.world.room.clone(), call.world.now);
-    call.world.further[0].handle_command(&room, command, now);
-    call.world.settle();
+    let (room, now) = (call.fixture.room.clone(), call.fixture.now);
+    call.fixture.further[0].handle_command(&room, command, now);
+    call.fixture.settle();
     let failed = PeerEvent::Failed(FailureReason::TooManyCommands);
-    assert!(call.world.clients[call.alice].events.contains(&failed));
+    assert!(call.fixture.clients[call.alice].events.contains(&failed));
 }
 
 #[test]
 fn a_track_that_its_client_ends_is_gone_from_every_worker() {
     let mut call = Call::new(ConnectionMode::Single);
     let voice = call.publish("TR_voice", Codec::Opus);
-    call.world.subscribe(call.bob, &voice);
-    assert_eq!(call.world.snapshot(&["PA_bob"])[0].subscribed.len(), 1);
-    call.world.stop_publishing(&voice);
-    call.world.run(Duration::from_secs(1));
-    assert!(call.world.snapshot(&["PA_bob"])[0].subscribed.is_empty());
+    call.fixture.subscribe(call.bob, &voice);
+    assert_eq!(call.fixture.snapshot(&["PA_bob"])[0].subscribed.len(), 1);
+    call.fixture.stop_publishing(&voice);
+    call.fixture.run(Duration::from_secs(1));
+    assert!(call.fixture.snapshot(&["PA_bob"])[0].subscribed.is_empty());
     assert!(call.second().tracks.is_empty());
 }
 
@@ -347,24 +350,24 @@ fn a_track_that_its_client_ends_is_gone_from_every_worker() {
 fn a_video_that_does_not_fit_into_the_ring_goes_on_with_a_key_frame_that_is_requested() {
     let mut call = Call::new(ConnectionMode::Single);
     let mut camera = call.publish("TR_camera", Codec::Vp8);
-    call.world.subscribe(call.bob, &camera);
+    call.fixture.subscribe(call.bob, &camera);
     call.film(&mut camera, 100);
-    let before = call.world.received(call.bob, &camera).len();
-    call.world.waiting[1].is_stalled = true;
+    let before = call.fixture.received(call.bob, &camera).len();
+    call.fixture.waiting[1].is_stalled = true;
     for _ in 0..600 {
-        call.world.send_vp8(&mut camera, None, false);
+        call.fixture.send_vp8(&mut camera, None, false);
     }
     let lost = call.losses();
     assert!((80..100).contains(&lost), "{lost}");
-    call.world.run(Duration::from_millis(200));
+    call.fixture.run(Duration::from_millis(200));
     assert_eq!(call.take_requests(), 1);
     call.stall(1, false);
-    call.world.send_vp8(&mut camera, None, false);
+    call.fixture.send_vp8(&mut camera, None, false);
     assert_eq!(call.losses(), lost + 1, "it cannot be shown");
-    call.world.send_vp8(&mut camera, None, true);
-    call.world.send_vp8(&mut camera, None, false);
-    call.world.run(Duration::from_millis(100));
-    let received = call.world.received(call.bob, &camera);
+    call.fixture.send_vp8(&mut camera, None, true);
+    call.fixture.send_vp8(&mut camera, None, false);
+    call.fixture.run(Duration::from_millis(100));
+    let received = call.fixture.received(call.bob, &camera);
     assert_eq!(received.len() as u64, before as u64 + 600 - lost + 2);
     assert_eq!(received[received.len() - 2].payload[6], 0, "a key frame");
     assert!(
@@ -379,10 +382,10 @@ fn a_video_that_does_not_fit_into_the_ring_goes_on_with_a_key_frame_that_is_requ
 fn audio_that_does_not_fit_into_the_ring_loses_the_oldest_packets() {
     let mut call = Call::new(ConnectionMode::Single);
     let mut voice = call.publish("TR_voice", Codec::Opus);
-    call.world.subscribe(call.bob, &voice);
-    call.world.waiting[1].is_stalled = true;
+    call.fixture.subscribe(call.bob, &voice);
+    call.fixture.waiting[1].is_stalled = true;
     for number in 0..100 {
-        call.world.send(&mut voice, None, &[number]);
+        call.fixture.send(&mut voice, None, &[number]);
     }
     assert_eq!(call.losses(), 36);
     call.stall(1, false);
@@ -391,57 +394,57 @@ fn audio_that_does_not_fit_into_the_ring_loses_the_oldest_packets() {
 
 #[test]
 fn a_packet_crosses_to_each_of_several_workers() {
-    let mut world = World::with_workers(3, Limits::default());
+    let mut fixture = Fixture::with_workers(3, Limits::default());
     let clients = ["PA_alice", "PA_bob", "PA_carol"]
-        .map(|name| world.join_connected(name, ConnectionMode::Single));
+        .map(|name| fixture.join_connected(name, ConnectionMode::Single));
     let mut tracks = clients.map(|client| {
         let sid = format!("TR_{client}");
-        world.publish(client, &sid, Codec::Opus, &[])
+        fixture.publish(client, &sid, Codec::Opus, &[])
     });
     for client in clients {
         for track in tracks.iter().filter(|track| track.client != client) {
-            world.subscribe(client, track);
+            fixture.subscribe(client, track);
         }
     }
     for track in &mut tracks {
-        world.send(track, None, &[1, 2, 3]);
+        fixture.send(track, None, &[1, 2, 3]);
     }
     for client in clients {
         let others = tracks.iter().filter(|track| track.client != client);
         let received: Vec<_> = others
-            .map(|track| world.received(client, track).len())
+            .map(|track| fixture.received(client, track).len())
             .collect();
         assert_eq!(received, [1, 1]);
-        assert_eq!(world.worker_of(client).counters().mirrored_packets, 2);
+        assert_eq!(fixture.worker_of(client).counters().mirrored_packets, 2);
     }
-    world.leave(clients[0]);
-    world.command(Command::CloseRoom);
+    fixture.leave(clients[0]);
+    fixture.command(Command::CloseRoom);
     assert!(
         clients
             .iter()
-            .all(|client| world.worker_of(*client).is_empty())
+            .all(|client| fixture.worker_of(*client).is_empty())
     );
 }
 
 #[test]
 fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
-    let mut world = World::with_workers(2, Limits::default());
+    let mut fixture = Fixture::with_workers(2, Limits::default());
     let peer = |name: &str| name.parse().unwrap();
     let (track, publisher) = ("DTR_1".parse().unwrap(), peer("PA_alice"));
-    world.join_connected("PA_alice", ConnectionMode::Single);
+    fixture.join_connected("PA_alice", ConnectionMode::Single);
     let published = PeerCommand::PublishDataTrack { track, handle: 7 };
-    world.command(published.for_peer(peer("PA_alice")));
-    world.waiting[0].is_stalled = true;
-    world.join("PA_bob", ConnectionMode::Single);
+    fixture.command(published.for_peer(peer("PA_alice")));
+    fixture.waiting[0].is_stalled = true;
+    fixture.join("PA_bob", ConnectionMode::Single);
     let subscribed = PeerCommand::SubscribeDataTrack {
         publisher,
         track: "DTR_1".parse().unwrap(),
         handle: 300,
     };
-    world.command(subscribed.for_peer(peer("PA_bob")));
-    world.waiting[0].is_stalled = false;
-    world.settle();
-    let roster = &mut world.further[0].roster;
+    fixture.command(subscribed.for_peer(peer("PA_bob")));
+    fixture.waiting[0].is_stalled = false;
+    fixture.settle();
+    let roster = &mut fixture.further[0].roster;
     let [alice, bob] = ["PA_alice", "PA_bob"].map(|name| roster.by_sid(&peer(name)).unwrap());
     let mirror = roster.get_mut(alice).unwrap();
     let subscribers = mirror.data_tracks.take_subscribers(7);
@@ -452,12 +455,12 @@ fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
 fn with_channels(mode: ConnectionMode) -> Call {
     let mut call = Call::new(mode);
     for client in [call.alice, call.bob, call.carol] {
-        if call.world.clients[client].subscriber.is_some() {
-            call.world.offer(client, None, [1, 0], false);
+        if call.fixture.clients[client].subscriber.is_some() {
+            call.fixture.offer(client, None, [1, 0], false);
         }
     }
-    call.world.run_until("all channels are open", |world| {
-        world.clients.iter().all(|client| {
+    call.fixture.run_until("all channels are open", |fixture| {
+        fixture.clients.iter().all(|client| {
             let receives = client.subscriber.as_ref().unwrap_or(&client.publisher);
             client.publisher.channels.len() >= 2 && receives.channels.len() >= 2
         })
@@ -470,38 +473,38 @@ fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
     for mode in MODES {
         let mut call = with_channels(mode);
         let send = |call: &mut Call, number, to: &[&str]| {
-            let (now, alice) = (call.world.now, call.alice);
-            let publisher = &mut call.world.clients[alice].publisher;
+            let (now, alice) = (call.fixture.now, call.alice);
+            let publisher = &mut call.fixture.clients[alice].publisher;
             assert!(publisher.send_message("_reliable", &packet(number, 100, to), now));
-            call.world.settle();
+            call.fixture.settle();
         };
         for number in 1..=20 {
             send(&mut call, number, &[]);
         }
         send(&mut call, 21, &["PA_carol"]);
-        call.world.run(Duration::from_millis(200));
+        call.fixture.run(Duration::from_millis(200));
         let (bob, carol) = (call.bob, call.carol);
         assert_eq!(
-            numbers(&mut call.world, bob, "_reliable"),
+            numbers(&mut call.fixture, bob, "_reliable"),
             Vec::from_iter(1..=20)
         );
         assert_eq!(
-            numbers(&mut call.world, carol, "_reliable"),
+            numbers(&mut call.fixture, carol, "_reliable"),
             Vec::from_iter(1..=21)
         );
-        call.world.waiting[1].is_stalled = true;
+        call.fixture.waiting[1].is_stalled = true;
         send(&mut call, 22, &["PA_nobody"]);
-        assert!(call.world.waiting[1].instructions.is_empty());
+        assert!(call.fixture.waiting[1].instructions.is_empty());
         // The permission is revoked while the message is on its way.
         send(&mut call, 23, &[]);
         let mut permissions = super::commands::new_peer("PA_alice", mode).permissions;
         permissions.can_publish_data = false;
         call.command("PA_alice", PeerCommand::SetPermissions(permissions));
-        call.world.waiting[1].instructions.rotate_left(1);
+        call.fixture.waiting[1].instructions.rotate_left(1);
         call.stall(1, false);
-        call.world.run(Duration::from_millis(200));
+        call.fixture.run(Duration::from_millis(200));
         assert_eq!(
-            numbers(&mut call.world, bob, "_reliable"),
+            numbers(&mut call.fixture, bob, "_reliable"),
             Vec::from_iter(1..=20)
         );
     }
@@ -512,9 +515,9 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
     const COUNT: u32 = 60;
     for is_stalled in [false, true] {
         let mut call = with_channels(ConnectionMode::Single);
-        call.world.leave(call.carol);
-        let (mut left, mut last) = (300_000., call.world.now);
-        call.world.loses = Box::new(move |is_to_server, bytes, now| {
+        call.fixture.leave(call.carol);
+        let (mut left, mut last) = (300_000., call.fixture.now);
+        call.fixture.loses = Box::new(move |is_to_server, bytes, now| {
             if is_to_server || bytes < 500 {
                 return false;
             }
@@ -525,29 +528,29 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
             left -= if is_lost { 0. } else { bytes as f64 };
             is_lost
         });
-        call.world.waiting[1].is_stalled = is_stalled;
-        let (mut next, end) = (1, call.world.now + Duration::from_secs(90));
+        call.fixture.waiting[1].is_stalled = is_stalled;
+        let (mut next, end) = (1, call.fixture.now + Duration::from_secs(90));
         let (alice, bob) = (call.alice, call.bob);
-        while numbers(&mut call.world, bob, "_reliable").len() < COUNT as usize {
-            assert!(call.world.now < end, "{is_stalled}: {next} were sent");
-            let now = call.world.now;
-            let publisher = &mut call.world.clients[alice].publisher;
+        while numbers(&mut call.fixture, bob, "_reliable").len() < COUNT as usize {
+            assert!(call.fixture.now < end, "{is_stalled}: {next} were sent");
+            let now = call.fixture.now;
+            let publisher = &mut call.fixture.clients[alice].publisher;
             while next <= COUNT
                 && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
             {
                 next += 1;
             }
-            call.world.run(Duration::from_millis(100));
-            if call.world.now > end.checked_sub(Duration::from_secs(88)).unwrap() {
-                call.world.waiting[1].is_stalled = false;
+            call.fixture.run(Duration::from_millis(100));
+            if call.fixture.now > end.checked_sub(Duration::from_secs(88)).unwrap() {
+                call.fixture.waiting[1].is_stalled = false;
             }
         }
         assert_eq!(
-            numbers(&mut call.world, bob, "_reliable"),
+            numbers(&mut call.fixture, bob, "_reliable"),
             Vec::from_iter(1..=COUNT)
         );
         let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
-        assert_eq!((lost(&call.world.worker), lost(call.second())), (0, 0));
+        assert_eq!((lost(&call.fixture.worker), lost(call.second())), (0, 0));
     }
 }
 
@@ -630,8 +633,10 @@ impl Course {
                     .command(if is_bob { "PA_bob" } else { "PA_carol" }, command);
             }
             CallStep::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
-            CallStep::Handle(worker, is_packets) => self.call.world.handle_next(worker, is_packets),
-            CallStep::Wait => self.call.world.run(Duration::from_millis(30)),
+            CallStep::Handle(worker, is_packets) => {
+                self.call.fixture.handle_next(worker, is_packets)
+            }
+            CallStep::Wait => self.call.fixture.run(Duration::from_millis(30)),
             CallStep::Leave => {
                 self.has_left = true;
                 self.call.command("PA_alice", PeerCommand::Remove);
@@ -645,12 +650,12 @@ impl Course {
             self.silenced.push(self.number);
         }
         let payload = self.number.to_be_bytes();
-        self.call.world.send(&mut self.voice, None, &payload);
+        self.call.fixture.send(&mut self.voice, None, &payload);
     }
 
     /// Returns the sequence numbers of a client's packets, without empty packets.
     fn heard(&self, client: usize) -> Vec<u16> {
-        let received = self.call.world.received(client, &self.voice);
+        let received = self.call.fixture.received(client, &self.voice);
         let number = |payload: &[u8]| Some(u16::from_be_bytes(payload.try_into().ok()?));
         received
             .iter()
@@ -673,9 +678,9 @@ proptest! {
         for worker in 0..2 {
             course.call.stall(worker, false);
         }
-        course.call.world.run(Duration::from_secs(1));
+        course.call.fixture.run(Duration::from_secs(1));
         course.speak();
-        course.call.world.run(Duration::from_millis(100));
+        course.call.fixture.run(Duration::from_millis(100));
         for (client, wants) in [(course.call.bob, course.hears[0]), (course.call.carol, course.hears[1])] {
             let heard = course.heard(client);
             prop_assert!(heard.is_sorted(), "{heard:?}");
@@ -683,7 +688,7 @@ proptest! {
             let hears_last = wants && !course.is_muted && !course.has_left;
             prop_assert_eq!(heard.last() == Some(&course.number), hears_last, "{:?}", heard);
         }
-        course.call.world.command(Command::CloseRoom);
-        prop_assert!(course.call.second().is_empty() && course.call.world.worker.is_empty());
+        course.call.fixture.command(Command::CloseRoom);
+        prop_assert!(course.call.second().is_empty() && course.call.fixture.worker.is_empty());
     }
 }

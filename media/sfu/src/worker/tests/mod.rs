@@ -10,6 +10,8 @@ mod data_tracks;
 mod dependencies;
 mod descriptions;
 mod dropped;
+#[path = "../../../tests/support/fixture.rs"]
+mod fixture;
 mod forwarding;
 mod layers;
 mod messages;
@@ -31,11 +33,9 @@ mod spread;
 mod support;
 mod temporal;
 mod unauthenticated;
-#[path = "../../../tests/support/world.rs"]
-mod world;
 
 use crate::command::ConnectionMode;
-use world::alice_and_bob;
+use fixture::alice_and_bob;
 
 /// Workers among which a room is spread.
 const WORKERS: usize = 1;

@@ -4,43 +4,43 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::world::{Publication, World};
+use super::fixture::{Fixture, Publication};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 
-fn set_muted(world: &mut World, track: &Publication, muted: bool) {
+fn set_muted(fixture: &mut Fixture, track: &Publication, muted: bool) {
     let track = track.sid.parse().unwrap();
-    world.command(PeerCommand::SetMuted { track, muted }.for_peer("PA_alice".parse().unwrap()));
+    fixture.command(PeerCommand::SetMuted { track, muted }.for_peer("PA_alice".parse().unwrap()));
 }
 
 #[test]
 fn who_subscribes_to_a_muted_track_gets_a_few_empty_packets_before_the_others() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
         let mut tracks = [
-            world.publish(alice, "TR_voice", Codec::Opus, &[]),
-            world.publish(alice, "TR_face", Codec::Vp8, &[]),
+            fixture.publish(alice, "TR_voice", Codec::Opus, &[]),
+            fixture.publish(alice, "TR_face", Codec::Vp8, &[]),
         ];
         for track in &tracks {
-            set_muted(&mut world, track, true);
-            world.subscribe(bob, track);
+            set_muted(&mut fixture, track, true);
+            fixture.subscribe(bob, track);
         }
-        world.run(Duration::from_secs(20));
+        fixture.run(Duration::from_secs(20));
         for track in &mut tracks {
-            let empty = world.received(bob, track);
+            let empty = fixture.received(bob, track);
             assert_eq!(empty.len(), 5, "{mode:?}");
             assert!(
                 empty.iter().all(|packet| packet.payload.is_empty()),
                 "{mode:?}"
             );
-            set_muted(&mut world, track, false);
+            set_muted(&mut fixture, track, false);
             let payload = if track.codec == Codec::Opus {
                 vec![1; 8]
             } else {
                 track.next_vp8_header(true).to_vec()
             };
-            world.send(track, None, &payload);
-            let all = world.received(bob, track);
+            fixture.send(track, None, &payload);
+            let all = fixture.received(bob, track);
             assert_eq!(all.len(), 6, "{mode:?}");
             assert!(
                 all.windows(2)
@@ -60,11 +60,11 @@ fn who_subscribes_to_a_muted_track_gets_a_few_empty_packets_before_the_others() 
 
 #[test]
 fn a_receiver_of_a_track_that_is_muted_later_gets_nothing_more() {
-    let (mut world, alice, bob) = alice_and_bob(ConnectionMode::Single);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    world.subscribe(bob, &voice);
-    world.send(&mut voice, None, &[1, 2, 3]);
-    set_muted(&mut world, &voice, true);
-    world.run(Duration::from_secs(10));
-    assert_eq!(world.received(bob, &voice).len(), 1);
+    let (mut fixture, alice, bob) = alice_and_bob(ConnectionMode::Single);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    fixture.subscribe(bob, &voice);
+    fixture.send(&mut voice, None, &[1, 2, 3]);
+    set_muted(&mut fixture, &voice, true);
+    fixture.run(Duration::from_secs(10));
+    assert_eq!(fixture.received(bob, &voice).len(), 1);
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::world::{BETWEEN_OFFERS, World};
+use super::fixture::{BETWEEN_OFFERS, Fixture};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
 
 /// Returns the number of offers that a client has received.
-fn offers(world: &World, client: usize) -> usize {
-    world.clients[client]
+fn offers(fixture: &Fixture, client: usize) -> usize {
+    fixture.clients[client]
         .events
         .iter()
         .filter(|event| matches!(event, PeerEvent::Offered { .. }))
@@ -18,132 +18,132 @@ fn offers(world: &World, client: usize) -> usize {
 }
 
 /// Subscribes a client to tracks, a few milliseconds apart.
-fn subscribe_in_turn(world: &mut World, client: usize, tracks: &[&str]) {
-    let peer = world.clients[client].name;
+fn subscribe_in_turn(fixture: &mut Fixture, client: usize, tracks: &[&str]) {
+    let peer = fixture.clients[client].name;
     for track in tracks {
-        world.command(
+        fixture.command(
             PeerCommand::Subscribe(track.parse().unwrap()).for_peer(peer.parse().unwrap()),
         );
-        world.run(Duration::from_millis(5));
+        fixture.run(Duration::from_millis(5));
     }
 }
 
 #[test]
 fn changes_that_follow_each_other_closely_are_one_offer() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
     let tracks = ["TR_1", "TR_2", "TR_3"];
     for track in tracks {
-        world.publish(alice, track, Codec::Opus, &[]);
+        fixture.publish(alice, track, Codec::Opus, &[]);
     }
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
-    world.run(BETWEEN_OFFERS);
-    let before = offers(&world, bob);
-    subscribe_in_turn(&mut world, bob, &tracks);
-    world.run(BETWEEN_OFFERS);
-    assert_eq!(offers(&world, bob), before + 1);
-    assert_eq!(world.receiver(bob).tracks.len(), 3);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
+    fixture.run(BETWEEN_OFFERS);
+    let before = offers(&fixture, bob);
+    subscribe_in_turn(&mut fixture, bob, &tracks);
+    fixture.run(BETWEEN_OFFERS);
+    assert_eq!(offers(&fixture, bob), before + 1);
+    assert_eq!(fixture.receiver(bob).tracks.len(), 3);
 }
 
 #[test]
 fn a_change_right_after_an_offer_is_offered_a_while_later_and_never_before_the_answer() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
     let [first, second] =
-        ["TR_1", "TR_2"].map(|track| world.publish(alice, track, Codec::Opus, &[]));
-    world.subscribe(bob, &first);
-    world.run(BETWEEN_OFFERS);
-    let before = offers(&world, bob);
+        ["TR_1", "TR_2"].map(|track| fixture.publish(alice, track, Codec::Opus, &[]));
+    fixture.subscribe(bob, &first);
+    fixture.run(BETWEEN_OFFERS);
+    let before = offers(&fixture, bob);
     // A participant leaves and comes back: its section is freed, offered, answered, and carries another track.
     let unsubscribe = PeerCommand::Unsubscribe(first.sid.parse().unwrap());
-    world.command(unsubscribe.for_peer("PA_bob".parse().unwrap()));
-    world.run_until("the section is offered as free", |world| {
-        offers(world, bob) == before + 1
+    fixture.command(unsubscribe.for_peer("PA_bob".parse().unwrap()));
+    fixture.run_until("the section is offered as free", |fixture| {
+        offers(fixture, bob) == before + 1
     });
-    let begun = world.now;
-    subscribe_in_turn(&mut world, bob, &["TR_2"]);
-    world.run_until("the track is offered", |world| {
-        offers(world, bob) == before + 2
+    let begun = fixture.now;
+    subscribe_in_turn(&mut fixture, bob, &["TR_2"]);
+    fixture.run_until("the track is offered", |fixture| {
+        offers(fixture, bob) == before + 2
     });
     assert!(
-        world.now - begun >= Duration::from_millis(150),
+        fixture.now - begun >= Duration::from_millis(150),
         "{:?}",
-        world.now - begun
+        fixture.now - begun
     );
     assert_eq!(
-        world.receiver(bob).tracks.values().collect::<Vec<_>>(),
+        fixture.receiver(bob).tracks.values().collect::<Vec<_>>(),
         [&second.sid]
     );
 
-    world.clients[bob].answers = false;
-    world.unsubscribe(bob, &second);
-    subscribe_in_turn(&mut world, bob, &["TR_1"]);
-    world.run(Duration::from_secs(3));
+    fixture.clients[bob].answers = false;
+    fixture.unsubscribe(bob, &second);
+    subscribe_in_turn(&mut fixture, bob, &["TR_1"]);
+    fixture.run(Duration::from_secs(3));
     assert_eq!(
-        offers(&world, bob),
+        offers(&fixture, bob),
         before + 3,
         "the last one is not answered"
     );
-    world.clients[bob].answers = true;
-    world.answer_late(bob);
-    world.run(BETWEEN_OFFERS);
-    assert_eq!(offers(&world, bob), before + 4);
+    fixture.clients[bob].answers = true;
+    fixture.answer_late(bob);
+    fixture.run(BETWEEN_OFFERS);
+    assert_eq!(offers(&fixture, bob), before + 4);
 }
 
 #[test]
 fn an_offer_of_the_client_does_not_count_as_its_answer_to_that_of_the_server() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
-    world.clients[bob].answers = false;
-    world.subscribe(bob, &voice);
-    world.publish(bob, "TR_bob", Codec::Opus, &[]);
-    world.answer_late(bob);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
+    fixture.clients[bob].answers = false;
+    fixture.subscribe(bob, &voice);
+    fixture.publish(bob, "TR_bob", Codec::Opus, &[]);
+    fixture.answer_late(bob);
     let refused = PeerEvent::CodecUnsupported(voice.sid.parse().unwrap());
-    assert!(!world.clients[bob].events.contains(&refused));
-    world.send(&mut voice, None, &[1]);
-    assert_eq!(world.received(bob, &voice).len(), 1);
+    assert!(!fixture.clients[bob].events.contains(&refused));
+    fixture.send(&mut voice, None, &[1]);
+    assert_eq!(fixture.received(bob, &voice).len(), 1);
 }
 
 #[test]
 fn a_section_is_offered_as_inactive_although_the_client_makes_an_offer_of_its_own() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
-    world.subscribe(bob, &voice);
-    world.clients[bob].answers = false;
-    let other = world.publish(alice, "TR_other", Codec::Opus, &[]);
-    world.subscribe(bob, &other);
-    world.unsubscribe(bob, &voice);
-    world.publish(bob, "TR_bob", Codec::Opus, &[]);
-    world.clients[bob].answers = true;
-    world.answer_late(bob);
-    world.run(BETWEEN_OFFERS);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
+    fixture.subscribe(bob, &voice);
+    fixture.clients[bob].answers = false;
+    let other = fixture.publish(alice, "TR_other", Codec::Opus, &[]);
+    fixture.subscribe(bob, &other);
+    fixture.unsubscribe(bob, &voice);
+    fixture.publish(bob, "TR_bob", Codec::Opus, &[]);
+    fixture.clients[bob].answers = true;
+    fixture.answer_late(bob);
+    fixture.run(BETWEEN_OFFERS);
     assert_eq!(
-        world.receiver(bob).tracks.values().collect::<Vec<_>>(),
+        fixture.receiver(bob).tracks.values().collect::<Vec<_>>(),
         [&other.sid]
     );
-    world.send(&mut voice, None, &[1]);
-    assert!(world.receiver(bob).received.is_empty());
+    fixture.send(&mut voice, None, &[1]);
+    assert!(fixture.receiver(bob).received.is_empty());
 }
 
 #[test]
 fn pictures_are_rotated_before_they_are_encoded_since_their_orientation_is_not_negotiated() {
     const ORIENTATION: &str = "urn:3gpp:video-orientation";
-    let mut world = World::new();
-    world.abilities.estimates = true;
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    let mut fixture = Fixture::new();
+    fixture.abilities.estimates = true;
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
     assert!(
-        world.clients[alice].last_offer.contains(ORIENTATION),
+        fixture.clients[alice].last_offer.contains(ORIENTATION),
         "the client can say how a picture is rotated"
     );
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
-    world.subscribe(bob, &camera);
-    let descriptions = world
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
+    fixture.subscribe(bob, &camera);
+    let descriptions = fixture
         .clients
         .iter()
         .flat_map(|client| &client.events)
@@ -163,10 +163,10 @@ fn pictures_are_rotated_before_they_are_encoded_since_their_orientation_is_not_n
 
 #[test]
 fn a_participant_who_only_receives_has_one_connection_until_it_offers_another() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let roles = |world: &mut World| {
-        let snapshot = world.snapshot(&["PA_alice"]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let roles = |fixture: &mut Fixture| {
+        let snapshot = fixture.snapshot(&["PA_alice"]);
         Vec::from_iter(
             snapshot[0]
                 .transports
@@ -174,9 +174,9 @@ fn a_participant_who_only_receives_has_one_connection_until_it_offers_another() 
                 .map(|transport| transport.role),
         )
     };
-    assert_eq!(roles(&mut world), ["subscriber"]);
-    world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    assert_eq!(roles(&mut world), ["publisher", "subscriber"]);
-    world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-    assert_eq!(roles(&mut world), ["publisher", "subscriber"]);
+    assert_eq!(roles(&mut fixture), ["subscriber"]);
+    fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    assert_eq!(roles(&mut fixture), ["publisher", "subscriber"]);
+    fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    assert_eq!(roles(&mut fixture), ["publisher", "subscriber"]);
 }

@@ -7,31 +7,31 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
 use super::support::Abilities;
-use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 
 /// Upper limit for padding-only packets, which have at most 284 bytes.
 const LARGEST_EMPTY_PACKET: usize = 290;
 
 /// Room with a receiver that sends feedback, and the number of packets sent by the server.
-fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
-    let mut world = World::new();
-    world.abilities = Abilities {
+fn fixture(mode: ConnectionMode) -> (Fixture, usize, Rc<Cell<usize>>) {
+    let mut fixture = Fixture::new();
+    fixture.abilities = Abilities {
         estimates: true,
         ..Abilities::default()
     };
-    let sent = count_sent(&mut world, 0);
-    let bob = world.join_connected("PA_bob", mode);
-    (world, bob, sent)
+    let sent = count_sent(&mut fixture, 0);
+    let bob = fixture.join_connected("PA_bob", mode);
+    (fixture, bob, sent)
 }
 
 /// Counts the server's packets above this size from now on.
-fn count_sent(world: &mut World, bytes: usize) -> Rc<Cell<usize>> {
+fn count_sent(fixture: &mut Fixture, bytes: usize) -> Rc<Cell<usize>> {
     let sent = Rc::new(Cell::new(0));
     let counter = sent.clone();
-    world.loses = Box::new(move |is_to_server, size, _| {
+    fixture.loses = Box::new(move |is_to_server, size, _| {
         counter.set(counter.get() + usize::from(!is_to_server && size > bytes));
         false
     });
@@ -39,18 +39,18 @@ fn count_sent(world: &mut World, bytes: usize) -> Rc<Cell<usize>> {
 }
 
 /// Returns the number of packets that the server sends in five seconds.
-fn count(world: &mut World, sent: &Cell<usize>) -> usize {
-    world.run(Duration::from_secs(1));
+fn count(fixture: &mut Fixture, sent: &Cell<usize>) -> usize {
+    fixture.run(Duration::from_secs(1));
     sent.set(0);
-    world.run(Duration::from_secs(5));
+    fixture.run(Duration::from_secs(5));
     sent.get()
 }
 
 #[test]
 fn a_receiver_for_whom_nothing_is_published_gets_no_padding() {
     for mode in MODES {
-        let (mut world, _, sent) = world(mode);
-        let packets = count(&mut world, &sent);
+        let (mut fixture, _, sent) = fixture(mode);
+        let packets = count(&mut fixture, &sent);
         assert!(packets < 50, "{mode:?}: {packets} in 5 s");
     }
 }
@@ -58,19 +58,19 @@ fn a_receiver_for_whom_nothing_is_published_gets_no_padding() {
 #[test]
 fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next_one() {
     for mode in MODES {
-        let (mut world, bob, sent) = world(mode);
+        let (mut fixture, bob, sent) = fixture(mode);
         for (name, sid) in [("PA_alice", "TR_a"), ("PA_carol", "TR_b")] {
-            let publisher = world.join_connected(name, mode);
-            let mut camera = world.publish(publisher, sid, Codec::Vp8, &[]);
-            world.subscribe(bob, &camera);
+            let publisher = fixture.join_connected(name, mode);
+            let mut camera = fixture.publish(publisher, sid, Codec::Vp8, &[]);
+            fixture.subscribe(bob, &camera);
             for step in 0..50 {
-                world.run(Duration::from_millis(40));
-                world.send_vp8(&mut camera, None, step % 10 == 0);
+                fixture.run(Duration::from_millis(40));
+                fixture.send_vp8(&mut camera, None, step % 10 == 0);
             }
-            assert!(world.received(bob, &camera).len() > 20, "{mode:?}: {sid}");
-            world.command(PeerCommand::Remove.for_peer(name.parse().unwrap()));
-            world.leave(publisher);
-            let packets = count(&mut world, &sent);
+            assert!(fixture.received(bob, &camera).len() > 20, "{mode:?}: {sid}");
+            fixture.command(PeerCommand::Remove.for_peer(name.parse().unwrap()));
+            fixture.leave(publisher);
+            let packets = count(&mut fixture, &sent);
             assert!(packets < 50, "{mode:?}: {packets} in 5 s");
         }
     }
@@ -80,87 +80,90 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
 #[test]
 fn a_new_video_is_not_padded_with_repeated_packets_until_its_receiver_has_begun_to_read_it() {
     for mode in MODES {
-        let (mut world, bob, _) = world(mode);
-        world.layers = three_layers();
-        let alice = world.join_connected("PA_alice", mode);
-        let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
+        let (mut fixture, bob, _) = fixture(mode);
+        fixture.layers = three_layers();
+        let alice = fixture.join_connected("PA_alice", mode);
+        let camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
         let mut layers = layers_of(&camera);
-        world.subscribe(bob, &camera);
-        let with_video = count_sent(&mut world, LARGEST_EMPTY_PACKET);
-        let mut stream = |world: &mut World, steps: usize| {
+        fixture.subscribe(bob, &camera);
+        let with_video = count_sent(&mut fixture, LARGEST_EMPTY_PACKET);
+        let mut stream = |fixture: &mut Fixture, steps: usize| {
             for step in 0..steps {
                 for (layer, camera) in layers.iter_mut().enumerate() {
-                    world.send_layer(camera, layer, step % 10 == 0);
+                    fixture.send_layer(camera, layer, step % 10 == 0);
                 }
-                world.run(Duration::from_millis(20));
+                fixture.run(Duration::from_millis(20));
             }
-            (with_video.get(), world.received(bob, &camera).len())
+            (with_video.get(), fixture.received(bob, &camera).len())
         };
-        let (sent, received) = stream(&mut world, 20);
+        let (sent, received) = stream(&mut fixture, 20);
         assert!(received >= 20, "{mode:?}: {received}");
         assert_eq!(sent, received, "{mode:?}");
-        let (sent, received) = stream(&mut world, 100);
+        let (sent, received) = stream(&mut fixture, 100);
         assert!(sent > received, "{mode:?}: more is tried later");
     }
 }
 
-fn set_muted(world: &mut World, muted: bool) {
+fn set_muted(fixture: &mut Fixture, muted: bool) {
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
-    world.command(PeerCommand::SetMuted { track, muted }.for_peer(peer));
+    fixture.command(PeerCommand::SetMuted { track, muted }.for_peer(peer));
 }
 
 /// Sends this many audio packets, one per step in time.
-fn speak(world: &mut World, voice: &mut Publication, packets: usize) {
+fn speak(fixture: &mut Fixture, voice: &mut Publication, packets: usize) {
     for _ in 0..packets {
-        world.send(voice, None, &[0; 80]);
-        world.run(Duration::from_millis(20));
+        fixture.send(voice, None, &[0; 80]);
+        fixture.run(Duration::from_millis(20));
     }
 }
 
 /// Sends video for this long, one frame per step in time.
-fn film(world: &mut World, camera: &mut Publication, seconds: usize) {
+fn film(fixture: &mut Fixture, camera: &mut Publication, seconds: usize) {
     for step in 0..seconds * 25 {
-        world.run(Duration::from_millis(40));
-        world.send_vp8(camera, None, step % 10 == 0);
+        fixture.run(Duration::from_millis(40));
+        fixture.send_vp8(camera, None, step % 10 == 0);
     }
 }
 
 #[test]
 fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_it_again() {
     for mode in MODES {
-        let (mut world, bob, sent) = world(mode);
-        let alice = world.join_connected("PA_alice", mode);
-        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        speak(&mut world, &mut voice, 50);
+        let (mut fixture, bob, sent) = fixture(mode);
+        let alice = fixture.join_connected("PA_alice", mode);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        speak(&mut fixture, &mut voice, 50);
         sent.set(0);
-        speak(&mut world, &mut voice, 250);
+        speak(&mut fixture, &mut voice, 250);
         let of_sound = sent.get();
-        world.subscribe(bob, &camera);
-        film(&mut world, &mut camera, 5);
-        let estimate = world.snapshot(&["PA_bob"])[0]
+        fixture.subscribe(bob, &camera);
+        film(&mut fixture, &mut camera, 5);
+        let estimate = fixture.snapshot(&["PA_bob"])[0]
             .transports
             .last()
             .unwrap()
             .estimate_kbps;
-        let seen = world.received(bob, &camera).len();
-        set_muted(&mut world, true);
-        let packets = count(&mut world, &sent);
+        let seen = fixture.received(bob, &camera).len();
+        set_muted(&mut fixture, true);
+        let packets = count(&mut fixture, &sent);
         assert!(packets < 50, "{mode:?}: {packets} in 5 s without sound");
-        speak(&mut world, &mut voice, 50);
+        speak(&mut fixture, &mut voice, 50);
         sent.set(0);
-        speak(&mut world, &mut voice, 250);
+        speak(&mut fixture, &mut voice, 250);
         assert!(
             sent.get() < of_sound + 50,
             "{mode:?}: {} in 5 s, {of_sound} without the video",
             sent.get()
         );
-        set_muted(&mut world, false);
-        film(&mut world, &mut camera, 2);
+        set_muted(&mut fixture, false);
+        film(&mut fixture, &mut camera, 2);
         // The key frame with which the video resumes may be lost.
-        assert!(world.received(bob, &camera).len() >= seen + 40, "{mode:?}");
-        let after = world.snapshot(&["PA_bob"])[0]
+        assert!(
+            fixture.received(bob, &camera).len() >= seen + 40,
+            "{mode:?}"
+        );
+        let after = fixture.snapshot(&["PA_bob"])[0]
             .transports
             .last()
             .unwrap()
@@ -169,9 +172,9 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
             estimate.is_some() && after >= estimate,
             "{mode:?}: {estimate:?} kbit/s before, {after:?} after"
         );
-        world.run(Duration::from_secs(5));
+        fixture.run(Duration::from_secs(5));
         sent.set(0);
-        film(&mut world, &mut camera, 5);
+        film(&mut fixture, &mut camera, 5);
         assert!(
             sent.get() > 250,
             "{mode:?}: the floor of an active video, {} in 5 s",
@@ -183,23 +186,23 @@ fn a_receiver_of_a_muted_video_gets_no_padding_with_and_without_sound_and_sees_i
 #[test]
 fn a_receiver_of_a_video_that_is_muted_from_the_start_or_that_it_has_disabled_gets_no_padding() {
     for mode in MODES {
-        let (mut world, bob, sent) = world(mode);
-        let alice = world.join_connected("PA_alice", mode);
-        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-        set_muted(&mut world, true);
-        world.subscribe(bob, &camera);
-        let packets = count(&mut world, &sent);
+        let (mut fixture, bob, sent) = fixture(mode);
+        let alice = fixture.join_connected("PA_alice", mode);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        set_muted(&mut fixture, true);
+        fixture.subscribe(bob, &camera);
+        let packets = count(&mut fixture, &sent);
         assert!(packets < 50, "{mode:?}: {packets} in 5 s of a muted video");
-        set_muted(&mut world, false);
-        film(&mut world, &mut camera, 2);
-        assert!(world.received(bob, &camera).len() > 45, "{mode:?}");
+        set_muted(&mut fixture, false);
+        film(&mut fixture, &mut camera, 2);
+        assert!(fixture.received(bob, &camera).len() > 45, "{mode:?}");
         let settings = TrackSettings {
             is_disabled: true,
             ..TrackSettings::default()
         };
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
-        let packets = count(&mut world, &sent);
+        fixture.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+        let packets = count(&mut fixture, &sent);
         assert!(
             packets < 50,
             "{mode:?}: {packets} in 5 s of a disabled video"

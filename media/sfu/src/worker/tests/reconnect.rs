@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::world::World;
+use super::fixture::Fixture;
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::{FailureReason, PeerEvent};
@@ -12,23 +12,23 @@ use crate::event::{FailureReason, PeerEvent};
 #[test]
 fn media_goes_on_while_ice_restarts() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
         for round in 0..3 {
             for (client, name) in [(alice, "PA_alice"), (bob, "PA_bob")] {
-                world.command(PeerCommand::Resume.for_peer(name.parse().unwrap()));
+                fixture.command(PeerCommand::Resume.for_peer(name.parse().unwrap()));
                 if mode == ConnectionMode::Single || client == alice {
-                    world.offer(client, None, [0, 0], true);
+                    fixture.offer(client, None, [0, 0], true);
                 }
             }
             for _ in 0..100 {
-                world.send(&mut voice, None, &[round]);
-                world.run(Duration::from_millis(20));
+                fixture.send(&mut voice, None, &[round]);
+                fixture.run(Duration::from_millis(20));
             }
         }
-        assert_eq!(world.received(bob, &voice).len(), 300, "{mode:?}");
-        assert!(world.clients[bob].events.contains(&PeerEvent::Resumed {
+        assert_eq!(fixture.received(bob, &voice).len(), 300, "{mode:?}");
+        assert!(fixture.clients[bob].events.contains(&PeerEvent::Resumed {
             last_message_seq: 0
         }));
     }
@@ -37,34 +37,34 @@ fn media_goes_on_while_ice_restarts() {
 #[test]
 fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
     for mode in MODES {
-        let mut world = World::new();
-        let alice = world.join_connected("PA_alice", mode);
-        world.loses = Box::new(|_, _, _| true);
-        world.run(Duration::from_secs(9));
+        let mut fixture = Fixture::new();
+        let alice = fixture.join_connected("PA_alice", mode);
+        fixture.loses = Box::new(|_, _, _| true);
+        fixture.run(Duration::from_secs(9));
         assert!(
-            !world.clients[alice]
+            !fixture.clients[alice]
                 .events
                 .contains(&PeerEvent::Interrupted),
             "{mode:?}"
         );
-        world.run(Duration::from_secs(3));
+        fixture.run(Duration::from_secs(3));
         assert!(
-            world.clients[alice]
+            fixture.clients[alice]
                 .events
                 .contains(&PeerEvent::Interrupted),
             "{mode:?}"
         );
         let failed = PeerEvent::Failed(FailureReason::Silent);
-        assert!(!world.clients[alice].events.contains(&failed), "{mode:?}");
-        world.run(Duration::from_secs(5));
-        assert!(world.clients[alice].events.contains(&failed), "{mode:?}");
-        world.loses = Box::new(|_, _, _| false);
-        world.command(PeerCommand::Resume.for_peer("PA_alice".parse().unwrap()));
+        assert!(!fixture.clients[alice].events.contains(&failed), "{mode:?}");
+        fixture.run(Duration::from_secs(5));
+        assert!(fixture.clients[alice].events.contains(&failed), "{mode:?}");
+        fixture.loses = Box::new(|_, _, _| false);
+        fixture.command(PeerCommand::Resume.for_peer("PA_alice".parse().unwrap()));
         if mode == ConnectionMode::Single {
-            world.offer(alice, None, [0, 0], true);
+            fixture.offer(alice, None, [0, 0], true);
         }
-        world.run_until("the participant recovers", |world| {
-            world.clients[alice].events.last() == Some(&PeerEvent::Recovered)
+        fixture.run_until("the participant recovers", |fixture| {
+            fixture.clients[alice].events.last() == Some(&PeerEvent::Recovered)
         });
     }
 }
@@ -72,17 +72,17 @@ fn a_silent_participant_is_interrupted_then_failed_and_can_recover() {
 #[test]
 fn a_client_that_closes_its_connection_fails_alone() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        world.receiver(alice).rtc.close().unwrap();
-        world.run(Duration::from_millis(100));
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        fixture.receiver(alice).rtc.close().unwrap();
+        fixture.run(Duration::from_millis(100));
         assert!(
-            world.clients[alice]
+            fixture.clients[alice]
                 .events
                 .contains(&PeerEvent::Failed(FailureReason::Closed)),
             "{mode:?}"
         );
         assert!(
-            !world.clients[bob]
+            !fixture.clients[bob]
                 .events
                 .iter()
                 .any(|event| matches!(event, PeerEvent::Failed(_))),
@@ -93,15 +93,15 @@ fn a_client_that_closes_its_connection_fails_alone() {
 
 #[test]
 fn an_offer_that_is_not_answered_fails_the_participant() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
-    let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    world.clients[bob].answers = false;
-    world.subscribe(bob, &voice);
-    world.run(Duration::from_secs(17));
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Dual);
+    let voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    fixture.clients[bob].answers = false;
+    fixture.subscribe(bob, &voice);
+    fixture.run(Duration::from_secs(17));
     assert!(
-        world.clients[bob]
+        fixture.clients[bob]
             .events
             .contains(&PeerEvent::Failed(FailureReason::AnswerTimeout))
     );
@@ -110,23 +110,23 @@ fn an_offer_that_is_not_answered_fails_the_participant() {
 #[test]
 fn an_offer_that_was_lost_with_the_signalling_is_made_again_at_the_resume() {
     for is_connected in [true, false] {
-        let mut world = World::new();
-        let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.answers = is_connected;
-        let bob = world.join("PA_bob", ConnectionMode::Dual);
-        world.run(Duration::from_secs(1));
-        world.clients[bob].answers = false;
-        world.subscribe(bob, &voice);
-        world.clients[bob].answers = true;
-        world.command(PeerCommand::Resume.for_peer("PA_bob".parse().unwrap()));
-        world.run_until("the subscriber is connected", |world| {
-            world.clients[bob]
+        let mut fixture = Fixture::new();
+        let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.answers = is_connected;
+        let bob = fixture.join("PA_bob", ConnectionMode::Dual);
+        fixture.run(Duration::from_secs(1));
+        fixture.clients[bob].answers = false;
+        fixture.subscribe(bob, &voice);
+        fixture.clients[bob].answers = true;
+        fixture.command(PeerCommand::Resume.for_peer("PA_bob".parse().unwrap()));
+        fixture.run_until("the subscriber is connected", |fixture| {
+            fixture.clients[bob]
                 .subscriber
                 .as_ref()
                 .is_some_and(|connection| connection.channels.len() >= 2)
         });
-        world.send(&mut voice, None, &[1]);
-        assert_eq!(world.received(bob, &voice).len(), 1, "{is_connected}");
+        fixture.send(&mut voice, None, &[1]);
+        assert_eq!(fixture.received(bob, &voice).len(), 1, "{is_connected}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::world::World;
+use super::fixture::Fixture;
 use crate::command::{ConnectionMode, NewRecorder, PeerCommand, TrackSettings};
 use crate::recorder::{PacketSink, RecordedPacket};
 
@@ -44,23 +44,23 @@ pub fn recorder(sink: &Arc<Queue>) -> NewRecorder {
 
 #[test]
 fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_next_one() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+    let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
     let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
     let queue = Arc::new(Queue::default());
     let recorder = recorder(&queue);
-    world.send_vp8(&mut camera, None, false);
-    world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
-    world.send_vp8(&mut camera, None, false);
-    world.run(Duration::from_millis(200));
+    fixture.send_vp8(&mut camera, None, false);
+    fixture.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
+    fixture.send_vp8(&mut camera, None, false);
+    fixture.run(Duration::from_millis(200));
     assert!(
         queue.take().is_empty(),
         "a recording would begin with pictures that cannot be decoded"
     );
-    world.send_vp8(&mut camera, None, true);
-    world.send_vp8(&mut camera, None, false);
-    world.run(Duration::from_millis(40));
+    fixture.send_vp8(&mut camera, None, true);
+    fixture.send_vp8(&mut camera, None, false);
+    fixture.run(Duration::from_millis(40));
     let begun = queue.take();
     assert!(
         begun.first().is_some_and(|packet| packet.is_entry_point),
@@ -73,30 +73,33 @@ fn a_recorder_gets_a_video_from_a_key_frame_on_and_after_lost_packets_from_the_n
     );
 
     queue.set_full(true);
-    world.send_vp8(&mut camera, None, false);
-    world.run(Duration::from_millis(40));
+    fixture.send_vp8(&mut camera, None, false);
+    fixture.run(Duration::from_millis(40));
     queue.set_full(false);
-    world.clients[alice].publisher.key_frame_requests.clear();
-    world.send_vp8(&mut camera, None, false);
-    world.run(Duration::from_secs(1));
+    fixture.clients[alice].publisher.key_frame_requests.clear();
+    fixture.send_vp8(&mut camera, None, false);
+    fixture.run(Duration::from_secs(1));
     assert!(
         queue.take().is_empty(),
         "pictures between a loss and a key frame cannot be decoded"
     );
     assert!(
-        !world.clients[alice].publisher.key_frame_requests.is_empty(),
+        !fixture.clients[alice]
+            .publisher
+            .key_frame_requests
+            .is_empty(),
         "no key frame was requested"
     );
-    world.send_vp8(&mut camera, None, true);
-    world.run(Duration::from_millis(40));
+    fixture.send_vp8(&mut camera, None, true);
+    fixture.run(Duration::from_millis(40));
     assert!(!queue.take().is_empty());
 }
 
 #[test]
 fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    let mut microphone = world.publish(alice, "TR_microphone", Codec::Opus, &[]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+    let mut microphone = fixture.publish(alice, "TR_microphone", Codec::Opus, &[]);
     let (peer, track) = (
         "PA_alice".parse().unwrap(),
         "TR_microphone".parse().unwrap(),
@@ -110,30 +113,30 @@ fn nothing_of_a_muted_track_is_recorded_and_nothing_after_a_recorder_is_detached
         }
         .for_peer("PA_alice".parse().unwrap())
     };
-    world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
-    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
-    world.run(Duration::from_millis(40));
+    fixture.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
+    fixture.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    fixture.run(Duration::from_millis(40));
     assert_eq!(queue.take().len(), 1);
-    world.command(mute(true));
-    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
-    world.run(Duration::from_millis(40));
+    fixture.command(mute(true));
+    fixture.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    fixture.run(Duration::from_millis(40));
     assert!(queue.take().is_empty());
-    world.command(mute(false));
-    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
-    world.run(Duration::from_millis(40));
+    fixture.command(mute(false));
+    fixture.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    fixture.run(Duration::from_millis(40));
     assert_eq!(queue.take().len(), 1);
     let (peer, track) = (
         "PA_alice".parse().unwrap(),
         "TR_microphone".parse().unwrap(),
     );
-    world.command(
+    fixture.command(
         PeerCommand::DetachRecorder {
             track,
             egress: "EG_1".parse().unwrap(),
         }
         .for_peer(peer),
     );
-    world.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
-    world.run(Duration::from_millis(40));
+    fixture.send(&mut microphone, None, &[0xfc, 0xff, 0xfe]);
+    fixture.run(Duration::from_millis(40));
     assert!(queue.take().is_empty());
 }

@@ -5,22 +5,22 @@ use std::time::Duration;
 use conclave_model::{ParticipantSid, TrackSid};
 use str0m::format::Codec;
 
-use super::world::{BETWEEN_OFFERS, World};
+use super::fixture::{BETWEEN_OFFERS, Fixture};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
 
 #[test]
 fn a_participant_that_speaks_and_falls_silent_is_reported_once_each() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
     for _ in 0..100 {
-        world.send(&mut voice, None, &[1, 2, 3]);
-        world.run(Duration::from_millis(20));
+        fixture.send(&mut voice, None, &[1, 2, 3]);
+        fixture.run(Duration::from_millis(20));
     }
-    world.run(Duration::from_secs(3));
-    let changes = world.room_events.iter().filter_map(|event| match event {
+    fixture.run(Duration::from_secs(3));
+    let changes = fixture.room_events.iter().filter_map(|event| match event {
         RoomEvent::SpeakersChanged(speakers) => Some(speakers[0].is_active),
         _ => None,
     });
@@ -31,14 +31,14 @@ fn a_participant_that_speaks_and_falls_silent_is_reported_once_each() {
 
 #[test]
 fn the_bitrate_of_a_publisher_is_measured_from_its_packets() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
-    let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Dual);
+    let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
     for _ in 0..250 {
-        world.send(&mut voice, None, &[0; 125]);
-        world.run(Duration::from_millis(20));
+        fixture.send(&mut voice, None, &[0; 125]);
+        fixture.run(Duration::from_millis(20));
     }
-    let rates = world.room_events.iter().filter_map(|event| match event {
+    let rates = fixture.room_events.iter().filter_map(|event| match event {
         RoomEvent::PublishRates(rates) => Some(rates[0].kbps),
         _ => None,
     });
@@ -51,24 +51,24 @@ fn the_bitrate_of_a_publisher_is_measured_from_its_packets() {
 
 #[test]
 fn loss_lowers_the_quality_of_a_connection() {
-    let mut world = World::new();
-    world.abilities.estimates = true;
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-    let stream = |world: &mut World, camera: &mut _| {
+    let mut fixture = Fixture::new();
+    fixture.abilities.estimates = true;
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+    let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    let stream = |fixture: &mut Fixture, camera: &mut _| {
         for _ in 0..300 {
-            world.send_vp8(camera, None, true);
-            world.run(Duration::from_millis(40));
+            fixture.send_vp8(camera, None, true);
+            fixture.run(Duration::from_millis(40));
         }
     };
-    stream(&mut world, &mut camera);
+    stream(&mut fixture, &mut camera);
     let mut count = 0;
-    world.loses = Box::new(move |is_to_server, _, _| {
+    fixture.loses = Box::new(move |is_to_server, _, _| {
         count += u32::from(is_to_server);
         is_to_server && count % 3 == 0
     });
-    stream(&mut world, &mut camera);
-    let qualities = world.room_events.iter().filter_map(|event| match event {
+    stream(&mut fixture, &mut camera);
+    let qualities = fixture.room_events.iter().filter_map(|event| match event {
         RoomEvent::ConnectionQuality(peers) => Some(peers[0].quality),
         _ => None,
     });
@@ -80,7 +80,7 @@ fn loss_lowers_the_quality_of_a_connection() {
         "{qualities:?}"
     );
     assert!(!qualities.contains(&ConnectionQuality::Lost));
-    let counted = world.worker.counters();
+    let counted = fixture.worker.counters();
     assert!(
         (200_000..450_000).contains(&counted.received_loss),
         "a third is lost: {counted:?}"
@@ -91,23 +91,23 @@ fn loss_lowers_the_quality_of_a_connection() {
 #[test]
 fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_waited() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
         let (mut camera, mut voice) = (
-            world.publish(alice, "TR_camera", Codec::Vp8, &[]),
-            world.publish(alice, "TR_voice", Codec::Opus, &[]),
+            fixture.publish(alice, "TR_camera", Codec::Vp8, &[]),
+            fixture.publish(alice, "TR_voice", Codec::Opus, &[]),
         );
         // The next change is offered soon then.
-        world.run(BETWEEN_OFFERS);
+        fixture.run(BETWEEN_OFFERS);
         for track in [&camera, &voice] {
             let subscribe = PeerCommand::Subscribe(track.sid.parse().unwrap());
-            world.command(subscribe.for_peer("PA_bob".parse().unwrap()));
+            fixture.command(subscribe.for_peer("PA_bob".parse().unwrap()));
         }
         for at in 0..20 {
-            world.run(Duration::from_millis(50));
-            world.send(&mut voice, None, &[1, 2, 3]);
-            world.send_vp8(&mut camera, None, at % 10 == 9);
+            fixture.run(Duration::from_millis(50));
+            fixture.send(&mut voice, None, &[1, 2, 3]);
+            fixture.send_vp8(&mut camera, None, at % 10 == 9);
         }
-        let waited: Vec<_> = world.clients[bob]
+        let waited: Vec<_> = fixture.clients[bob]
             .events
             .iter()
             .filter_map(first_frame)
@@ -124,18 +124,18 @@ fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_w
 
 #[test]
 fn the_wait_for_a_muted_video_is_not_measured() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let mode = ConnectionMode::Single;
     let (alice, bob) = (
-        world.join_connected("PA_alice", mode),
-        world.join_connected("PA_bob", mode),
+        fixture.join_connected("PA_alice", mode),
+        fixture.join_connected("PA_bob", mode),
     );
-    let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-    world.subscribe(bob, &camera);
+    let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+    fixture.subscribe(bob, &camera);
     let (peer, track): (ParticipantSid, TrackSid) =
         ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
     for muted in [true, false] {
-        world.command(
+        fixture.command(
             PeerCommand::SetMuted {
                 track: track.clone(),
                 muted,
@@ -143,11 +143,11 @@ fn the_wait_for_a_muted_video_is_not_measured() {
             .for_peer(peer.clone()),
         );
     }
-    world.send_vp8(&mut camera, None, true);
-    world.run(Duration::from_millis(50));
-    assert_eq!(world.received(bob, &camera).len(), 1);
+    fixture.send_vp8(&mut camera, None, true);
+    fixture.run(Duration::from_millis(50));
+    assert_eq!(fixture.received(bob, &camera).len(), 1);
     assert!(
-        world.clients[bob]
+        fixture.clients[bob]
             .events
             .iter()
             .filter_map(first_frame)
@@ -167,16 +167,16 @@ fn first_frame(event: &PeerEvent) -> Option<Duration> {
 #[test]
 fn a_snapshot_shows_connections_and_tracks() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &camera);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &camera);
         for _ in 0..60 {
-            world.send_vp8(&mut camera, None, true);
-            world.send(&mut voice, None, &[1, 2, 3]);
-            world.run(Duration::from_millis(40));
+            fixture.send_vp8(&mut camera, None, true);
+            fixture.send(&mut voice, None, &[1, 2, 3]);
+            fixture.run(Duration::from_millis(40));
         }
-        let snapshot = world.snapshot(&["PA_alice", "PA_stranger", "PA_bob"]);
+        let snapshot = fixture.snapshot(&["PA_alice", "PA_stranger", "PA_bob"]);
         let [alice, bob] = snapshot.as_slice() else {
             panic!("two participants: {snapshot:?}")
         };

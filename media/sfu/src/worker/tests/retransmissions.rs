@@ -7,8 +7,8 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::Fixture;
 use super::support::{Abilities, NamedBy};
-use super::world::World;
 use crate::track::{LayerInfo, Quality};
 
 #[test]
@@ -18,16 +18,16 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
         .into_iter()
         .flat_map(|mode| [(mode, NamedBy::Packet), (mode, NamedBy::Offer)])
     {
-        let mut world = World::new();
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        fixture.abilities = Abilities {
             retransmissions,
             ..Abilities::default()
         };
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
-        world.layers = [(Quality::Low, 320, 180), (Quality::Medium, 640, 360)]
+        fixture.layers = [(Quality::Low, 320, 180), (Quality::Medium, 640, 360)]
             .map(|(quality, width, height)| LayerInfo {
                 quality,
                 width,
@@ -35,25 +35,25 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
                 bitrate: 200_000,
             })
             .to_vec();
-        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &["q", "h"]);
-        world.subscribe(bob, &camera);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &["q", "h"]);
+        fixture.subscribe(bob, &camera);
         let lost = Rc::new(Cell::new(0));
         for frame in 0..60 {
             if frame == 20 {
                 let counted = Rc::clone(&lost);
-                world.loses = Box::new(move |is_to_server, bytes, _| {
+                fixture.loses = Box::new(move |is_to_server, bytes, _| {
                     let is_lost = is_to_server && bytes > 300 && counted.get() == 0;
                     counted.set(counted.get() + u32::from(is_lost));
                     is_lost
                 });
             }
-            let is_key =
-                !std::mem::take(&mut world.clients[alice].publisher.key_frame_requests).is_empty();
-            world.send_layer(&mut camera, 0, is_key);
-            world.run(Duration::from_millis(40));
+            let is_key = !std::mem::take(&mut fixture.clients[alice].publisher.key_frame_requests)
+                .is_empty();
+            fixture.send_layer(&mut camera, 0, is_key);
+            fixture.run(Duration::from_millis(40));
         }
         assert_eq!(lost.get(), 1);
-        let mut sequences: Vec<_> = world
+        let mut sequences: Vec<_> = fixture
             .received(bob, &camera)
             .iter()
             .map(|packet| packet.sequence)
@@ -69,33 +69,33 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
 #[test]
 fn lost_packets_of_a_client_without_retransmissions_of_its_own_are_requested() {
     for mode in MODES {
-        let mut world = World::new();
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        fixture.abilities = Abilities {
             retransmissions: NamedBy::Nothing,
             ..Abilities::default()
         };
-        let alice = world.join_connected("PA_alice", mode);
-        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let alice = fixture.join_connected("PA_alice", mode);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
         let mut is_lost = false;
-        let mut stream = |world: &mut World| {
+        let mut stream = |fixture: &mut Fixture| {
             for frame in 0..50 {
                 let mut payload = camera.next_vp8_header(frame == 0).to_vec();
                 payload.resize(400, 0);
-                world.send(&mut camera, None, &payload);
-                world.run(Duration::from_millis(40));
+                fixture.send(&mut camera, None, &payload);
+                fixture.run(Duration::from_millis(40));
             }
         };
-        stream(&mut world);
+        stream(&mut fixture);
         assert_eq!(
-            world.clients[alice].publisher.requested_packets, 0,
+            fixture.clients[alice].publisher.requested_packets, 0,
             "{mode:?}"
         );
-        world.loses = Box::new(move |is_to_server, bytes, _| {
+        fixture.loses = Box::new(move |is_to_server, bytes, _| {
             is_to_server && bytes > 300 && !std::mem::replace(&mut is_lost, true)
         });
-        stream(&mut world);
+        stream(&mut fixture);
         assert!(
-            world.clients[alice].publisher.requested_packets > 0,
+            fixture.clients[alice].publisher.requested_packets > 0,
             "{mode:?}"
         );
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::recorders::{Queue, recorder};
 use super::support::{Abilities, RawDescriptor, Received};
-use super::world::{Publication, World};
 use crate::adapt::{descriptor_of, independent_descriptor_of};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
@@ -37,7 +37,7 @@ const BYTES: [usize; 3] = [150, 450, 575];
 
 /// Publisher with a layered stream, and a receiver.
 struct Call {
-    world: World,
+    fixture: Fixture,
     alice: usize,
     bob: usize,
     camera: Publication,
@@ -55,14 +55,14 @@ impl Call {
 
     /// Creates the pair, with an offer of several streams.
     fn of_streams(mode: ConnectionMode, codec: Codec, rids: &[&str]) -> Self {
-        let mut world = World::new();
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        fixture.abilities = Abilities {
             all_codecs: true,
             ..Abilities::default()
         };
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
         let layer = |(quality, width)| LayerInfo {
             quality,
@@ -70,15 +70,15 @@ impl Call {
             height: width / 2,
             bitrate: 0,
         };
-        world.layers = Quality::ALL
+        fixture.layers = Quality::ALL
             .into_iter()
             .zip([320, 640, 1280])
             .map(layer)
             .collect();
-        let camera = world.publish(alice, "TR_camera", codec, rids);
-        world.subscribe(bob, &camera);
+        let camera = fixture.publish(alice, "TR_camera", codec, rids);
+        fixture.subscribe(bob, &camera);
         Self {
-            world,
+            fixture,
             alice,
             bob,
             camera,
@@ -91,10 +91,13 @@ impl Call {
     /// Sends frames with this many spatial layers, 40 ms apart, with key frames on request.
     fn stream(&mut self, pictures: usize, layers: u8) {
         for _ in 0..pictures {
-            let requests =
-                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests = std::mem::take(
+                &mut self.fixture.clients[self.alice]
+                    .publisher
+                    .key_frame_requests,
+            );
             self.send_picture(layers, !requests.is_empty());
-            self.world.run(Duration::from_millis(40));
+            self.fixture.run(Duration::from_millis(40));
         }
     }
 
@@ -118,7 +121,7 @@ impl Call {
                     has_descriptor.then(|| independent((spatial, temporal), is_first, is_key));
                 let descriptor = independent.or(descriptor);
                 let is_last = spatial + 1 == layers && !is_first;
-                self.world
+                self.fixture
                     .send_part(&mut self.camera, &payload, (is_last, descriptor));
             }
         }
@@ -163,13 +166,13 @@ impl Call {
 
     fn set(&mut self, settings: TrackSettings) {
         let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
-        self.world
+        self.fixture
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
     /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
-        std::mem::take(&mut self.world.receiver(self.bob).received)
+        std::mem::take(&mut self.fixture.receiver(self.bob).received)
     }
 }
 
@@ -300,7 +303,7 @@ fn a_lost_packet_of_a_layer_that_a_receiver_does_not_get_leaves_no_gap() {
         call.take_received();
         let mut is_lost = false;
         let larger = BYTES[1];
-        call.world.loses = Box::new(move |is_to_server, bytes, _| {
+        call.fixture.loses = Box::new(move |is_to_server, bytes, _| {
             is_to_server && bytes > larger && !std::mem::replace(&mut is_lost, true)
         });
         call.stream(1, 3);
@@ -348,7 +351,7 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
             "{codec}: from the next picture on"
         );
         assert!(
-            call.world.clients[call.alice]
+            call.fixture.clients[call.alice]
                 .publisher
                 .key_frame_requests
                 .is_empty(),
@@ -413,7 +416,7 @@ fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own()
             );
         }
         assert!(
-            call.world.clients[call.alice]
+            call.fixture.clients[call.alice]
                 .publisher
                 .key_frame_requests
                 .is_empty(),
@@ -447,7 +450,7 @@ fn layers_in_one_of_several_streams_are_chosen_as_those_of_a_single_one() {
             assert_eq!(pictures(&received).last(), Some(&(2, layer)), "{mode:?}");
         }
         assert!(
-            call.world.clients[call.alice]
+            call.fixture.clients[call.alice]
                 .publisher
                 .key_frame_requests
                 .is_empty(),
@@ -463,7 +466,7 @@ fn a_receiver_of_an_independent_layer_has_no_need_of_bandwidth_for_those_below_i
     // At 25 frames a second, the lowest layer has 60 kbit/s, the next one 180, the highest 230.
     let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
     permissions.subscribe_max_kbps = Some(400);
-    call.world
+    call.fixture
         .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     call.stream(100, 3);
     assert_eq!(pictures(&call.take_received()).last(), Some(&(2, 2)));
@@ -492,7 +495,7 @@ fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
         // At 25 frames a second, the lowest layer has 60 kbit/s, the next one 180, the highest 230.
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = Some(400);
-        call.world
+        call.fixture
             .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
         call.stream(100, 3);
         assert_eq!(
@@ -511,7 +514,7 @@ fn a_recorder_gets_one_stream_without_gaps_of_the_layers_that_it_wants() {
         let mut recorder = recorder(&queue);
         recorder.settings = quality(Quality::Medium);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
-        call.world
+        call.fixture
             .command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
         call.stream(60, 3);
         let packets = queue.take();
@@ -544,13 +547,13 @@ fn a_recorder_of_layers_gets_no_padding_and_no_gap_in_its_place() {
         let queue = std::sync::Arc::new(Queue::default());
         let recorder = recorder(&queue);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
-        call.world
+        call.fixture
             .command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
         call.stream(10, 3);
         queue.take();
         for _ in 0..20 {
             call.stream(1, 3);
-            call.world.send_part(&mut call.camera, &[], (false, None));
+            call.fixture.send_part(&mut call.camera, &[], (false, None));
         }
         let packets = queue.take();
         assert!(packets.len() > 40, "{codec}: {}", packets.len());
@@ -573,29 +576,29 @@ fn a_receiver_without_the_codec_of_a_track_is_told_so() {
         .into_iter()
         .flat_map(|mode| [Codec::Vp9, Codec::Av1, Codec::H265].map(|codec| (mode, codec)))
     {
-        let mut world = World::new();
-        let bob = world.join_connected("PA_bob", mode);
-        world.abilities = Abilities {
+        let mut fixture = Fixture::new();
+        let bob = fixture.join_connected("PA_bob", mode);
+        fixture.abilities = Abilities {
             all_codecs: true,
             ..Abilities::default()
         };
         let (alice, carol) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_carol", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_carol", mode),
         );
-        let mut camera = world.publish(alice, "TR_camera", codec, &[]);
+        let mut camera = fixture.publish(alice, "TR_camera", codec, &[]);
         let (mut voice, track) = (
-            world.publish(alice, "TR_voice", Codec::Opus, &[]),
+            fixture.publish(alice, "TR_voice", Codec::Opus, &[]),
             "TR_camera".parse().unwrap(),
         );
         for receiver in [bob, carol] {
-            world.subscribe(receiver, &camera);
-            world.subscribe(receiver, &voice);
+            fixture.subscribe(receiver, &camera);
+            fixture.subscribe(receiver, &voice);
         }
-        world.run(Duration::from_millis(400));
+        fixture.run(Duration::from_millis(400));
         let unsupported = PeerEvent::CodecUnsupported(track);
         assert_eq!(
-            world.clients[bob]
+            fixture.clients[bob]
                 .events
                 .iter()
                 .filter(|event| **event == unsupported)
@@ -604,7 +607,7 @@ fn a_receiver_without_the_codec_of_a_track_is_told_so() {
             "{mode:?} {codec}"
         );
         assert!(
-            !world.clients[carol].events.contains(&unsupported),
+            !fixture.clients[carol].events.contains(&unsupported),
             "{mode:?} {codec}"
         );
         let key: &[u8] = match codec {
@@ -612,18 +615,18 @@ fn a_receiver_without_the_codec_of_a_track_is_told_so() {
             Codec::Av1 => &[0x18, 7],
             _ => &[19 << 1, 1, 7],
         };
-        world.send(&mut camera, None, key);
-        world.send(&mut voice, None, &[7]);
+        fixture.send(&mut camera, None, key);
+        fixture.send(&mut voice, None, &[7]);
         assert_eq!(
             (
-                world.received(bob, &camera).len(),
-                world.received(carol, &camera).len()
+                fixture.received(bob, &camera).len(),
+                fixture.received(carol, &camera).len()
             ),
             (0, 1),
             "{mode:?} {codec}"
         );
         assert_eq!(
-            world.received(bob, &voice).len(),
+            fixture.received(bob, &voice).len(),
             1,
             "{mode:?} {codec}: the others of its tracks arrive"
         );

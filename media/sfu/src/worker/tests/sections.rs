@@ -8,15 +8,15 @@ use str0m::format::Codec;
 use str0m::media::MediaKind;
 
 use super::commands::new_track;
+use super::fixture::{BETWEEN_OFFERS, Fixture};
 use super::support::{NewSection, Received};
-use super::world::{BETWEEN_OFFERS, World};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
 
 /// Returns the media sections in the server's last description for a client.
-fn sections(world: &World, client: usize) -> usize {
-    let mut texts = world.clients[client]
+fn sections(fixture: &Fixture, client: usize) -> usize {
+    let mut texts = fixture.clients[client]
         .events
         .iter()
         .filter_map(|event| match event {
@@ -33,33 +33,33 @@ fn sections(world: &World, client: usize) -> usize {
 #[test]
 fn fifty_joins_do_not_add_sections_and_each_track_has_a_source_of_its_own() {
     for mode in MODES {
-        let mut world = World::new();
-        let bob = world.join_connected("PA_bob", mode);
+        let mut fixture = Fixture::new();
+        let bob = fixture.join_connected("PA_bob", mode);
         for cycle in 0..50 {
-            let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-            let mut voice = world.publish(alice, &format!("TR_voice{cycle}"), Codec::Opus, &[]);
-            let mut camera = world.publish(alice, &format!("TR_camera{cycle}"), Codec::Vp8, &[]);
-            world.subscribe(bob, &voice);
-            world.subscribe(bob, &camera);
+            let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+            let mut voice = fixture.publish(alice, &format!("TR_voice{cycle}"), Codec::Opus, &[]);
+            let mut camera = fixture.publish(alice, &format!("TR_camera{cycle}"), Codec::Vp8, &[]);
+            fixture.subscribe(bob, &voice);
+            fixture.subscribe(bob, &camera);
             for _ in 0..5 {
-                world.send(&mut voice, None, &[1, 2]);
-                world.send_vp8(&mut camera, None, true);
-                world.run(Duration::from_millis(10));
+                fixture.send(&mut voice, None, &[1, 2]);
+                fixture.send_vp8(&mut camera, None, true);
+                fixture.run(Duration::from_millis(10));
             }
-            assert_eq!(world.received(bob, &voice).len(), 5, "{mode:?} {cycle}");
-            assert_eq!(world.received(bob, &camera).len(), 5, "{mode:?} {cycle}");
-            world.leave(alice);
-            world.run(BETWEEN_OFFERS);
+            assert_eq!(fixture.received(bob, &voice).len(), 5, "{mode:?} {cycle}");
+            assert_eq!(fixture.received(bob, &camera).len(), 5, "{mode:?} {cycle}");
+            fixture.leave(alice);
+            fixture.run(BETWEEN_OFFERS);
         }
         let expected = if mode == ConnectionMode::Dual { 3 } else { 7 };
-        assert_eq!(sections(&world, bob), expected, "{mode:?}");
-        assert_sources_are_new(&mut world, bob);
+        assert_eq!(sections(&fixture, bob), expected, "{mode:?}");
+        assert_sources_are_new(&mut fixture, bob);
     }
 }
 
-fn assert_sources_are_new(world: &mut World, client: usize) {
+fn assert_sources_are_new(fixture: &mut Fixture, client: usize) {
     let mut last: HashMap<u32, Received> = HashMap::new();
-    let received = &world.receiver(client).received;
+    let received = &fixture.receiver(client).received;
     assert_eq!(received.len(), 500);
     assert_eq!(
         received
@@ -81,33 +81,33 @@ fn assert_sources_are_new(world: &mut World, client: usize) {
 
 #[test]
 fn the_seventh_track_gets_a_section_that_the_client_is_asked_for() {
-    let mut world = World::new();
-    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
+    let mut fixture = Fixture::new();
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Single);
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
     let mut voices: Vec<_> = (0..5)
-        .map(|number| world.publish(alice, &format!("TR_voice{number}"), Codec::Opus, &[]))
+        .map(|number| fixture.publish(alice, &format!("TR_voice{number}"), Codec::Opus, &[]))
         .collect();
     for voice in &voices {
-        world.subscribe(bob, voice);
+        fixture.subscribe(bob, voice);
     }
     for voice in &mut voices {
-        world.send(voice, None, &[7]);
-        assert_eq!(world.received(bob, voice).len(), 1, "{}", voice.sid);
+        fixture.send(voice, None, &[7]);
+        assert_eq!(fixture.received(bob, voice).len(), 1, "{}", voice.sid);
     }
 }
 
 #[test]
 fn a_track_that_its_publisher_ends_is_reported_and_gone() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        world.stop_publishing(&voice);
-        world.run(BETWEEN_OFFERS);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        fixture.stop_publishing(&voice);
+        fixture.run(BETWEEN_OFFERS);
         let ended = PeerEvent::TrackEnded(voice.sid.parse().unwrap());
-        assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
+        assert!(fixture.clients[alice].events.contains(&ended), "{mode:?}");
         assert!(
-            world.receiver(bob).tracks.is_empty(),
+            fixture.receiver(bob).tracks.is_empty(),
             "{mode:?}: the subscriber is told"
         );
     }
@@ -116,13 +116,13 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
 #[test]
 fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_once() {
     for is_announced_first in [true, false] {
-        let (mut world, alice, _) = alice_and_bob(ConnectionMode::Single);
+        let (mut fixture, alice, _) = alice_and_bob(ConnectionMode::Single);
         let section = NewSection {
             kind: MediaKind::Video,
             cid: "camera",
             rids: &[],
         };
-        let (sdp, _) = world.clients[alice]
+        let (sdp, _) = fixture.clients[alice]
             .publisher
             .offer(Some(section), [0, 0], false);
         let sdp = sdp
@@ -145,9 +145,9 @@ fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_on
             (offer(8), announcement)
         };
         for command in [first, second, offer(9)] {
-            world.command(command);
+            fixture.command(command);
         }
-        let events = &world.clients[alice].events;
+        let events = &fixture.clients[alice].events;
         let refused = PeerEvent::TrackRefused("TR_camera".parse().unwrap());
         assert_eq!(
             events.iter().filter(|event| **event == refused).count(),
@@ -166,14 +166,14 @@ fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_on
 #[test]
 fn media_without_an_admitted_track_is_dropped() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_voice".parse().unwrap());
-        world.command(PeerCommand::UnpublishTrack(track).for_peer(peer));
+        fixture.command(PeerCommand::UnpublishTrack(track).for_peer(peer));
         for _ in 0..10 {
-            world.send(&mut voice, None, &[1]);
+            fixture.send(&mut voice, None, &[1]);
         }
-        assert!(world.receiver(bob).received.is_empty(), "{mode:?}");
+        assert!(fixture.receiver(bob).received.is_empty(), "{mode:?}");
     }
 }

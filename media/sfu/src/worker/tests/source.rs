@@ -8,7 +8,7 @@ use str0m::media::{MediaKind, Mid};
 
 use super::MODES;
 use super::commands::{new_peer, new_track};
-use super::world::{Publication, World};
+use super::fixture::{Fixture, Publication};
 use crate::codec::Codec;
 use crate::command::{Command, ConnectionMode, PeerCommand, SourcePacket};
 use crate::event::PeerEvent;
@@ -17,22 +17,22 @@ use crate::track::Quality;
 const NAME: &str = "PA_encoder";
 
 /// Publishes a source's video. Returns its name for clients.
-fn publish(world: &mut World) -> Publication {
-    world.command(Command::AddPeer(new_peer(NAME, ConnectionMode::Source)));
+fn publish(fixture: &mut Fixture) -> Publication {
+    fixture.command(Command::AddPeer(new_peer(NAME, ConnectionMode::Source)));
     let mut track = new_track("TR_program", "program", MediaKind::Video);
     track.codec = Some(Codec::H264);
-    world.command(PeerCommand::PublishTrack(track).for_peer(NAME.parse().unwrap()));
+    fixture.command(PeerCommand::PublishTrack(track).for_peer(NAME.parse().unwrap()));
     Publication::new(0, "TR_program", Mid::from(""), RtcCodec::H264)
 }
 
-fn send(world: &mut World, timestamp: u32, payload: &[u8]) {
+fn send(fixture: &mut Fixture, timestamp: u32, payload: &[u8]) {
     let packets = vec![SourcePacket {
         timestamp,
-        captured: world.now,
+        captured: fixture.now,
         payload: Arc::from(payload),
         is_last: true,
     }];
-    world.command(
+    fixture.command(
         PeerCommand::Packets {
             track: "TR_program".parse().unwrap(),
             packets,
@@ -44,10 +44,10 @@ fn send(world: &mut World, timestamp: u32, payload: &[u8]) {
 #[test]
 fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_frame_on() {
     for mode in MODES {
-        let mut world = World::new();
-        let bob = world.join_connected("PA_bob", mode);
-        let program = publish(&mut world);
-        let events: Vec<_> = world
+        let mut fixture = Fixture::new();
+        let bob = fixture.join_connected("PA_bob", mode);
+        let program = publish(&mut fixture);
+        let events: Vec<_> = fixture
             .others
             .iter()
             .map(|(_, event)| event.clone())
@@ -59,18 +59,18 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
             layers: vec![Quality::Low],
         };
         assert_eq!(events, [PeerEvent::Connected, published]);
-        world.subscribe(bob, &program);
-        world.run(Duration::from_millis(500));
-        send(&mut world, 0, &[0x41, 1]);
+        fixture.subscribe(bob, &program);
+        fixture.run(Duration::from_millis(500));
+        send(&mut fixture, 0, &[0x41, 1]);
         for number in 1..=20 {
             send(
-                &mut world,
+                &mut fixture,
                 u32::from(number) * 3_000,
                 &[if number == 1 { 0x65 } else { 0x41 }, number],
             );
-            world.run(Duration::from_millis(33));
+            fixture.run(Duration::from_millis(33));
         }
-        let seen = world.received(bob, &program);
+        let seen = fixture.received(bob, &program);
         assert_eq!(
             seen.iter()
                 .map(|packet| packet.payload[1])
@@ -84,11 +84,11 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
         );
         // There is no client to request a key frame from.
         let mid = seen[0].mid;
-        let now = world.now;
-        world.receiver(bob).request_key_frame(mid, now);
-        world.run(Duration::from_secs(20));
+        let now = fixture.now;
+        fixture.receiver(bob).request_key_frame(mid, now);
+        fixture.run(Duration::from_secs(20));
         assert!(
-            world.failures(NAME).is_empty(),
+            fixture.failures(NAME).is_empty(),
             "silence is no failure of a source"
         );
     }
@@ -96,11 +96,11 @@ fn a_source_is_connected_at_once_and_its_packets_reach_subscribers_from_a_key_fr
 
 #[test]
 fn a_source_that_is_muted_or_gone_sends_nothing() {
-    let mut world = World::new();
-    let bob = world.join_connected("PA_bob", ConnectionMode::Single);
-    let program = publish(&mut world);
-    world.subscribe(bob, &program);
-    world.run(Duration::from_millis(500));
+    let mut fixture = Fixture::new();
+    let bob = fixture.join_connected("PA_bob", ConnectionMode::Single);
+    let program = publish(&mut fixture);
+    fixture.subscribe(bob, &program);
+    fixture.run(Duration::from_millis(500));
     let mute = |muted| {
         PeerCommand::SetMuted {
             track: "TR_program".parse().unwrap(),
@@ -108,16 +108,16 @@ fn a_source_that_is_muted_or_gone_sends_nothing() {
         }
         .for_peer(NAME.parse().unwrap())
     };
-    world.command(mute(true));
-    send(&mut world, 0, &[0x65, 1]);
-    world.command(mute(false));
-    send(&mut world, 3_000, &[0x65, 2]);
-    send(&mut world, 6_000, &[0x41; 1_401]);
-    world.command(PeerCommand::Remove.for_peer(NAME.parse().unwrap()));
-    send(&mut world, 9_000, &[0x65, 3]);
-    world.run(Duration::from_millis(500));
+    fixture.command(mute(true));
+    send(&mut fixture, 0, &[0x65, 1]);
+    fixture.command(mute(false));
+    send(&mut fixture, 3_000, &[0x65, 2]);
+    send(&mut fixture, 6_000, &[0x41; 1_401]);
+    fixture.command(PeerCommand::Remove.for_peer(NAME.parse().unwrap()));
+    send(&mut fixture, 9_000, &[0x65, 3]);
+    fixture.run(Duration::from_millis(500));
     assert_eq!(
-        world
+        fixture
             .received(bob, &program)
             .iter()
             .map(|packet| packet.payload[1])

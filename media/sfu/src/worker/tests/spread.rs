@@ -3,7 +3,7 @@
 #![allow(
     clippy::duplicate_mod,
     dead_code,
-    reason = "the tests are those of one worker, in another world, and others use more of it"
+    reason = "the tests are those of one worker, in another fixture, and others use more of it"
 )]
 
 #[path = "backpressure.rs"]
@@ -14,6 +14,8 @@ mod backups;
 mod data_tracks;
 #[path = "dependencies.rs"]
 mod dependencies;
+#[path = "../../../tests/support/fixture.rs"]
+mod fixture;
 #[path = "forwarding.rs"]
 mod forwarding;
 #[path = "layers.rs"]
@@ -42,11 +44,9 @@ mod sections;
 mod source;
 #[path = "temporal.rs"]
 mod temporal;
-#[path = "../../../tests/support/world.rs"]
-mod world;
 
 use super::{MODES, commands, support};
-use world::alice_and_bob;
+use fixture::alice_and_bob;
 
 /// Workers among which a room is spread.
 const WORKERS: usize = 2;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::fixture::{Fixture, Publication};
 use super::support::Received;
-use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand};
 
 /// Frame sizes per temporal layer: at 12.5 frames a second each, the lower one has 30 kbit/s, the upper one 110.
 const BYTES: [usize; 2] = [300, 1_100];
 
 struct Call {
-    world: World,
+    fixture: Fixture,
     alice: usize,
     bob: usize,
     camera: Publication,
@@ -22,15 +22,15 @@ struct Call {
 
 impl Call {
     fn new(mode: ConnectionMode) -> Self {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         let (alice, bob) = (
-            world.join_connected("PA_alice", mode),
-            world.join_connected("PA_bob", mode),
+            fixture.join_connected("PA_alice", mode),
+            fixture.join_connected("PA_bob", mode),
         );
-        let camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
-        world.subscribe(bob, &camera);
+        let camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        fixture.subscribe(bob, &camera);
         Self {
-            world,
+            fixture,
             alice,
             bob,
             camera,
@@ -42,8 +42,11 @@ impl Call {
     /// only.
     fn stream(&mut self, frames: usize) {
         for _ in 0..frames {
-            let requests =
-                std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            let requests = std::mem::take(
+                &mut self.fixture.clients[self.alice]
+                    .publisher
+                    .key_frame_requests,
+            );
             let is_key = !requests.is_empty();
             self.frames = if is_key {
                 0
@@ -55,20 +58,20 @@ impl Call {
             let mut frame = self.camera.next_vp8_header(is_key).to_vec();
             frame[5] = temporal << 6 | u8::from(syncs) << 5;
             frame.resize(BYTES[usize::from(temporal)], 0);
-            self.world.send(&mut self.camera, None, &frame);
-            self.world.run(Duration::from_millis(40));
+            self.fixture.send(&mut self.camera, None, &frame);
+            self.fixture.run(Duration::from_millis(40));
         }
     }
 
     fn set_limit(&mut self, subscribe_max_kbps: Option<u32>) {
         let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
         permissions.subscribe_max_kbps = subscribe_max_kbps;
-        self.world
+        self.fixture
             .command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
     }
 
     fn take_received(&mut self) -> Vec<Received> {
-        std::mem::take(&mut self.world.receiver(self.bob).received)
+        std::mem::take(&mut self.fixture.receiver(self.bob).received)
     }
 }
 
@@ -127,7 +130,9 @@ fn fewer_pictures_are_sent_where_not_all_fit_and_nothing_is_missing_in_the_strea
                 "{mode:?}"
             );
         }
-        let requests = &call.world.clients[call.alice].publisher.key_frame_requests;
+        let requests = &call.fixture.clients[call.alice]
+            .publisher
+            .key_frame_requests;
         assert!(requests.is_empty(), "{mode:?}: no key frame is needed");
     }
 }
@@ -137,13 +142,13 @@ fn an_encoder_may_begin_to_name_layers_between_two_key_frames() {
     for mode in MODES {
         let mut call = Call::new(mode);
         for is_key in [true, false, false] {
-            call.world.send(
+            call.fixture.send(
                 &mut call.camera,
                 None,
                 &[0x10, u8::from(!is_key), 0, 0, 0, 0, 0],
             );
         }
-        call.world.clients[call.alice]
+        call.fixture.clients[call.alice]
             .publisher
             .key_frame_requests
             .clear();
@@ -151,7 +156,7 @@ fn an_encoder_may_begin_to_name_layers_between_two_key_frames() {
         let received = call.take_received();
         assert_eq!(received.len(), 23, "{mode:?}");
         assert!(
-            call.world.clients[call.alice]
+            call.fixture.clients[call.alice]
                 .publisher
                 .key_frame_requests
                 .is_empty(),

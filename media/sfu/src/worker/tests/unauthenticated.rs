@@ -8,7 +8,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use str0m::format::Codec;
 
 use super::commands::new_peer;
-use super::world::{SERVER, World};
+use super::fixture::{Fixture, SERVER};
 use super::{MODES, alice_and_bob};
 use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
@@ -16,7 +16,7 @@ use crate::event::{FailureReason, PeerEvent};
 use crate::transport::Source;
 use crate::worker::Datagram;
 
-impl World {
+impl Fixture {
     pub(super) fn receive_from(&mut self, address: SocketAddr, contents: &[u8]) {
         let source = Source {
             is_tcp: false,
@@ -55,20 +55,20 @@ fn datagram() -> impl Strategy<Value = Vec<u8>> {
 /// Proves S-27.
 #[test]
 fn datagrams_of_strangers_change_nothing() {
-    let mut world = World::new();
-    let alice = world.join_connected("PA_alice", ConnectionMode::Single);
-    world.worker.outbox().clear();
+    let mut fixture = Fixture::new();
+    let alice = fixture.join_connected("PA_alice", ConnectionMode::Single);
+    fixture.worker.outbox().clear();
     let mut runner = TestRunner::new(ProptestConfig::with_cases(2000));
-    let world = std::cell::RefCell::new(world);
+    let fixture = std::cell::RefCell::new(fixture);
     let outcome = runner.run(&datagram(), |bytes| {
-        let mut world = world.borrow_mut();
-        world.receive_from(stranger(), &bytes);
-        prop_assert!(!world.is_bound(stranger()) && world.worker.outbox().is_empty());
+        let mut fixture = fixture.borrow_mut();
+        fixture.receive_from(stranger(), &bytes);
+        prop_assert!(!fixture.is_bound(stranger()) && fixture.worker.outbox().is_empty());
         Ok(())
     });
     outcome.unwrap();
     assert!(
-        !world.borrow().clients[alice]
+        !fixture.borrow().clients[alice]
             .events
             .iter()
             .any(|event| matches!(event, PeerEvent::Failed(_)))
@@ -78,11 +78,11 @@ fn datagrams_of_strangers_change_nothing() {
 /// Proves S-27.
 #[test]
 fn a_request_without_the_password_binds_no_address() {
-    let mut world = World::new();
-    let alice = world.join("PA_alice", ConnectionMode::Single);
-    let connection = &mut world.clients[alice].publisher;
+    let mut fixture = Fixture::new();
+    let alice = fixture.join("PA_alice", ConnectionMode::Single);
+    let connection = &mut fixture.clients[alice].publisher;
     let checks = (1..100).flat_map(|step| {
-        connection.advance(world.now + Duration::from_millis(20 * step));
+        connection.advance(fixture.now + Duration::from_millis(20 * step));
         connection
             .outbox
             .drain(..)
@@ -96,37 +96,43 @@ fn a_request_without_the_password_binds_no_address() {
     for position in 20..request.len() - FINGERPRINT {
         let mut changed = request.clone();
         changed[position] ^= 1;
-        world.receive_from(stranger(), &changed);
-        assert!(!world.is_bound(stranger()), "with byte {position} changed");
+        fixture.receive_from(stranger(), &changed);
+        assert!(
+            !fixture.is_bound(stranger()),
+            "with byte {position} changed"
+        );
     }
-    world.receive_from(stranger(), &request);
-    assert!(world.is_bound(stranger()), "the request itself is genuine");
+    fixture.receive_from(stranger(), &request);
+    assert!(
+        fixture.is_bound(stranger()),
+        "the request itself is genuine"
+    );
 }
 
 #[test]
 fn a_participant_that_sends_nonsense_harms_nobody_else() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        world.join_connected("PA_mallory", mode);
-        let mallory = world.receiver(2).address;
-        let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        let world = std::cell::RefCell::new(world);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        fixture.join_connected("PA_mallory", mode);
+        let mallory = fixture.receiver(2).address;
+        let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        let fixture = std::cell::RefCell::new(fixture);
         let mut runner = TestRunner::new(ProptestConfig::with_cases(1000));
         let outcome = runner.run(&datagram(), |bytes| {
-            world.borrow_mut().receive_from(mallory, &bytes);
+            fixture.borrow_mut().receive_from(mallory, &bytes);
             Ok(())
         });
         outcome.unwrap();
-        let mut world = world.into_inner();
+        let mut fixture = fixture.into_inner();
         for record in unprotected_records() {
-            world.receive_from(mallory, &record);
+            fixture.receive_from(mallory, &record);
         }
-        world.settle();
-        world.send(&mut voice, None, &[1]);
-        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?}");
+        fixture.settle();
+        fixture.send(&mut voice, None, &[1]);
+        assert_eq!(fixture.received(bob, &voice).len(), 1, "{mode:?}");
         // Anyone can send these with the participant's address as their source.
-        let failed = world.clients[2]
+        let failed = fixture.clients[2]
             .events
             .iter()
             .any(|event| matches!(event, PeerEvent::Failed(_)));
@@ -186,9 +192,9 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8, String)>> {
 }
 
 /// Completes the worker's output, and drops its packets.
-fn complete(world: &mut World) {
-    while world.worker.flush(world.now) {
-        world.worker.outbox().clear();
+fn complete(fixture: &mut Fixture) {
+    while fixture.worker.flush(fixture.now) {
+        fixture.worker.outbox().clear();
     }
 }
 
@@ -196,17 +202,17 @@ fn complete(world: &mut World) {
 fn damaged_descriptions_fail_their_participant_at_most() {
     let mut runner = TestRunner::new(ProptestConfig::with_cases(100));
     let offer = {
-        let mut world = World::new();
-        let client = world.join("PA_sample", ConnectionMode::Single);
-        world.clients[client].last_offer.clone()
+        let mut fixture = Fixture::new();
+        let client = fixture.join("PA_sample", ConnectionMode::Single);
+        fixture.clients[client].last_offer.clone()
     };
-    let world = std::cell::RefCell::new(World::new());
-    let alice = world
+    let fixture = std::cell::RefCell::new(Fixture::new());
+    let alice = fixture
         .borrow_mut()
         .join_connected("PA_alice", ConnectionMode::Single);
     let outcome = runner.run(&(changes(), any::<bool>()), |(changes, is_dual)| {
-        let mut world = world.borrow_mut();
-        let (room, now) = (world.room.clone(), world.now);
+        let mut fixture = fixture.borrow_mut();
+        let (room, now) = (fixture.room.clone(), fixture.now);
         let mode = if is_dual {
             ConnectionMode::Dual
         } else {
@@ -214,67 +220,71 @@ fn damaged_descriptions_fail_their_participant_at_most() {
         };
         let sdp = damaged(&offer, &changes);
         let peer: conclave_model::ParticipantSid = "PA_mallory".parse().unwrap();
-        world
+        fixture
             .worker
             .handle_command(&room, Command::AddPeer(new_peer("PA_mallory", mode)), now);
-        complete(&mut world);
+        complete(&mut fixture);
         let offer = PeerCommand::Offer {
             offer_id: 1,
             sdp: sdp.clone(),
         }
         .for_peer(peer.clone());
-        world.worker.handle_command(&room, offer, now);
+        fixture.worker.handle_command(&room, offer, now);
         let answer = PeerCommand::Answer { offer_id: 0, sdp }.for_peer(peer.clone());
-        world.worker.handle_command(&room, answer, now);
-        complete(&mut world);
-        world
+        fixture.worker.handle_command(&room, answer, now);
+        complete(&mut fixture);
+        fixture
             .worker
             .handle_command(&room, PeerCommand::Remove.for_peer(peer), now);
-        drop(world.worker.take_events());
+        drop(fixture.worker.take_events());
         Ok(())
     });
     outcome.unwrap();
-    let mut world = world.into_inner();
-    let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-    assert!(world.clients[alice].publisher.is_connected, "{}", voice.sid);
+    let mut fixture = fixture.into_inner();
+    let voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+    assert!(
+        fixture.clients[alice].publisher.is_connected,
+        "{}",
+        voice.sid
+    );
 }
 
 #[test]
 fn handshakes_of_one_address_are_limited() {
-    let mut world = World::with_limits(Limits {
+    let mut fixture = Fixture::with_limits(Limits {
         handshakes_per_address: 1,
         ..Limits::default()
     });
-    let alice = world.join("PA_alice", ConnectionMode::Single);
-    let bob = world.join("PA_bob", ConnectionMode::Single);
-    world.run_until("one after the other is connected", |world| {
+    let alice = fixture.join("PA_alice", ConnectionMode::Single);
+    let bob = fixture.join("PA_bob", ConnectionMode::Single);
+    fixture.run_until("one after the other is connected", |fixture| {
         [alice, bob].iter().all(|client| {
-            world.clients[*client]
+            fixture.clients[*client]
                 .events
                 .contains(&PeerEvent::Connected)
         })
     });
-    let mut world = World::with_limits(Limits {
+    let mut fixture = Fixture::with_limits(Limits {
         handshakes_per_address: 0,
         ..Limits::default()
     });
-    let carol = world.join("PA_carol", ConnectionMode::Single);
-    world.run(Duration::from_secs(3));
-    assert!(!world.clients[carol].publisher.is_connected);
+    let carol = fixture.join("PA_carol", ConnectionMode::Single);
+    fixture.run(Duration::from_secs(3));
+    assert!(!fixture.clients[carol].publisher.is_connected);
 }
 
 #[test]
 fn a_participant_beyond_the_capacity_fails() {
-    let mut world = World::with_limits(Limits {
+    let mut fixture = Fixture::with_limits(Limits {
         peers: 1,
         ..Limits::default()
     });
-    world.join_connected("PA_alice", ConnectionMode::Single);
-    world.command(Command::AddPeer(new_peer(
+    fixture.join_connected("PA_alice", ConnectionMode::Single);
+    fixture.command(Command::AddPeer(new_peer(
         "PA_alice2",
         ConnectionMode::Single,
     )));
-    assert_eq!(world.failures("PA_alice2"), [FailureReason::Capacity]);
+    assert_eq!(fixture.failures("PA_alice2"), [FailureReason::Capacity]);
 }
 
 #[test]
@@ -285,7 +295,7 @@ fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed(
         media_sections: 10,
         ..Limits::default()
     };
-    let mut world = World::with_limits(limits);
+    let mut fixture = Fixture::with_limits(limits);
     for (name, line, count) in [
         (
             "PA_bytes",
@@ -300,13 +310,17 @@ fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed(
             257,
         ),
     ] {
-        let refused = world.worker.counters().refused_clients;
-        world.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
+        let refused = fixture.worker.counters().refused_clients;
+        fixture.command(Command::AddPeer(new_peer(name, ConnectionMode::Single)));
         let sdp = format!("v=0\r\n{}", line.repeat(count));
-        world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(name.parse().unwrap()));
-        assert_eq!(world.failures(name), [FailureReason::Negotiation], "{name}");
+        fixture.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer(name.parse().unwrap()));
         assert_eq!(
-            world.worker.counters().refused_clients,
+            fixture.failures(name),
+            [FailureReason::Negotiation],
+            "{name}"
+        );
+        assert_eq!(
+            fixture.worker.counters().refused_clients,
             refused + 1,
             "{name}"
         );
@@ -316,27 +330,27 @@ fn a_participant_with_a_description_that_is_too_large_fails_before_it_is_parsed(
 #[test]
 fn a_worker_forgets_participants_and_rooms_completely() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
-        world.subscribe(bob, &voice);
-        world.leave(alice);
-        world.leave(bob);
-        world.command(Command::CloseRoom);
-        assert!(world.worker.is_empty(), "{mode:?}");
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
+        fixture.subscribe(bob, &voice);
+        fixture.leave(alice);
+        fixture.leave(bob);
+        fixture.command(Command::CloseRoom);
+        assert!(fixture.worker.is_empty(), "{mode:?}");
     }
 }
 
 #[test]
 fn a_packet_that_is_too_large_harms_no_receiver() {
     for mode in MODES {
-        let (mut world, alice, bob) = alice_and_bob(mode);
-        let mut camera = world.publish(alice, "TR_camera", Codec::H264, &[]);
-        world.subscribe(bob, &camera);
+        let (mut fixture, alice, bob) = alice_and_bob(mode);
+        let mut camera = fixture.publish(alice, "TR_camera", Codec::H264, &[]);
+        fixture.subscribe(bob, &camera);
         for size in [1000, 1400, 1401, 1900, 100] {
             let payload = [vec![0x65], vec![0; size - 1]].concat();
-            world.send(&mut camera, None, &payload);
+            fixture.send(&mut camera, None, &payload);
         }
-        let sizes: Vec<_> = world
+        let sizes: Vec<_> = fixture
             .received(bob, &camera)
             .iter()
             .map(|packet| packet.payload.len())

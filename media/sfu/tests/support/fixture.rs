@@ -25,7 +25,7 @@ pub const BETWEEN_OFFERS: Duration = Duration::from_millis(155);
 pub const SERVER: &str = "192.0.2.1:7882";
 
 /// Workers and their clients in memory.
-pub struct World {
+pub struct Fixture {
     pub worker: Worker,
     /// Further workers; usually none.
     pub further: Vec<Worker>,
@@ -103,7 +103,7 @@ pub struct Publication {
     pub timestamp: u32,
     pub picture: u16,
     pub is_red: bool,
-    /// Layer that [`World::send_part`] sends, if there are several.
+    /// Layer that [`Fixture::send_part`] sends, if there are several.
     pub rid: Option<&'static str>,
 }
 
@@ -133,16 +133,16 @@ impl Publication {
 }
 
 /// Creates a room in which Alice and Bob are connected. Returns it with their indices.
-pub fn alice_and_bob(mode: ConnectionMode) -> (World, usize, usize) {
-    let mut world = World::new();
+pub fn alice_and_bob(mode: ConnectionMode) -> (Fixture, usize, usize) {
+    let mut fixture = Fixture::new();
     let (alice, bob) = (
-        world.join_connected("PA_alice", mode),
-        world.join_connected("PA_bob", mode),
+        fixture.join_connected("PA_alice", mode),
+        fixture.join_connected("PA_bob", mode),
     );
-    (world, alice, bob)
+    (fixture, alice, bob)
 }
 
-impl World {
+impl Fixture {
     pub fn new() -> Self {
         Self::with_limits(Limits::default())
     }
@@ -249,8 +249,10 @@ impl World {
 
     pub fn join_connected(&mut self, name: &'static str, mode: ConnectionMode) -> usize {
         let client = self.join(name, mode);
-        self.run_until("the client is connected", |world| {
-            world.clients[client].events.contains(&PeerEvent::Connected)
+        self.run_until("the client is connected", |fixture| {
+            fixture.clients[client]
+                .events
+                .contains(&PeerEvent::Connected)
         });
         client
     }
@@ -330,8 +332,8 @@ impl World {
                 false,
             )
             .expect("a section");
-        self.run_until("the publisher is connected", |world| {
-            world.clients[client].publisher.is_connected
+        self.run_until("the publisher is connected", |fixture| {
+            fixture.clients[client].publisher.is_connected
         });
         Publication::new(client, sid, mid, codec)
     }
