@@ -37,6 +37,12 @@ impl Config {
                 "must not be set without http.call_page",
             );
         }
+        if !self.http.call_page && self.http.call_effects.is_some() {
+            return invalid(
+                "http.call_effects",
+                "must not be set without http.call_page",
+            );
+        }
         if !is_loopback(admin) && self.admin.token.is_none() {
             return invalid(
                 "admin.token",

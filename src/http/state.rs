@@ -17,6 +17,7 @@ use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
 use super::admin::access::{AdminToken, ConsoleAccess, Guarded};
+use super::call::effects::EffectFile;
 use super::console::history::History;
 use super::derived_keys::DerivedKeys;
 use super::frame::admission::{Admission, Downloads};
@@ -133,6 +134,8 @@ pub struct CallPage {
     pub dev_project: Option<ProjectId>,
     /// The origins of other pages that may show it in a frame.
     pub embed_origins: Vec<EmbedOrigin>,
+    /// The library for background blur; empty if there is none.
+    pub effects: Vec<EffectFile>,
 }
 
 /// What the admin listener shows, and to whom.

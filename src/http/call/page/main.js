@@ -8,6 +8,7 @@
 // liveness             whether the server still answers
 // end                  after the call
 // chat, links, hands, reactions   data messages
+// blur                 the background of the camera
 // recording            whether the call is recorded or broadcast
 // details, talking      how good the connection is; whether a muted user talks
 // shortcuts, sound      keys; a test of the loudspeaker
@@ -15,6 +16,7 @@
 // server, errors       requests to this server, and why they fail
 // parent, styles       the page that shows this one in a frame
 // texts, names, icons, notices, arrivals, memory, dom
+// old                  a message for browsers that cannot load these modules
 
 import { Call } from './call.js';
 import { ask, bindDialogs } from './dialogs.js';
@@ -224,3 +226,4 @@ const started = speak([remembered().language, ...navigator.languages]).then(() =
   expectFragment();
 });
 parent.ready();
+document.body.dataset.started = 'true';
