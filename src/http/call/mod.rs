@@ -64,6 +64,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)
+        .replace("{modules}", &preloads())
         .replace("{effects}", &(!page.effects.is_empty()).to_string())
         .into();
     let shown = move |request: &HttpRequest| {
@@ -89,6 +90,18 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
             .body(text.clone())
     };
     config.service(fixed_resource("/call", &state.checks.fixed, shown));
+}
+
+/// Links that make browsers load all modules at once, rather than each when another one that imports it has arrived.
+fn preloads() -> String {
+    let is_module = |name: &str| {
+        name.ends_with(".js") && !CLASSIC.contains(&name) && !name.starts_with("refused")
+    };
+    let links = FILES
+        .iter()
+        .filter(|(name, _)| is_module(name))
+        .map(|(name, _)| format!("<link rel=\"modulepreload\" href=\"/call/{name}\">"));
+    links.collect()
 }
 
 /// The origin of the page around this one, as `/embed.js` names it.
@@ -216,6 +229,9 @@ const FILES: [(&str, &str); 53] = [
     file!("page", "pt.json"),
     file!("page", "sw.json"),
 ];
+
+/// The scripts among them that are not modules.
+const CLASSIC: [&str; 2] = ["livekit-client.umd.js", "old.js"];
 
 /// The devices and abilities that the page uses, as its `Permissions-Policy`. No frame inside the page gets any; a page that shows it in
 /// a frame has to allow them there, as `/embed.js` does.

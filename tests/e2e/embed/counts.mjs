@@ -24,17 +24,19 @@ async function problemsOf(page) {
     const problems = [];
     const box = (one) => one.getBoundingClientRect();
     const isIn = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+    const meet = (one, other) => one.left < other.right - 1 && other.left < one.right - 1 && one.top < other.bottom - 1 && other.top < one.bottom - 1;
     const { scrollWidth, clientWidth } = document.documentElement;
     if (scrollWidth > clientWidth) problems.push(`the page is ${scrollWidth - clientWidth} pixels too wide`);
     const stage = box(document.querySelector('#stage'));
     const tiles = [...document.querySelectorAll('.tile')];
     for (const tile of tiles) {
       if (!isIn(box(tile), stage)) problems.push(`${tile.ariaLabel} is outside of the stage`);
-      for (const part of tile.querySelectorAll('.label, .initials')) {
+      const [label, initials] = ['.label', '.initials'].map((name) => tile.querySelector(name));
+      if (initials.checkVisibility({ visibilityProperty: true }) && meet(box(label), box(initials))) problems.push(`the name covers the initials of ${tile.ariaLabel}`);
+      for (const part of [label, initials]) {
         if (part.checkVisibility() && !isIn(box(part), box(tile))) problems.push(`${part.className} of ${tile.ariaLabel} is cut off`);
       }
     }
-    const meet = (one, other) => one.left < other.right - 1 && other.left < one.right - 1 && one.top < other.bottom - 1 && other.top < one.bottom - 1;
     const inRows = tiles.filter((tile) => !tile.matches('.in-corner'));
     inRows.forEach((one, index) => inRows.slice(index + 1).forEach((other) => {
       if (meet(box(one), box(other))) problems.push(`${one.ariaLabel} covers ${other.ariaLabel}`);

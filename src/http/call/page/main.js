@@ -68,7 +68,8 @@ function running() {
 // user still wants to, having learned that the call is recorded.
 async function join(entry, devices, granted = null) {
   try {
-    if (!LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
+    // The client SDK's test fails without WebRTC, which policies and extensions can turn off.
+    if (typeof RTCPeerConnection !== 'function' || !LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
     const known = granted ?? await admit(entry);
     if (!granted && !await consents(known.token)) return false;
     call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
