@@ -8,6 +8,25 @@ import { openWindow } from '../support/browsers.mjs';
 import { Conclave, until } from '../support/server.mjs';
 import { enter, linkTo } from './sites.mjs';
 
+// A small picture of stripes: browsers without a graphics processor take long for each frame.
+const STRIPES = () => {
+  const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    if (!wanted.video) return real(wanted);
+    const canvas = Object.assign(document.createElement('canvas'), { width: 320, height: 180 });
+    const context = canvas.getContext('2d');
+    setInterval(() => {
+      for (let x = 0; x < 320; x += 8) {
+        context.fillStyle = (x / 8) % 2 ? '#fff' : '#246';
+        context.fillRect(x, 0, 8, 180);
+      }
+    }, 200);
+    const stream = canvas.captureStream(5);
+    if (wanted.audio) for (const track of (await real({ audio: wanted.audio })).getTracks()) stream.addTrack(track);
+    return stream;
+  };
+};
+
 // How much neighbouring pixels of the own picture differ.
 const sharpness = (page) => page.locator('.tile.own video').evaluate((video) => {
   const [width, height] = [320, 180];
@@ -38,6 +57,7 @@ export async function blur(browser, folder) {
     const complaints = [];
     const page = await openWindow(browser, { size: { width: 900, height: 700 } });
     page.on('pageerror', (error) => complaints.push(error.message));
+    await page.addInitScript(STRIPES);
     const loaded = [];
     page.on('request', (request) => { if (request.url().includes('/effects/')) loaded.push(request.url().split('/').at(-1)); });
     const link = await linkTo(server, 'blur', 'guest');
