@@ -111,7 +111,9 @@ export async function processor(server, site, launch) {
     await eventOf(window, 'joined');
     const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
     const pictures = () => frame.locator('.tile.has-picture').count();
-    await until(async () => await pictures() === Math.min(24, most - 1), 'not all pictures are there');
+    const wanted = Math.min(24, most - 1);
+    let found;
+    await until(async () => { found = await pictures(); return found === wanted; }, () => `${found} pictures instead of ${wanted}`, 120_000);
     const session = await browser.newBrowserCDPSession();
     const used = async () => (await session.send('SystemInfo.getProcessInfo')).processInfo.reduce((sum, { cpuTime }) => sum + cpuTime, 0);
     const before = await used();
