@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ conclave_model::settings! {
         ///
         /// With at least one, the server provides /embed.js.
         pub embed_origins: Vec<EmbedOrigin> = Vec::new();
+        /// Folder with the library for background blur in the call page, as `scripts/effects` writes it. See
+        /// [Background blur](embedding.md#background-blur).
+        ///
+        /// Without it, the page does not offer blur. The files are read when the server starts.
+        pub call_effects: Option<PathBuf> = None;
     }
 }
 

@@ -537,6 +537,14 @@ fn settings_that_depend_on_each_other_are_validated_together() {
         "{alone}"
     );
     assert!(from_environment(&[embed, ("CONCLAVE_HTTP__CALL_PAGE", "true")]).is_ok());
+    let effects = ("CONCLAVE_HTTP__CALL_EFFECTS", "/usr/share/conclave/effects");
+    let alone = message(from_environment(&[effects]));
+    assert!(
+        alone.starts_with(
+            "http.call_effects (CONCLAVE_HTTP__CALL_EFFECTS): must not be set without"
+        ),
+        "{alone}"
+    );
 
     let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
     for (missing, variable, value) in [

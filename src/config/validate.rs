@@ -39,6 +39,12 @@ impl Config {
                 "must not be set without http.call_page",
             );
         }
+        if !self.http.call_page && self.http.call_effects.is_some() {
+            return invalid(
+                "http.call_effects",
+                "must not be set without http.call_page",
+            );
+        }
         // From other machines, the admin listener would give everybody full control.
         if !is_loopback(admin) && self.admin.token.is_none() {
             return invalid(

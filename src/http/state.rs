@@ -17,6 +17,7 @@ use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
 use super::admin::access::{AdminToken, ConsoleAccess, Guarded};
+use super::call::effects::EffectFile;
 use super::console::history::History;
 use super::derived_keys::DerivedKeys;
 use super::frame::admission::{Admission, Downloads};
@@ -133,6 +134,8 @@ pub struct CallPage {
     pub dev_project: Option<ProjectId>,
     /// Page origins that may frame it.
     pub embed_origins: Vec<EmbedOrigin>,
+    /// The library for background blur; empty if there is none.
+    pub effects: Vec<EffectFile>,
 }
 
 /// Admin listener's state.

@@ -26,6 +26,7 @@ use crate::config::{Config, Mode, Origin};
 use crate::data_dir;
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess, Gate};
+use crate::http::call::effects::EffectFile;
 use crate::http::console::history::{self, Sample};
 use crate::http::frame::admission::{Admission, AdmissionLimits, Downloads};
 use crate::http::frame::key_locks::KeyLocks;
@@ -193,10 +194,15 @@ fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
 }
 
 /// Returns the call page, if it is enabled.
-pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<CallPage> {
+pub(super) fn call_page(
+    config: &Config,
+    dev: Option<&DevAccess>,
+    effects: Vec<EffectFile>,
+) -> Option<CallPage> {
     config.http.call_page.then(|| CallPage {
         dev_project: dev.map(|dev| dev.project_id.clone()),
         embed_origins: config.http.embed_origins.clone(),
+        effects,
     })
 }
 

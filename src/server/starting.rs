@@ -36,6 +36,7 @@ use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess};
 use crate::http::admin::events::MAX_STREAMS;
+use crate::http::call::effects::{self, EffectFile};
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::frame::limits::FixedLimits;
@@ -50,6 +51,7 @@ use crate::livekit_config::LivekitConfigMonitor;
 pub struct StartingServer {
     options: ServerOptions,
     plans: Plans,
+    effects: Vec<EffectFile>,
     lock: DirectoryLock,
     bound: BoundListeners,
     metrics: Metrics,
@@ -84,6 +86,7 @@ impl StartingServer {
         } = &options;
         // First: a mistake in a file should not cost the time to bind and connect.
         let plans = Plans::load(config.plans.file.as_deref())?;
+        let effects = effects::load(config.http.call_effects.as_deref())?;
         // These two fail while another server is running, so they come before anything that changes its data.
         // Such a server lets others take over first.
         let has_stepped_down = kept.is_some();
@@ -126,6 +129,7 @@ impl StartingServer {
         Ok(Self {
             options,
             plans,
+            effects,
             lock,
             bound,
             metrics,
@@ -219,6 +223,7 @@ impl StartingServer {
         let Self {
             options,
             plans,
+            effects,
             lock,
             mut bound,
             metrics,
@@ -348,7 +353,7 @@ impl StartingServer {
                 port: bound.api.port(),
                 url: client_api_url.clone(),
                 tls: tls.as_ref().map(|tls| tls.status.clone()),
-                call_page: parts::call_page(&config, dev.as_ref()),
+                call_page: parts::call_page(&config, dev.as_ref(), effects),
             },
             admin: AdminState {
                 token: admin_token,

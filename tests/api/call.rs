@@ -196,6 +196,53 @@ fn every_text_of_the_page_is_there_in_every_language() {
     }
 }
 
+/// Proves S-35.
+#[test]
+fn the_library_for_background_blur_is_served_from_its_folder_and_only_then_the_page_may_compile_webassembly()
+ {
+    let files = [
+        ("track-processors.js", "text/javascript; charset=utf-8"),
+        ("vision_wasm_internal.js", "text/javascript; charset=utf-8"),
+        ("vision_wasm_internal.wasm", "application/wasm"),
+        ("selfie_segmenter.tflite", "application/octet-stream"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, _) in files {
+        std::fs::write(folder.path().join(name), name).unwrap();
+    }
+    // Further files are the operator's.
+    std::fs::write(folder.path().join("other.js"), "other").unwrap();
+    let page = |app: &TestApp| {
+        let page = app.get("/call").anonymous().send();
+        let policy = page.headers["content-security-policy"].clone();
+        (policy.contains("'wasm-unsafe-eval'"), page.text())
+    };
+    let app = start();
+    let (may_compile, text) = page(&app);
+    assert!(!may_compile && text.contains("data-effects=\"false\""));
+    app.get("/call/effects/track-processors.js")
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
+    let path = folder.path().to_owned();
+    let app = TestApp::start_with(move |config| config.http.call_effects = Some(path));
+    let (may_compile, text) = page(&app);
+    assert!(may_compile && text.contains("data-effects=\"true\""));
+    for (name, kind) in files {
+        let file = app.get(&format!("/call/effects/{name}")).anonymous().send();
+        assert_eq!(
+            (file.status, file.headers["content-type"].as_str()),
+            (200, kind)
+        );
+        assert_eq!(file.headers["cache-control"], "public, max-age=86400");
+        assert_eq!(file.text(), name);
+    }
+    app.get("/call/effects/other.js")
+        .anonymous()
+        .send()
+        .expect_error(404, "not_found", None);
+}
+
 /// The settings of a call page that pages of other origins may show in a frame.
 fn embedded(config: &mut Config, origins: &[&str]) {
     let rest = serde_json::to_value(&config.http).unwrap();

@@ -140,10 +140,14 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
     const make: InviteLink = (user) => newest.current.inviteLink?.(user) ?? "";
     if (element.current) element.current.inviteLink = makesLinks ? make : null;
   }, [makesLinks]);
-  const { code, token, url, name, layout, chat, language, className, style } = props;
+  const { code, token, url, name, title, layout, chat, language, className, style } = props;
+  // Not as a property below: React 19 would assign it to the element's `title`, and a removed one as the text "undefined".
+  useEffect(() => {
+    if (title === undefined) element.current?.removeAttribute("title");
+    else element.current?.setAttribute("title", title);
+  }, [title]);
   const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
   const others = {
-    title: props.title,
     "max-tiles": props.maxTiles,
     controls: props.controls?.join(" "),
     "skip-lobby": props.skipLobby ? "" : undefined,

@@ -28,6 +28,7 @@ use crate::config::{
 };
 use crate::data_dir::{database_path, location};
 use crate::error::CliError;
+use crate::http::call::effects;
 use crate::runtime::run_in_system;
 use crate::server::{
     buffer_problem, client_addresses, connections_problem, dialler, livekit_settings,
@@ -108,6 +109,7 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let checked = loaded.and_then(|LoadedConfig { config, origins }| {
         let plans = Plans::load(config.plans.file.as_deref())?;
+        effects::load(config.http.call_effects.as_deref())?;
         // Here, since only the origins show which file a secret is in.
         let readable = readable_secrets(&config, &origins)?;
         Ok((config, plans, readable))

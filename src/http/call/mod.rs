@@ -5,15 +5,19 @@
 //! This module has the files and their policies: sources that the browser may load from and connect to, device permissions, and pages
 //! that may frame the page. [`endpoints`] has the page's endpoints.
 
+pub mod effects;
 mod endpoints;
 
 use std::sync::Arc;
 
-use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderName};
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, ContentType, HeaderName,
+};
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::settings::TextSetting;
 use url::{Url, form_urlencoded};
 
+use self::effects::EffectFile;
 use super::resource::{fixed_resource, framed_page_response, page_response};
 use super::state::{AppState, CallPage};
 use crate::config::{EmbedOrigin, Origin};
@@ -25,7 +29,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Routes the page, its files and its endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage) {
-    let policy: Arc<str> = policy(state.media_url.fixed(), &page.embed_origins).into();
+    let policy: Arc<str> = policy(state.media_url.fixed(), page).into();
     show(config, state, page, Arc::clone(&policy));
     for (name, content) in FILES {
         let policy = Arc::clone(&policy);
@@ -40,6 +44,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
             file,
         ));
     }
+    for file in &page.effects {
+        serve_effect(config, state, file, Arc::clone(&policy));
+    }
     endpoints::configure_role(config, state);
     if !page.embed_origins.is_empty() {
         embed(config, state, policy);
@@ -51,24 +58,27 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
 
 /// Routes the page itself.
 fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage, fixed: Arc<str>) {
-    let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
+    let (media_url, served) = (state.media_url.clone(), page.clone());
     let parents = list(&page.embed_origins);
     let is_dev = page.dev_project.is_some();
     // Rendered once: only the policy depends on the request.
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)
+        .replace("{modules}", &preloads())
+        .replace("{effects}", &(!page.effects.is_empty()).to_string())
         .into();
     let shown = move |request: &HttpRequest| {
-        if let Some(parent) = parent(request)
-            .filter(|parent| !embed_origins.iter().any(|listed| listed.includes(parent)))
-        {
+        if let Some(parent) = parent(request).filter(|parent| {
+            !served
+                .embed_origins
+                .iter()
+                .any(|listed| listed.includes(parent))
+        }) {
             return refused(&parent);
         }
         // The page connects to the URL in its token, which may depend on the request.
-        let derived = media_url
-            .derived(request)
-            .map(|url| policy(&url, &embed_origins));
+        let derived = media_url.derived(request).map(|url| policy(&url, &served));
         let policy = derived.as_deref().unwrap_or(&fixed);
         let mut response = if parents.is_empty() {
             page_response(policy)
@@ -81,6 +91,18 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
             .body(text.clone())
     };
     config.service(fixed_resource("/call", &state.checks.fixed, shown));
+}
+
+/// Returns links that make browsers load all modules at once, instead of each after the module that imports it.
+fn preloads() -> String {
+    let is_module = |name: &str| {
+        name.ends_with(".js") && !CLASSIC.contains(&name) && !name.starts_with("refused")
+    };
+    let links = FILES
+        .iter()
+        .filter(|(name, _)| is_module(name))
+        .map(|(name, _)| format!("<link rel=\"modulepreload\" href=\"/call/{name}\">"));
+    links.collect()
 }
 
 /// Returns the origin of the framing page, as given by `/embed.js`.
@@ -110,6 +132,27 @@ fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str
     config.service(fixed_resource("/embed.js", &state.checks.fixed, script));
 }
 
+/// Routes a file of the library for background blur. Browsers keep it for a day: it is large, and changes with the operator's copy.
+fn serve_effect(
+    config: &mut web::ServiceConfig,
+    state: &Arc<AppState>,
+    file: &EffectFile,
+    policy: Arc<str>,
+) {
+    let served = file.clone();
+    let respond = move |_: &HttpRequest| {
+        page_response(&policy)
+            .insert_header((CACHE_CONTROL, "public, max-age=86400"))
+            .content_type(served.content_type)
+            .body(served.content.clone())
+    };
+    config.service(fixed_resource(
+        &format!("/call/effects/{}", file.name),
+        &state.checks.fixed,
+        respond,
+    ));
+}
+
 fn content_type(name: &str) -> &'static str {
     match name.rsplit_once('.') {
         Some((_, "css")) => "text/css; charset=utf-8",
@@ -133,13 +176,14 @@ macro_rules! file {
 }
 
 /// Files that the page loads: name, content.
-const FILES: [(&str, &str); 51] = [
+const FILES: [(&str, &str); 53] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
     file!("page", "panels.css"),
     file!("page", "main.js"),
     file!("page", "arrivals.js"),
+    file!("page", "blur.js"),
     file!("page", "call.js"),
     file!("page", "chat.js"),
     file!("page", "controls.js"),
@@ -159,6 +203,7 @@ const FILES: [(&str, &str); 51] = [
     file!("page", "moderation.js"),
     file!("page", "names.js"),
     file!("page", "notices.js"),
+    file!("page", "old.js"),
     file!("page", "order.js"),
     file!("page", "pages.js"),
     file!("page", "panels.js"),
@@ -187,22 +232,30 @@ const FILES: [(&str, &str); 51] = [
     file!("page", "sw.json"),
 ];
 
+/// Scripts among [`FILES`] that are not modules.
+const CLASSIC: [&str; 2] = ["livekit-client.umd.js", "old.js"];
+
 /// `Permissions-Policy` of the page: the devices and features that it uses. Frames inside the page get none; a page that frames it
 /// must allow them there, as `/embed.js` does.
 const DEVICES: &str = "camera=(self), microphone=(self), display-capture=(self), speaker-selection=(self), autoplay=(self), \
                            fullscreen=(self), clipboard-write=(self), geolocation=(), payment=(), usb=()";
 
 /// Returns the content security policy: files of this server, connections to it and to the media plane, and framing by
-/// `embed_origins`.
-fn policy(media_url: &str, embed_origins: &[EmbedOrigin]) -> String {
+/// `embed_origins`. Only the background blur library compiles WebAssembly.
+fn policy(media_url: &str, page: &CallPage) -> String {
     let media = media_origins(media_url).unwrap_or_default();
-    let ancestors = if embed_origins.is_empty() {
+    let ancestors = if page.embed_origins.is_empty() {
         "'none'".to_owned()
     } else {
-        list(embed_origins)
+        list(&page.embed_origins)
+    };
+    let scripts = if page.effects.is_empty() {
+        "'self'"
+    } else {
+        "'self' 'wasm-unsafe-eval'"
     };
     format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
+        "default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
          connect-src 'self'{media}; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
     )
 }
@@ -247,10 +300,18 @@ fn media_origins(media_url: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn page(origins: &[EmbedOrigin]) -> CallPage {
+        CallPage {
+            dev_project: None,
+            embed_origins: origins.to_vec(),
+            effects: Vec::new(),
+        }
+    }
+
     #[test]
     fn the_page_may_connect_to_the_media_plane_and_nowhere_else() {
         let connects = |url: &str| {
-            let policy = policy(url, &[]);
+            let policy = policy(url, &page(&[]));
             policy
                 .split("; ")
                 .find_map(|part| part.strip_prefix("connect-src "))
@@ -278,7 +339,7 @@ mod tests {
                 .iter()
                 .map(|origin| EmbedOrigin::parse(origin).unwrap())
                 .collect();
-            policy("ws://127.0.0.1:8080", &origins)
+            policy("ws://127.0.0.1:8080", &page(&origins))
                 .rsplit_once("frame-ancestors ")
                 .unwrap()
                 .1

@@ -62,7 +62,7 @@ async function ended(window, words, mayReturn) {
 }
 
 // A server that stands still for ten seconds. The page says so soon, and when it is over.
-export async function standstill(browser) {
+export async function standstill(browser, folder) {
   const server = await Conclave.start();
   try {
     await server.call('POST', '/v1/rooms', { name: 'standstill' });
@@ -81,6 +81,7 @@ export async function standstill(browser) {
       assert.ok(after > 2_000 && after < 6_000, `the page has said so after ${after} ms`);
       assert.equal(await tag.innerText(), 'reconnecting…');
       assert.match(await window.locator('.tile:not(.own) video').evaluate((video) => getComputedStyle(video).filter), /grayscale/);
+      if (folder) await window.screenshot({ path: `${folder}/reconnecting.png` });
       assert.equal(await window.locator('.tile:not(.own) .quality').getAttribute('data-quality'), 'lost');
       await window.waitForTimeout(Math.max(0, 10_000 - (Date.now() - stopped)));
     } finally {

@@ -74,5 +74,62 @@ export async function react(server, site, browser) {
   await enter(server, window, 'in react');
   await server.call('DELETE', '/v1/rooms/react');
   await window.getByText('not in the call: ended').waitFor();
+  await follows(server, site, window, async (page) => {
+    writeFileSync(join(project, 'follows.tsx'), page);
+    await run('npx', 'tsc', ...strict, 'example/follows.tsx');
+    return run('npx', 'esbuild', 'example/follows.tsx', '--bundle', '--jsx=automatic', '--define:process.env.NODE_ENV="production"');
+  });
   await window.context().close();
+}
+
+// A value of each property, with the attribute that it is; and the same, changed.
+const PROPERTIES = [
+  ['code', 'abcd-efgh-jkmn', 'bbcd-efgh-jkmn'], ['token', 'a.b.c', 'a.b.d'], ['url', 'wss://a.example', 'wss://b.example'], ['name', 'Ada', 'Ben'],
+  ['layout', 'speaker', 'grid'], ['language', 'fr', 'ar'], ['title', 'Algebra', 'Biology'],
+  ['chat', false, true, 'chat', 'off', null], ['maxTiles', 9, 4, 'max-tiles', '9', '4'],
+  ['controls', ['microphone', 'leave'], ['leave'], 'controls', 'microphone leave', 'leave'],
+  ...[['skipLobby', 'skip-lobby'], ['startMuted', 'start-muted'], ['startCameraOff', 'start-camera-off']].map(([key, attribute]) => [key, true, false, attribute, '', null]),
+];
+
+// Every attribute and every event of the element has a property, which may change or go at any time.
+async function follows(server, site, window, bundle) {
+  const element = await (await fetch(`${server.api}/embed.js`)).text();
+  const listed = (name) => [...element.match(new RegExp(`${name} = \\[(.*?)\\]`, 's'))[1].matchAll(/'(.*?)'/g)].map(([, one]) => one);
+  const rows = PROPERTIES.map(([key, first, second, attribute = key, was = first, is = second]) => ({ key, first, second, attribute, was, is }));
+  assert.deepEqual(rows.map(({ attribute }) => attribute).sort(), [...listed('ATTRIBUTES'), ...listed('SWITCHES')].sort());
+  const events = listed('EVENTS');
+  const handlers = events.map((name) => `on${name.split('-').map((part) => part[0].toUpperCase() + part.slice(1)).join('')}`);
+  const given = (which) => rows.map((row) => `${row.key}: ${JSON.stringify(row[which])}`).join(', ');
+  const page = `import { createRef, StrictMode } from "react";
+    import { createRoot } from "react-dom/client";
+    import { ConclaveCall, type ConclaveCallElement, type ConclaveCallProps } from "conclave-react";
+    const root = createRoot(document.getElementById("root")!);
+    const ref = createRef<ConclaveCallElement>();
+    const states: Partial<ConclaveCallProps>[] = [{ ${given('first')} }, { ${given('second')} }, {}];
+    const seen: [string, number, unknown][] = [];
+    const show = (at: number) => root.render(<StrictMode><ConclaveCall ref={ref} server=${JSON.stringify(server.api)} className={\`c\${at}\`} style={{ height: 300 + at }}
+      inviteLink={at === 2 ? undefined : () => \`link \${at}\`} {...states[at]}
+      ${handlers.map((name) => `${name}={(detail) => seen.push(["${name}", at, detail])}`).join(' ')} /></StrictMode>);
+    Object.assign(globalThis, { show, seen, ref });
+    show(0);`;
+  site.pages.set('/follows.js', await bundle(page));
+  site.pages.set('/follows', '<!DOCTYPE html><html lang="en"><title>React</title><div id="root"></div><script src="/follows.js"></script></html>');
+  await window.goto(`${site.origin}/follows`);
+  await window.waitForFunction(() => typeof globalThis.ref.current?.mute === 'function');
+  for (const [at, expected] of [['was', 0], ['is', 1], [null, 2]].map(([which, index]) => [index, rows.map((row) => (which ? row[which] : null))])) {
+    await window.evaluate((index) => globalThis.show(index), at);
+    await window.waitForFunction((name) => globalThis.ref.current.className === name, `c${at}`);
+    const found = await window.evaluate(async ([attributes, names]) => {
+      const call = globalThis.ref.current;
+      await new Promise((resolve) => { setTimeout(resolve, 50); });
+      globalThis.seen.length = 0;
+      for (const [index, name] of names.entries()) call.dispatchEvent(new CustomEvent(name, { detail: { index } }));
+      return { attributes: attributes.map((name) => call.getAttribute(name)), height: call.style.height, seen: globalThis.seen, link: await call.inviteLink?.({}) };
+    }, [rows.map(({ attribute }) => attribute), events]);
+    assert.deepEqual(found.attributes, expected, `attributes ${at}`);
+    assert.equal(found.height, `${300 + at}px`);
+    // Each event once, with the handler of the newest properties.
+    assert.deepEqual(found.seen, handlers.map((name, index) => [name, at, { index }]));
+    assert.equal(found.link, at === 2 ? undefined : `link ${at}`);
+  }
 }

@@ -10,7 +10,7 @@ const isUnchanged = () => !globalThis.hacked && !document.querySelector('img, st
 
 // A site that is not in the setting gets an error at once and a page that names the setting, and no frame has the call; nor has a listed
 // site inside it.
-export async function refused(server, site, listed, browser) {
+export async function refused(server, site, listed, browser, folder) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
   await embed(window, { code: 'aaaa-bbbb-cccc' });
@@ -19,6 +19,7 @@ export async function refused(server, site, listed, browser) {
   await notice.locator('#refused-text', { hasText: /http\.embed_origins/ }).waitFor();
   assert.match(await notice.locator('#refused-text').innerText(), new RegExp(`${site.origin} is not one of them`));
   assert.equal(await notice.locator('button, input, a').count(), 0);
+  if (folder) await window.screenshot({ path: `${folder}/refused.png` });
   const inner = await addFrame(window, `${listed.origin}/`);
   await inner.waitForFunction(() => customElements.get('conclave-call'));
   await embed(inner, { code: 'aaaa-bbbb-cccc' });

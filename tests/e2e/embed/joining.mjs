@@ -33,7 +33,7 @@ export async function names(server, browser) {
 }
 
 // Every cause in words, and its code for the page around the call.
-export async function errors(server, site, browser) {
+export async function errors(server, site, browser, folder) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
   const full = await templateWithFullRole(server);
@@ -64,6 +64,7 @@ export async function errors(server, site, browser) {
     assert.equal(error.code, code, JSON.stringify(attributes).slice(0, 80));
     assert.match(error.message, words);
     assert.equal(await frame.locator('#join-error').innerText(), error.message);
+    if (folder && code === 'code_not_found') await window.screenshot({ path: `${folder}/error.png` });
     assert.equal(await frame.locator('#join .main').isEnabled(), true, 'one cannot try again');
   }
   await nonsense(server, window);

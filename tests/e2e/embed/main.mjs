@@ -7,21 +7,26 @@
 //   scripts/check embed                   the check
 //   scripts/check embed --core            in Chromium, without the examples, with two of the screens
 //   scripts/check embed --only hostile    the parts whose titles contain a text
-//   scripts/check embed --screenshots     also writes docs/embedding/*.png
+//   scripts/check embed --screenshots     also writes docs/embedding/*.png and docs/embedding/states/*.webp
 //
 // Needs Node.js 20 with npm, Chromium and, for its part, Firefox. Exits 0 only if all holds, and 77 if something is missing and cannot be
 // installed.
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 import { Conclave } from '../support/server.mjs';
 import { launchChromium, launchFirefox } from '../support/browsers.mjs';
+import * as blur from './blur.mjs';
 import * as chat from './chat.mjs';
 import * as comfort from './comfort.mjs';
+import * as counts from './counts.mjs';
 import { Embedding } from './embedding.mjs';
 import * as endings from './endings.mjs';
 import * as examples from './examples.mjs';
 import * as hostile from './hostile.mjs';
 import * as joining from './joining.mjs';
+import { keep } from './keep.mjs';
 import * as languages from './languages.mjs';
 import * as large from './large.mjs';
 import * as people from './people.mjs';
@@ -30,6 +35,7 @@ import * as recording from './recording.mjs';
 import { Site } from './sites.mjs';
 import * as tiles from './tiles.mjs';
 import { SCREENS, Walk, withoutDevices } from './walk.mjs';
+import * as weight from './weight.mjs';
 
 const IS_CORE = process.argv.includes('--core');
 // The parts that are run, by a text in their titles.
@@ -61,9 +67,9 @@ async function embedded(server, site, browser, name) {
   });
 }
 
-async function strangers(server, sites, browser, name) {
+async function strangers(server, sites, browser, name, folder) {
   const { listed, other } = sites;
-  await part(`${name}: a site that is not listed is refused`, () => hostile.refused(server, other, listed, browser));
+  await part(`${name}: a site that is not listed is refused`, () => hostile.refused(server, other, listed, browser, folder));
   await part(`${name}: hostile attributes change nothing`, () => hostile.attributes(server, listed, browser));
   await part(`${name}: hostile messages, names and texts change nothing`, () => hostile.messages(server, listed, other, browser));
 }
@@ -80,9 +86,10 @@ async function ways(browser, name, folder) {
     await part(`${name}: the height of the page is kept`, () => tiles.heights(server, site, browser));
     await part(`${name}: small frames and phones have their buttons`, () => tiles.small(server, site, browser, folder));
     await part(`${name}: a call without a form`, () => joining.direct(server, site, browser));
-    await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser));
+    await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser, folder));
     await part(`${name}: participants, hands and moderation in a panel`, () => people.panel(server, browser));
     await part(`${name}: chat, short messages and reactions`, () => chat.chat(server, browser));
+    await part(`${name}: the weight of the page`, () => weight.weight(server, browser));
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
@@ -93,12 +100,14 @@ async function ways(browser, name, folder) {
     await part(`${name}: full screen and a small window`, () => large.screens(server, browser));
     await part(`${name}: a call of 25 has pages`, () => large.pages(server, site, browser, folder));
     if (IS_CORE) return;
+    await part(`${name}: 2, 5, 9 and 25 on every screen`, () => counts.counts(server, browser, folder));
     await part(`${name}: every language has room`, () => languages.all(server, browser, folder));
     await part(`${name}: an upright camera has an upright tile`, () => tiles.portrait(server, browser));
     await part(`${name}: a token that has expired`, () => joining.expired(server, site, browser));
     await part(`${name}: after too many requests the page waits`, () => joining.tooMany(browser));
     await part(`${name}: a network that blocks media`, () => comfort.blocked(server, browser));
-    await part(`${name}: a server that stands still`, () => endings.standstill(browser));
+    await part(`${name}: an old browser`, () => comfort.old(server, browser));
+    await part(`${name}: a server that stands still`, () => endings.standstill(browser, folder));
   } finally {
     await server.stop();
     site.stop();
@@ -122,7 +131,8 @@ async function walks(server, browser, folder) {
 }
 
 async function main() {
-  const folder = process.env.EMBED_SCREENSHOTS;
+  const keeps = process.argv.includes('--screenshots');
+  const folder = process.env.EMBED_SCREENSHOTS ?? (keeps ? mkdtempSync(join(tmpdir(), 'check-embed-')) : undefined);
   if (folder) mkdirSync(folder, { recursive: true });
   const listed = await Site.start('localhost');
   const other = await Site.start('127.0.0.1');
@@ -137,15 +147,19 @@ async function main() {
     await server.call('POST', '/v1/rooms', { name: 'hostile' });
     await inBrowser('chromium', launchChromium, async (browser, name) => {
       await embedded(server, listed, browser, name);
-      await strangers(server, sites, browser, name);
+      await strangers(server, sites, browser, name, folder);
       await ways(browser, name, folder);
       await walks(server, browser, folder);
       if (IS_CORE) return;
+      await part('the background is blurred', () => blur.blur(browser, folder));
       await part('pages of tiles spare the processor', () => large.processor(server, listed, launchChromium));
       await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));
       await part('the React component and its example', () => examples.react(server, listed, browser));
     });
-    if (process.argv.includes('--screenshots')) await part('screenshots', () => shoot(server, listed));
+    if (keeps) {
+      await part('screenshots', () => shoot(server, listed));
+      await inBrowser('chromium', launchChromium, (browser) => part('screenshots of the states', () => keep(browser, folder)));
+    }
     if (!IS_CORE) {
       await inBrowser('chromium', () => launchChromium({ isBlocked: true }), (browser) => part('a browser that refuses the devices', () => withoutDevices(server, browser)));
       if (process.env.FIREFOX) {

@@ -2,16 +2,19 @@
 import { openWindow } from '../support/browsers.mjs';
 
 export class Publishers {
-  // Joins as `count` guests, whose names are `P01` and so on, in this order, with pictures of a size.
-  static async join(server, browser, room, count, [width, height] = [160, 90]) {
+  // Joins guests with pictures of a size. They are as many as a number says, then their names are `P01` and so on, in this order; or those
+  // of a list.
+  static async join(server, browser, room, guests, [width, height] = [160, 90]) {
+    const names = Array.isArray(guests) ? guests : Array.from({ length: guests }, (_, index) => `P${String(index + 1).padStart(2, '0')}`);
     const tokens = [];
-    for (let number = 1; number <= count; number += 1) {
-      const identity = `P${String(number).padStart(2, '0')}`;
-      tokens.push((await server.call('POST', '/v1/tokens', { room, identity, name: identity, role: 'guest' })).token);
+    for (const name of names) {
+      const identity = Array.isArray(guests) ? `guest-${encodeURIComponent(name).replaceAll(/[^A-Za-z0-9]/g, '')}` : name;
+      tokens.push((await server.call('POST', '/v1/tokens', { room, identity, name, role: 'guest' })).token);
     }
     const window = await openWindow(browser);
+    await window.addInitScript(`globalThis.drawPerson = ${drawPerson}`);
     await window.goto(`${server.api}/call`);
-    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, width, height });
+    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, tones: names.map(toneOf), width, height });
     return Object.assign(new Publishers(), { window });
   }
 
@@ -25,7 +28,43 @@ export class Publishers {
   }
 }
 
-async function publish({ url, tokens, width, height }) {
+// A number for the colors of a name.
+const toneOf = (name) => [...name].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 3_600, 7);
+
+// Draws a person before a wall, who moves a little. It is sent to browsers as text.
+function drawPerson(context, tone, beginning) {
+  const { width, height } = context.canvas;
+  const x = width / 2 + Math.sin(Date.now() / 900 + beginning) * width * 0.02;
+  const oval = (color, y, wide, high) => {
+    context.fillStyle = color;
+    context.beginPath();
+    context.ellipse(x, y * height, wide * height, high * height, 0, 0, 7);
+    context.fill();
+  };
+  context.fillStyle = `hsl(${tone} 30% 62%)`;
+  context.fillRect(0, 0, width, height);
+  oval(`hsl(${tone + 40} 45% 35%)`, 1.05, 0.42, 0.4);
+  oval(`hsl(${18 + (tone % 20)} 45% ${35 + (tone % 40)}%)`, 0.45, 0.17, 0.22);
+}
+
+// A script for a window: its camera shows the person of a name.
+export function cameraOf(name) {
+  return `{
+    ${drawPerson}
+    const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+    navigator.mediaDevices.getUserMedia = async (wanted) => {
+      if (!wanted.video) return real(wanted);
+      const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 360 });
+      const context = canvas.getContext('2d');
+      setInterval(() => drawPerson(context, ${toneOf(name)}, 0), 100);
+      const stream = canvas.captureStream(10);
+      if (wanted.audio) for (const track of (await real({ audio: wanted.audio })).getTracks()) stream.addTrack(track);
+      return stream;
+    };
+  }`;
+}
+
+async function publish({ url, tokens, tones, width, height }) {
   const { Room, Track } = LivekitClient;
   const sound = new AudioContext();
   globalThis.voices = [];
@@ -35,8 +74,7 @@ async function publish({ url, tokens, width, height }) {
     const canvas = Object.assign(document.createElement('canvas'), { width, height });
     const context = canvas.getContext('2d');
     setInterval(() => {
-      context.fillStyle = `hsl(${index * 37} 50% ${40 + Math.random() * 20}%)`;
-      context.fillRect(0, 0, width, height);
+      drawPerson(context, tones[index], index);
     }, 200);
     const options = { simulcast: false, videoCodec: 'vp8', videoEncoding: { maxBitrate: 60_000, maxFramerate: 5 } };
     await room.localParticipant.publishTrack(canvas.captureStream(5).getVideoTracks()[0], { source: Track.Source.Camera, ...options });

@@ -1,5 +1,6 @@
 // The buttons below the call, and the dialog of its devices.
 
+import { blurProcessor, chooseBlur, isBlurChosen, isBlurOffered } from './blur.js';
 import { canChooseSpeaker, explain, explainAll, fillDevices } from './devices.js';
 import { open } from './dialogs.js';
 import { element } from './dom.js';
@@ -40,6 +41,8 @@ export class Controls {
     }
     element('test-sound').onclick = () => playTestSound(element('speaker-now').value).catch((error) => problem(error.message));
     for (const [id, name] of Object.entries(PROCESSING)) element(id).onchange = ({ target }) => this.process(name, target.checked);
+    element('blur-switch').hidden = !isBlurOffered;
+    element('blur').onchange = ({ target }) => this.blur(target.checked);
   }
 
   isOn(source) {
@@ -55,9 +58,41 @@ export class Controls {
   async change(source, isOn) {
     const { localParticipant: me } = this.room;
     if (source === 'microphone') await me.setMicrophoneEnabled(isOn);
-    if (source === 'camera') await me.setCameraEnabled(isOn);
+    if (source === 'camera' && isOn && isBlurChosen() && !me.getTrackPublication(Track.Source.Camera)) {
+      this.starting ??= this.startBlurred().finally(() => { this.starting = null; });
+      await this.starting;
+    } else if (source === 'camera') await me.setCameraEnabled(isOn);
     if (source === 'screen') await me.setScreenShareEnabled(isOn, { audio: true });
     this.wanted[source] = isOn;
+  }
+
+  // Publishes a new camera with its processor, so that no frame without blur is sent. If the library fails, the camera stays off.
+  async startBlurred() {
+    const track = await LivekitClient.createLocalVideoTrack(this.room.options.videoCaptureDefaults);
+    try {
+      await track.setProcessor(await blurProcessor());
+      await this.room.localParticipant.publishTrack(track, { source: Track.Source.Camera });
+    } catch (error) {
+      track.stop();
+      throw error;
+    }
+  }
+
+  // Changes the blur of a running camera. If that fails, blur is off.
+  async blur(isOn) {
+    const { track } = this.room.localParticipant.getTrackPublication(Track.Source.Camera) ?? {};
+    element('blur').disabled = true;
+    try {
+      if (track && isOn) await track.setProcessor(await blurProcessor());
+      if (track && !isOn) await track.stopProcessor();
+      chooseBlur(isOn);
+    } catch (error) {
+      chooseBlur(false);
+      problem(explain('camera', error));
+    } finally {
+      element('blur').disabled = false;
+      element('blur').checked = isBlurChosen();
+    }
   }
 
   // Devices can be missing or refused. The call goes on without them, and says so; the error is for an embedding page.
@@ -131,6 +166,7 @@ export class Controls {
       await fillDevices(element(`${device}-now`), device, this.room.getActiveDevice(kind));
     }
     for (const [id, name] of Object.entries(PROCESSING)) element(id).checked = processing()[name];
+    element('blur').checked = isBlurChosen();
     await open(element('settings'));
   }
 

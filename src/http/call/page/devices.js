@@ -13,11 +13,25 @@ const CAUSES = {
 // Whether sound can be played on another loudspeaker than the one of the system.
 export const canChooseSpeaker = 'setSinkId' in HTMLMediaElement.prototype;
 
+// Browsers by a part of their name, in the order in which to look: Chromium names Safari, too.
+const BROWSERS = [['Firefox/', 'firefox'], ['Chrome/', 'chromium'], ['Safari/', 'safari']];
+
+// The cause of a refusal. A device that the user has blocked comes back only by steps that each browser has in another place.
+function causeText(key, cause) {
+  if (cause !== 'blocked') return text(key);
+  const [, browser] = BROWSERS.find(([part]) => navigator.userAgent.includes(part)) ?? ['', 'other'];
+  return `${text(key)} ${text(`allow-${browser}`)}`;
+}
+
 // Why a device cannot be used, and what to do about it.
 export function explain(device, error) {
   if (!navigator.mediaDevices) return text('device-insecure');
-  const key = `${device}-${CAUSES[error?.name]}`;
-  return isText(key) ? text(key) : text('device-failed', { reason: error?.message ?? '' });
+  if (error?.name === 'BlurError') return error.message;
+  const cause = CAUSES[error?.name];
+  const key = `${device}-${cause}`;
+  if (!isText(key)) return text('device-failed', { reason: error?.message ?? '' });
+  // A refused screen was a choice of the user, not a setting.
+  return device === 'screen' ? text(key) : causeText(key, cause);
 }
 
 // The same for some devices, by their names. What microphone and camera have in common is said once.
@@ -25,7 +39,7 @@ export function explainAll(problems) {
   const { microphone, camera } = problems;
   const cause = CAUSES[microphone?.name];
   const key = microphone && camera && cause === CAUSES[camera.name] ? `both-${cause}` : '';
-  if (isText(key) && navigator.mediaDevices) return text(key);
+  if (isText(key) && navigator.mediaDevices) return causeText(key, cause);
   return [...new Set(Object.entries(problems).map(([device, error]) => explain(device, error)))].join(' ');
 }
 

@@ -8,6 +8,7 @@
 // liveness             whether the server still answers
 // end                  after the call
 // chat, links, hands, reactions   data messages
+// blur                 the background of the camera
 // recording            whether the call is recorded or broadcast
 // details, talking      how good the connection is; whether a muted user talks
 // shortcuts, sound      keys; a test of the loudspeaker
@@ -15,6 +16,7 @@
 // server, errors       requests to this server, and why they fail
 // parent, styles       the page that shows this one in a frame
 // texts, names, icons, notices, arrivals, memory, dom
+// old                  a message for browsers that cannot load these modules
 
 import { Call } from './call.js';
 import { ask, bindDialogs } from './dialogs.js';
@@ -66,7 +68,8 @@ function running() {
 // user still wants to, having learned that the call is recorded.
 async function join(entry, devices, granted = null) {
   try {
-    if (!LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
+    // The client SDK's test fails without WebRTC, which policies and extensions can turn off.
+    if (typeof RTCPeerConnection !== 'function' || !LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
     const known = granted ?? await admit(entry);
     if (!granted && !await consents(known.token)) return false;
     call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
@@ -224,3 +227,4 @@ const started = speak([remembered().language, ...navigator.languages]).then(() =
   expectFragment();
 });
 parent.ready();
+document.body.dataset.started = 'true';

@@ -29,16 +29,23 @@ export class Stage {
     this.floating = new Floating(() => this.floatingTrack());
     for (const event of EVENTS) room.on(event, () => this.show());
     room.on(RoomEvent.ActiveSpeakersChanged, (speakers) => this.speak(speakers));
-    room.on(RoomEvent.TrackSubscribed, (track) => {
-      if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
-      // The client SDK pauses video that is not shown any more, but not what never was: so it is shown for no time.
-      else track.detach(track.attach());
-    });
+    room.on(RoomEvent.TrackSubscribed, (track) => this.receive(track));
+    // The client SDK reports tracks that arrive while it connects before `connect` returns, so no handler of this class gets them.
+    for (const { trackPublications } of room.remoteParticipants.values()) {
+      for (const { track } of trackPublications.values()) if (track) this.receive(track);
+    }
     room.on(RoomEvent.TrackUnsubscribed, (track) => {
       if (track.kind === Track.Kind.Audio) track.detach().forEach((media) => media.remove());
     });
     this.observer = new ResizeObserver(() => this.show());
     this.observer.observe(this.root);
+  }
+
+  // Plays audio. Pauses video until a tile shows it: the client SDK pauses a track when its last element is detached, but not one that
+  // never had an element.
+  receive(track) {
+    if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
+    else track.detach(track.attach());
   }
 
   setLayout(layout) {

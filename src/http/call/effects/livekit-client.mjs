@@ -1,0 +1,2 @@
+// The page has the client SDK already.
+export const { getLogger } = globalThis.LivekitClient;

@@ -1,0 +1,1 @@
+export { BackgroundProcessor } from '@livekit/track-processors';
