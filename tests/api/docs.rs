@@ -201,7 +201,7 @@ fn the_key_is_given_to_no_page_of_another_origin() {
         .header("sec-fetch-site", "same-origin")
         .send();
     assert_eq!(own.json()["key"], *app.key);
-    // A script could be loaded by any page, so the response is not a script; nor is it cached.
+    // Any page could load a script, so the response is none; nor is it cached.
     assert_eq!(
         (kind(&own), own.headers["x-content-type-options"].as_str()),
         ("application/json", "nosniff")
@@ -474,7 +474,7 @@ fn walk_site(
         ]
         .concat()
         {
-            // A link leaves the site only if it contains the other host.
+            // Links within the site are relative.
             let mut to = url.join(&target).unwrap();
             if (to.scheme(), to.host(), to.port()) == (root.scheme(), root.host(), root.port()) {
                 assert!(

@@ -39,7 +39,7 @@ const CONDITIONS: [(&str, When); 5] = [
     ("track_sid", When::OneTrack),
 ];
 
-/// Conditions that hold for every event of a type: a role change sets a role, and a bitrate event has a limit.
+/// Conditions that hold for every event of a type: a role change sets a role, and only a role has a bitrate limit.
 const ALWAYS: [(EventType, When); 3] = [
     (EventType::ParticipantRoleChanged, When::RoleHeld),
     (EventType::ParticipantPublishLimitExceeded, When::RoleHeld),

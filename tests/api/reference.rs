@@ -364,18 +364,18 @@ fn overview(operations: &[&Described]) -> String {
 /// Compares a page's table, or writes it between the page's markers.
 #[track_caller]
 fn check_table(file: &str, name: &str, table: &str) {
-    let begin = format!(
+    let start = format!(
         "<!-- {name}: written by CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference -->"
     );
     let end = format!("<!-- end of {name} -->");
     let page = snapshot::read(file);
     let (before, rest) = page
-        .split_once(&begin)
-        .expect("the page marks where the table begins");
+        .split_once(&start)
+        .expect("the page marks where the table starts");
     let (_, after) = rest
         .split_once(&end)
         .expect("the page marks where the table ends");
-    snapshot::check(file, &format!("{before}{begin}\n\n{table}{end}{after}"));
+    snapshot::check(file, &format!("{before}{start}\n\n{table}{end}{after}"));
 }
 
 #[test]

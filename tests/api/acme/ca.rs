@@ -1,5 +1,5 @@
-//! A simulated CA: a TLS ACME server that orders, validates and issues certificates, or fails. It does not verify signatures and handles
-//! each request synchronously.
+//! A simulated CA: a TLS ACME server that orders, validates and issues certificates, or fails. It does not verify signatures and
+//! completes every step at once.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Write};

@@ -191,7 +191,7 @@ fn a_job_whose_start_lost_its_answer_is_stopped_as_soon_as_its_retry_has_one() {
     let (app, double) = livekit();
     let room = room(&app);
     let operators = double.start_egress(&room, "operator.mp4");
-    // LiveKit's egress list is unavailable, so the start's outcome is unknown at first.
+    // `ListEgress` fails, so the start's outcome is unknown at first.
     double.fail("ListEgress", Fault::NoResponse);
     let start = || {
         app.post("/v1/rooms/standup/recordings")

@@ -185,7 +185,7 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
         ]
     );
     assert_eq!(events[3], ended);
-    // The transition is reversible.
+    // An ended endpoint can be used again.
     app.connect(&made);
     assert_eq!(
         app.event_types(&receiver).last().unwrap(),

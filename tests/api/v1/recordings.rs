@@ -61,7 +61,7 @@ fn a_recording_starts_before_its_file_exists_with_the_fields_of_the_contract() {
         app.get(ROOM).send().expect(200)["recordings"],
         json!([expected])
     );
-    // No participant has joined: the recording starts with the first one.
+    // No participant has joined: the room starts with the first one.
     assert!(
         app.get("/v1/rooms/standup")
             .send()

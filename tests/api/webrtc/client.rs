@@ -57,7 +57,7 @@ pub struct Client {
     admitted: VecDeque<proto::TrackPublishedResponse>,
 }
 
-/// A published track. It is sent even while muted, unlike a well-behaved client's.
+/// A published track. It is sent even while muted: this client ignores the server's mutes.
 pub struct Publication {
     pub sid: String,
     mid: Mid,

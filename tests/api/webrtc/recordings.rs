@@ -143,7 +143,7 @@ fn a_recording_whose_encoder_is_late_catches_up_after_the_stop_and_its_dropped_f
     encoded.release();
     wait_for_status(&encoded.call.app, &id, "complete");
     assert!(recording(&encoded.call.app, &id).get("error").is_none());
-    // The recording has ended, but its frames are still buffered.
+    // The recording has ended, but its frames still count.
     assert!(encoded.metric("conclave_egress_dropped_frames_total") > 5.);
     assert!(encoded.metric("conclave_egress_frames_total") > 5.);
 }

@@ -255,8 +255,8 @@ fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
         (&camera["kind"], &camera["tracks"][0]["mime_type"]),
         (&json!("ingress"), &json!("video/H264"))
     );
-    // A key frame is its parameter sets in an aggregation packet, and then its slices. Packets that arrive before the answer that describes
-    // them are lost to a client, which then waits for the next key frame.
+    // A key frame is its parameter sets in an aggregation packet, and then the frame itself. Packets that arrive before the answer that
+    // describes them are lost to a client, which then waits for the next key frame.
     let key_frame = |call: &Call| -> Vec<_> {
         let packets = call.clients[viewer]
             .received(&video)

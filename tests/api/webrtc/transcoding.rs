@@ -91,7 +91,7 @@ fn has_both_tracks(call: &Call) -> bool {
             .is_some_and(|tracks| tracks.len() == 2)
 }
 
-/// An H.264 frame as ffmpeg writes it; the first one follows the stream's header. Every tenth one is a key frame.
+/// An H.264 frame as ffmpeg writes it; the first one follows the file header and the parameter sets. Every tenth one is a key frame.
 fn made(number: u32) -> Vec<u8> {
     let parameters = [
         &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 0x1f, 0xff, 0xe1, 0, 26][..],

@@ -18,7 +18,7 @@ use crate::tools::{Other, default_template, other_project, room_on, template};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
 /// Number of zeros that the script writes before its input, so that a file has three parts. They are a hole in the file, since the script
-/// runs at the lowest priority and has little time on a busy machine.
+/// runs at a low priority and has little time on a busy machine.
 pub(super) const PADDING: usize = 20_000_000;
 
 /// A call whose microphone is recorded to a destination.

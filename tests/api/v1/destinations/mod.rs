@@ -191,7 +191,7 @@ fn no_secret_is_in_an_answer_or_unencrypted_in_the_database() {
         answers.push(harness.patch(name, &config).send().text());
         answers.push(harness.one("GET", name).send().text());
     }
-    // A secret in the wrong field: the stored refusal contains no secret.
+    // A secret in the wrong field: the refusal is stored under its key, too.
     for (name, config) in [
         ("e", json!(STREAM_KEY)),
         (
