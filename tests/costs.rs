@@ -2,7 +2,7 @@
 //! messages, batches (each is one fsync), allocations, allocated bytes, and the sizes and polls of the request's futures.
 //!
 //! The first four are counted in the program's own trace log. Requests are sent sequentially, and the clock stands still, so the numbers
-//! are exact; an operation that needs one more must say why here. Allocations vary slightly with the state of hash tables, and polls with
+//! are exact; a higher number must be justified here. Allocations vary slightly with the state of hash tables, and polls with
 //! the response time of other threads, so these have a bound: the lowest observed value, rounded up. A bound is lowered with each change
 //! that allows it, and raised only for a change that a client notices.
 

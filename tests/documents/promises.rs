@@ -185,9 +185,9 @@ fn ids_are_found_in_texts_and_in_comments_of_tests() {
         ids("| R-1 | a (S-20), F-3. | X-4 R-x RS-5 R-6-7 B-8 |"),
         ["R-1", "S-20", "F-3"]
     );
-    let tells = "/// Tells.\n/// Proves R-2, S-3.\n#[cfg(unix)]\n#[test]\nfn first() {}\n";
+    let proving = "/// Tells.\n/// Proves R-2, S-3.\n#[cfg(unix)]\n#[test]\nfn first() {}\n";
     let others = "#[actix::test]\nasync fn second() {}\n/// Proves R-4.\nfn helper() {}\n";
-    let (tests, strays) = tests_of(&format!("{tells}\n{others}"));
+    let (tests, strays) = tests_of(&format!("{proving}\n{others}"));
     let tests: Vec<_> = tests
         .iter()
         .map(|(name, found)| format!("{name} {found:?}"))

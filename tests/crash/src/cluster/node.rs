@@ -117,7 +117,7 @@ impl Node {
         session_name(self.number, self.state.lock().starts)
     }
 
-    /// Runs a command of the program beside the node.
+    /// Runs a command next to the node.
     pub fn command(&self, arguments: &[&str]) -> String {
         self.launch
             .command(arguments, &self.database.replace("NAME", "command"))
