@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_EMPTY_TIMEOUT: u64 = 300;
 /// Lifetime of a code, in seconds.
 pub const CODE_LIFE: u64 = 120;
-/// Role limit: participants with the role `speaker`.
+/// Maximum number of participants with the role `speaker`; further tokens are refused.
 pub const SPEAKERS: usize = 1;
 
 /// A call. Rooms, participants and codes are numbers; the driver names them.

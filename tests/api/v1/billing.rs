@@ -10,7 +10,7 @@ use crate::support::{FakeBilling, Request, Response, TestApp, eventually};
 use crate::tools::conclave;
 
 const TOKEN: &str = "tell-nobody";
-/// Cache lifetime of an answer; then, of a failure.
+/// Cache lifetimes of an answer and of a failure.
 const ANSWER_HOLDS: Duration = Duration::from_secs(30);
 const FAILURE_HOLDS: Duration = Duration::from_secs(1);
 
