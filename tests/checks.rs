@@ -1,4 +1,4 @@
-//! The checks of a change: what `.ci/run` and `scripts/nightly` say of sections that fail, are flaky or are skipped, and of slow tests.
+//! The check runner: how `.ci/run` and `scripts/nightly` report failed, flaky and skipped sections, and slow tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,10 +15,10 @@ fn root() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").into()
 }
 
-/// A section that fails at first, and then passes.
+/// A section that fails at first and then passes.
 const FLAKY: &str = "flaky() { [[ ! -e seen ]] || { echo second output; return 0; }; touch seen; echo first output; return 9; }";
 
-/// What a check has printed, and its exit code.
+/// A check's output and exit code.
 struct Outcome {
     folder: tempfile::TempDir,
     code: i32,
@@ -26,7 +26,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Runs a check with these commands, which are after `source .ci/sections.sh`.
+    /// Runs a check with these commands, after `source .ci/sections.sh`.
     fn of(commands: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(root().join(".ci"), folder.path().join(".ci")).unwrap();
@@ -47,7 +47,7 @@ impl Outcome {
         }
     }
 
-    /// The result of a section, which the table has.
+    /// A section's result in the table.
     fn result(&self, section: &str) -> &str {
         let row = self
             .printed
@@ -219,7 +219,7 @@ fn python(program: &str) -> Option<String> {
 
 #[test]
 fn the_times_of_tests_follow_from_their_ends() {
-    // With two threads: `a` and `b` begin at 1, `c` when `b` ends, `d` when `a` ends.
+    // With two threads: `a` and `b` start at 1, `c` when `b` ends, `d` when `a` ends.
     let program = r#"
 lines = ["     Running unittests src/lib.rs (target/debug/deps/it-1)\n", "running 4 tests\n", "test b ... ok\n", "a line of a program\n",
          "test a - should panic ... ok\n", "test d ... FAILED\n", "test c ... ok\n", "test result: FAILED. 3 passed; 1 failed\n",
@@ -236,7 +236,7 @@ print(tool.slowest(["1.5\tone\ta\n", "30\ttwo\tb\n", "2\tone\tc\n"], 2))
         .lines()
         .filter(|line| line.starts_with("found"))
         .collect();
-    // Of the second program a line is not understood, so its times are not known.
+    // The second program has an unreadable line, so its times are unknown.
     let expected = [
         "(2, 'src/lib.rs', 'b')",
         "(3, 'src/lib.rs', 'a')",
@@ -289,7 +289,7 @@ fn a_check_names_the_slowest_tests_and_keeps_the_status_of_what_it_times() {
     assert_eq!(Outcome::of(&tests(101)).result("tests"), "FAILED");
 }
 
-/// Runs `scripts/check` or `scripts/bench`, and returns its exit code and what it prints.
+/// Runs `scripts/check` or `scripts/bench`, and returns its exit code and output.
 fn door(verb: &str, words: &[&str]) -> (i32, String) {
     let output = Command::new(root().join("scripts").join(verb))
         .args(words)

@@ -1,11 +1,10 @@
-//! What each hot operation costs, in numbers that do not depend on the machine: SQL statements, jobs handed to another thread of
-//! the store, messages that actors handle, batches (each is one fsync), allocations, the bytes allocated, and the sizes and polls of
-//! the futures that run the request.
+//! Cost of each hot operation, in numbers that do not depend on the machine: SQL statements, jobs for the store's other threads, actor
+//! messages, batches (each is one fsync), allocations, allocated bytes, and the sizes and polls of the request's futures.
 //!
-//! The first four are counted by the program's own trace log. Requests are sent one after the other, and the clock stands still,
-//! so the numbers are exact; an operation that needs one more has to say why here. What is allocated varies a little with the state of
-//! hash tables, and polls with how soon another thread answers, so these have a bound: the least that was seen when it was set, rounded
-//! up. A bound is lowered with each change that allows it, and raised only for something that a client notices.
+//! The first four are counted in the program's own trace log. Requests are sent sequentially, and the clock stands still, so the numbers
+//! are exact; a higher number must be justified here. Allocations vary slightly with the state of hash tables, and polls with
+//! the response time of other threads, so these have a bound: the lowest observed value, rounded up. A bound is lowered with each change
+//! that allows it, and raised only for a change that a client notices.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,30 +30,30 @@ use test_postgres::Engine;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How often an operation runs while it is counted.
+/// Requests per operation and count.
 const RUNS: usize = 64;
-/// How often it is counted. One count must be exact: on a busy machine, a read now and then finds the connection that remembers its key
-/// not yet returned, and asks another one.
+/// Number of counts. One of them must be exact: on a busy machine, a read occasionally finds that the connection with its cached key is
+/// still in use, and takes another one.
 const COUNTS: usize = 3;
 
-/// The costs of one request.
+/// Expected costs per request.
 struct Expected {
     operation: &'static str,
-    /// SQL statements without the begin and end of reads, jobs for another thread of the store, messages, batches.
+    /// SQL statements without the statements around a read transaction, jobs for another thread of the store, messages, batches.
     counts: [usize; 4],
     most: Bounds,
 }
 
-/// What one request costs at the most.
+/// Upper bounds per request.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Allocations, and growths of what was allocated, which may copy it.
+    /// Allocations and reallocations, which may copy.
     allocations: usize,
-    /// The bytes of both.
+    /// Bytes of both.
     bytes: usize,
-    /// The bytes of the futures that run the request, each of which is moved at least once.
+    /// Total size of the request's futures; each is moved at least once.
     futures: usize,
-    /// The polls of these futures.
+    /// Polls of these futures.
     polls: usize,
 }
 
@@ -68,10 +67,10 @@ impl Bounds {
         }
     }
 
-    /// Nothing was measured yet.
+    /// No measurement yet.
     const ALL: Self = Self::new([usize::MAX; 4]);
 
-    /// Returns the less of each.
+    /// Returns the element-wise minimum.
     fn min(self, other: Self) -> Self {
         Self {
             allocations: self.allocations.min(other.allocations),
@@ -81,7 +80,7 @@ impl Bounds {
         }
     }
 
-    /// Whether each is at most as much as that of `most`.
+    /// Whether each value is within its counterpart in `most`.
     fn are_within(self, most: Self) -> bool {
         self.allocations <= most.allocations
             && self.bytes <= most.bytes
@@ -98,8 +97,8 @@ const fn costs(operation: &'static str, counts: [usize; 4], most: [usize; 4]) ->
     }
 }
 
-/// Rooms and roles are remembered until something is written, so a room is read by no statement. A token and a join read the last change
-/// of the identity's role. A join and a leave come by the admin listener, whose handlers are not operations.
+/// Rooms and roles are cached until the next write, so no statement reads a room. A token and a join read the identity's last role change.
+/// A join and a leave use the admin listener, whose handlers are not operations.
 const EXPECTED: [Expected; 5] = [
     costs("get_room", [0, 0, 0, 0], [23, 4_300, 2_464, 4]),
     costs("create_token", [1, 0, 0, 0], [37, 7_100, 2_672, 8]),
@@ -108,8 +107,8 @@ const EXPECTED: [Expected; 5] = [
     costs("leave", [11, 1, 2, 1], [98, 15_600, 16, 5]),
 ];
 
-/// The same with PostgreSQL: nothing is remembered between reads, each read is handed to a thread, a job has two statements of its
-/// own, which check the epoch and mark the lane, and the protocol allocates.
+/// The same with PostgreSQL: reads are not cached, each read runs on another thread, a job has two extra statements, which check the epoch
+/// and record the job's id, and the protocol allocates.
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
     costs("get_room", [2, 2, 0, 0], [114, 10_000, 2_464, 12]),
     costs("create_token", [4, 2, 0, 0], [155, 15_200, 2_672, 15]),
@@ -118,14 +117,14 @@ const EXPECTED_OF_POSTGRES: [Expected; 5] = [
     costs("leave", [9, 1, 2, 1], [268, 36_400, 16, 6]),
 ];
 
-/// Counts the lines of the trace log.
+/// Counts lines in the trace log.
 #[derive(Default)]
 struct Counter {
     statements: AtomicUsize,
     jobs: AtomicUsize,
     messages: AtomicUsize,
     batches: AtomicUsize,
-    /// The bytes of futures.
+    /// Total future size in bytes.
     futures: AtomicUsize,
     polls: AtomicUsize,
 }
@@ -146,7 +145,7 @@ impl Log for Counter {
 
     fn log(&self, record: &Record<'_>) {
         let is = |text| record.args().as_str() == Some(text);
-        // The lease is renewed each second, whatever is asked.
+        // The lease is renewed every second, independently of requests.
         if thread::current().name() == Some("store-lease") {
             return;
         }
@@ -183,7 +182,7 @@ impl Log for Counter {
     fn flush(&self) {}
 }
 
-/// Returns the size that a line of the log says.
+/// Parses the size in a log line.
 fn bytes(record: &Record<'_>) -> usize {
     let bytes = record.key_values().get("bytes".into());
     bytes
@@ -194,14 +193,14 @@ fn bytes(record: &Record<'_>) -> usize {
 }
 
 impl Counter {
-    /// Returns what was counted since the last call.
+    /// Returns the counts since the last call.
     fn take(&self) -> [usize; 4] {
         [&self.statements, &self.jobs, &self.messages, &self.batches]
             .map(|count| count.swap(0, Relaxed))
     }
 }
 
-/// What a number of requests have allocated, and their futures.
+/// Allocations and futures over a number of requests.
 struct Usage<'a> {
     region: Region<'a, System>,
 }
@@ -215,7 +214,7 @@ impl Usage<'_> {
         }
     }
 
-    /// Returns what each of so many requests has used. One allocation is the body that is kept here.
+    /// Returns the usage per request. One allocation is the body that is kept here.
     fn of_each(self, requests: usize, kept: usize) -> Bounds {
         let change = self.region.change();
         let allocations = change.allocations + change.reallocations;
@@ -266,13 +265,13 @@ impl Connection {
     }
 }
 
-/// An app, and what differed.
+/// An app, and the differences found.
 struct Bench {
     app: TestApp,
     differences: Vec<String>,
 }
 
-/// The listener that takes a request.
+/// The listener for a request.
 #[derive(Clone, Copy)]
 enum Listener {
     Api,
@@ -306,8 +305,8 @@ impl Bench {
         .into_bytes()
     }
 
-    /// Sends the requests of an operation, numbered, first to warm up and then to count, and compares their costs with those that
-    /// are expected. Returns the bodies of the responses.
+    /// Sends an operation's numbered requests, first to warm up and then to count, and compares their costs with the expected ones. Returns
+    /// the response bodies.
     fn check(
         &mut self,
         name: &str,
@@ -317,7 +316,7 @@ impl Bench {
         let requests: Vec<_> = (0..(1 + COUNTS) * RUNS)
             .map(|number| request(self, number))
             .collect();
-        // Opened now: the server closes one whose first request takes long.
+        // Opened now: the server closes a connection whose first request is late.
         let mut connection = Connection::open(match listener {
             Listener::Api => &self.app.api,
             Listener::Admin => &self.app.admin,
@@ -336,7 +335,7 @@ impl Bench {
                     kept += body.len();
                     bodies.push(body);
                 }
-                // The least of some rounds, since other threads allocate, too, now and then.
+                // The minimum over several rounds, since other threads occasionally allocate, too.
                 used = used.min(usage.of_each(round.len(), kept));
             }
             costs.push(COUNTER.take());
@@ -379,7 +378,7 @@ fn hot_operations_cost_what_they_did() {
     bench.check("create_room", Listener::Api, |bench, number| {
         bench.request("POST /v1/rooms", &json!({"name": format!("room-{number}")}))
     });
-    // Each into a room of its own: a join reads the participants who are there.
+    // Each into its own room: a join reads the connected participants.
     let joined = bench.check("join", Listener::Admin, |bench, number| {
         let token = json!({"room": format!("room-{number}"), "identity": "user"});
         let token = bench.app.post("/v1/tokens").json(token).send().expect(201);

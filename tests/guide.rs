@@ -1,9 +1,9 @@
-//! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
-//! `scripts/check guide` runs all of it. The commands of these pages run here, too: `recordings.md`, `webhooks.md`, `tenants.md`,
-//! `keys.md`, `moving.md` and `mobile.md`.
+//! The guide is correct: its parts without a browser run here, and its receivers get real, altered and old deliveries. `scripts/check
+//! guide` runs all of it. The commands on these pages run here, too: `recordings.md`, `webhooks.md`, `tenants.md`, `keys.md`, `moving.md`
+//! and `mobile.md`.
 //!
-//! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What
-//! is not installed is skipped with a message.
+//! Command blocks that run here follow a comment, `<!-- run: setup -->`; a receiver's first line names its file. Blocks whose programs are
+//! not installed are skipped with a message.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ use support::{Received, Receiver, Request, WAIT_LIMIT};
 
 const GUIDE: &str = "guide.md";
 
-/// The code block of a page that begins with `opening`, which is part of its text or above it, without the lines of the fence.
+/// The page's code block that starts with `opening`, which is part of its text or above it, without the fence lines.
 fn block(page: &str, opening: &str, start: &str) -> String {
     let text = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,12 +45,12 @@ fn block(page: &str, opening: &str, start: &str) -> String {
     format!("{start}{}\n", rest.split_once("\n```").unwrap().0)
 }
 
-/// The commands of a page behind `<!-- run: name -->`.
+/// A page's commands behind `<!-- run: name -->`.
 fn commands(page: &str, name: &str) -> String {
     block(page, &format!("<!-- run: {name} -->\n```bash\n"), "")
 }
 
-/// `conclave dev` on free ports with a home of its own, killed when dropped.
+/// `conclave dev` on free ports with its own home directory, killed when dropped.
 struct Dev {
     process: Child,
     home: tempfile::TempDir,
@@ -78,7 +78,7 @@ impl Dev {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The ready line is the one line on stdout; a program that cannot start closes it instead.
+        // The ready line is the only line on stdout; a program that cannot start closes it instead.
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap())
             .read_line(&mut line)
@@ -95,7 +95,7 @@ impl Dev {
         }
     }
 
-    /// Runs blocks one after another, as a reader would type them, and returns the JSON documents that they print.
+    /// Runs blocks one after another, as a reader would type them, and returns the printed JSON documents.
     fn run(&self, names: &[&str]) -> Vec<Value> {
         let all: String = names.iter().map(|name| commands(GUIDE, name)).collect();
         let printed = bash(&all, |bash| bash.env("HOME", self.home.path()));
@@ -123,7 +123,7 @@ impl Dev {
             .expect(201);
     }
 
-    /// A recording that has ended, with a file of that content.
+    /// A completed recording whose file has this content.
     fn recorded(&self, content: &str) -> Value {
         self.join("talk");
         let started = self.post(
@@ -149,7 +149,7 @@ impl Dev {
                 break recording;
             }
             assert!(Instant::now() < deadline, "{recording}");
-            // Slowly enough for the limit of a project's requests.
+            // Slow enough for a project's rate limit.
             thread::sleep(Duration::from_millis(20));
         };
         let text = |name: &str| recording[name].as_str().unwrap();
@@ -163,8 +163,7 @@ impl Dev {
         recording
     }
 
-    /// Lets a shell run in the folder of the server, with the program in its path and without the settings that the tests may be run
-    /// with.
+    /// Prepares a shell in the server's folder, with the program in its path and without the settings from the tests' environment.
     fn prepare<'a>(&self, bash: &'a mut Command) -> &'a mut Command {
         let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
         let path = format!("{}:/usr/bin:/bin", programs.display());
@@ -173,7 +172,7 @@ impl Dev {
             .env("PATH", path)
     }
 
-    /// Runs commands of a page beside the server, whose address and key they know, and returns what they print.
+    /// Runs a page's commands next to the server, with its address and key as variables, and returns their output.
     fn page(&self, commands: &str, variables: &[(&str, &str)]) -> String {
         bash(commands, |bash| {
             self.prepare(bash)
@@ -182,7 +181,7 @@ impl Dev {
         })
     }
 
-    /// Runs a command of the program, and returns the JSON that it prints.
+    /// Runs a command with the program, and returns the printed JSON.
     fn program(&self, command: &str) -> Value {
         serde_json::from_str(&self.page(&format!("conclave {command} --json"), &[])).unwrap()
     }
@@ -201,7 +200,7 @@ impl Dev {
             .send()
     }
 
-    /// Starts a command in a terminal of its own.
+    /// Starts a command in its own terminal.
     fn terminal(&self, command: &str) -> Terminal {
         let mut bash = Command::new("bash");
         self.prepare(bash.args(["-c", &format!("exec {command}")]))
@@ -210,7 +209,7 @@ impl Dev {
         Terminal(bash.spawn().unwrap())
     }
 
-    /// A delivery, one of the button "Send test event", and the secret that both are signed with.
+    /// A delivery, a delivery from the button "Send test event", and the secret that signed both.
     fn deliveries(&self) -> (Received, Received, String) {
         let receiver = Receiver::start();
         let endpoint = self.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
@@ -463,7 +462,7 @@ fn the_app_of_the_page_about_mobile_apps_exchanges_a_code() {
     assert!(exchanged["token"].is_string(), "{exchanged}");
 }
 
-/// A command that stays, killed when dropped.
+/// A long-running command, killed when dropped.
 struct Terminal(Child);
 
 impl Drop for Terminal {
@@ -473,7 +472,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The next line of a stream that contains `text`.
+/// The next line in a stream that contains `text`.
 fn line_with(stream: &mut impl BufRead, text: &str) -> String {
     let mut lines = stream.lines().map(Result::unwrap);
     lines
@@ -481,7 +480,7 @@ fn line_with(stream: &mut impl BufRead, text: &str) -> String {
         .unwrap_or_else(|| panic!("no line has {text:?}"))
 }
 
-/// The words of a line, without those that differ each time: numbers, times, and names of rooms.
+/// A line's words, except words that differ each time: numbers, times, and room names.
 fn steady_words(line: &str) -> Vec<&str> {
     let differs =
         |word: &str| word.starts_with("trigger-") || word.contains(|c: char| c.is_ascii_digit());
@@ -532,7 +531,7 @@ fn the_commands_of_the_page_about_webhooks_bring_events_to_a_receiver_on_this_ma
     assert!(example.is_signed_with(&secret));
 }
 
-/// Runs commands in a shell that `prepare` has set up, until one fails. Returns what they print.
+/// Runs commands in a shell that `prepare` has set up, until one fails. Returns their output.
 fn bash(commands: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> String {
     let output = prepare(Command::new("bash").args(["-euo", "pipefail", "-c", commands]))
         .output()
@@ -545,7 +544,7 @@ fn bash(commands: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> S
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether the commands of pages can be run here. Says so if not.
+/// Whether page commands can run here. If not, prints a message.
 fn has_curl_and_bash() -> bool {
     let has_both = exists("curl") && exists("bash");
     if !has_both {
@@ -569,7 +568,7 @@ fn exists(program: &str) -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
-/// A receiver of the guide: the program that runs it, its file, and how its first line begins.
+/// A receiver from the guide: the program that runs it, its file, and the start of its first line.
 const RECEIVERS: [(&str, &str, &str); 3] = [
     ("node", "receiver.mjs", "// "),
     ("python3", "receiver.py", "# "),
@@ -624,7 +623,7 @@ impl Program {
         started
     }
 
-    /// The status with which it answers a delivery.
+    /// The receiver's response status to a delivery.
     fn answer(&self, body: &[u8], headers: &[(&str, String)]) -> u16 {
         let request = Request::new("POST", format!("http://{}/webhooks", self.address)).raw(body);
         headers
@@ -636,7 +635,7 @@ impl Program {
             .status
     }
 
-    /// Stops it, and returns what it has printed.
+    /// Stops it and returns its output.
     fn stop(mut self) -> String {
         self.process.kill().unwrap();
         std::io::read_to_string(self.process.stdout.take().unwrap()).unwrap()
@@ -667,7 +666,7 @@ fn build(file: &str, folder: &Path) -> Command {
     Command::new(folder.join("receiver"))
 }
 
-/// The headers of a delivery as they were sent, with some replaced.
+/// A delivery's headers as sent, some of them replaced.
 fn headers(delivery: &Received, replaced: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
     let value = |name| {
@@ -682,7 +681,7 @@ fn headers(delivery: &Received, replaced: &[(&'static str, &str)]) -> Vec<(&'sta
         .collect()
 }
 
-/// The headers of a delivery that was signed so many seconds from now.
+/// Headers for a delivery that was signed so many seconds from now.
 fn signed(secret: &str, body: &[u8], id: &str, seconds: i64) -> Vec<(&'static str, String)> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! The Debian package: who may read the settings, which can hold secrets.
+//! The Debian package: permissions of the settings, which can contain secrets.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs the script that follows the installation, with programs that only note how they are called. Returns their calls.
+/// Runs the post-installation script with programs that only record their calls. Returns the calls.
 fn configure(old_version: &str, has_own_mode: bool) -> String {
     let folder = tempfile::tempdir().unwrap();
     let calls = folder.path().join("calls");

@@ -1,5 +1,5 @@
-//! The root of the actors panics in each of its handlers in turn. No supervisor restarts it, so the server ends, and the next start
-//! has everything that was acknowledged. In a program of its own: its faults would reach the roots of other tests' servers.
+//! The root actor panics in each of its handlers in turn. No supervisor restarts it, so the server ends, and the next start has everything
+//! that was acknowledged. This test is a separate program: its faults would reach the root actors in other tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ fn is_done(request: Request) -> bool {
     request.try_send().is_some_and(|answer| answer.status < 300)
 }
 
-/// Lets the root get every message, until it has failed. Returns whether the room was acknowledged.
+/// Causes every root message until the root has failed. Returns whether the room was acknowledged.
 fn provoke(app: &TestApp, receiver: &Receiver) -> bool {
     // The project fails too, so that it is rebuilt.
     arm(&app.project, "project.reconcile", Fault::Panic);
@@ -63,7 +63,7 @@ fn provoke(app: &TestApp, receiver: &Receiver) -> bool {
         app.admin("POST", "/sandbox/outage")
             .json(json!({"seconds": 30})),
     );
-    // Which the media plane does not answer: an outage begins.
+    // The media plane does not respond, which starts an outage.
     is_done(app.get("/v1/rooms/stage/participants"));
     is_done(app.admin("GET", "/debug/actors/system"));
     eventually(|| {

@@ -1,4 +1,4 @@
-//! The admin listener without a token: which hosts and origins it answers, so that no web page reaches it by DNS rebinding.
+//! The admin listener without a token: the hosts and origins that it accepts, so that no web page reaches it by DNS rebinding.
 
 use conclave::config::HostName;
 use conclave_model::Secret;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Request, Response, TestApp};
 
-/// The paths that probes ask by any name.
+/// Paths that health probes may request under any host name.
 const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Paths that a foreign web page must not reach.
 const GUARDED: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! Copies of the database that the server makes at regular times: `backup.directory`.
+//! Scheduled database backups: `backup.directory`.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn start(directory: &Path) -> TestApp {
     })
 }
 
-/// The names of the copies, oldest first.
+/// Names of the backups, oldest first.
 fn copies(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -55,7 +55,7 @@ fn metric(app: &TestApp, name: &str) -> f64 {
         .unwrap()
 }
 
-/// What a copy contains, when it is restored with the keys of the app.
+/// Contents of a backup, restored with the app's keys.
 fn restored(app: &TestApp, copy: &Path) -> Contents {
     let key = app.data().join("encryption.key");
     let dir = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn a_copy_is_good_although_secrets_in_the_database_need_a_lost_key() {
     let app = start(dir.path());
     app.endpoint("http://127.0.0.1:1/hook");
     eventually(|| copies(dir.path()).len() == 1);
-    // Another key takes the place of the one that has sealed the secret.
+    // Another key replaces the key that sealed the secret.
     let data = app.data().to_owned();
     let app = app.restart_with(move |_| fs::remove_file(data.join("encryption.key")).unwrap());
     app.advance(HOUR);

@@ -1,4 +1,4 @@
-//! `/call`: the page that joins a call, with all its files served by this program, who may show it in a frame, and the rooms that it
+//! `/call`: the page that joins a call, with all its files served by this program, the origins that may embed it, and the rooms that it
 //! opens in `dev`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Request, TestApp};
 
-/// The languages of the page; the first has all texts.
+/// The page's languages; the first one has all texts.
 const LANGUAGES: [&str; 7] = ["en", "ar", "de", "es", "fr", "pt", "sw"];
 
 fn start() -> TestApp {
@@ -21,7 +21,7 @@ fn open(app: &TestApp, room: &str, role: &str) -> Request {
         .json(json!({"room": room, "role": role}))
 }
 
-/// The values of an attribute in a text.
+/// Values of an attribute in a text.
 fn named(text: &str, before: &str, after: char) -> Vec<String> {
     text.split(before)
         .skip(1)
@@ -43,7 +43,7 @@ fn without_the_setting_there_is_no_page() {
         .expect_error(404, "not_found", None);
 }
 
-/// The texts of the files that the page names, and those that these name, by their names.
+/// Contents by file name: the files that the page references, and the files that these reference.
 fn files(app: &TestApp) -> BTreeMap<String, String> {
     let page = app.get("/call").anonymous().send().text();
     let mut wanted = [named(&page, "src=\"", '"'), named(&page, "href=\"/", '"')].concat();
@@ -156,7 +156,7 @@ fn every_text_of_the_page_is_there_in_every_language() {
             serde_json::from_str(&found[&format!("{language}.json")]).unwrap();
         texts
     });
-    // The page offers exactly these.
+    // The page offers exactly these languages.
     let offered = found["texts.js"].split("LANGUAGES = {").nth(1).unwrap();
     let offered = offered.split('}').next().unwrap();
     let offered: BTreeSet<_> = offered
@@ -243,7 +243,7 @@ fn the_library_for_background_blur_is_served_from_its_folder_and_only_then_the_p
         .expect_error(404, "not_found", None);
 }
 
-/// The settings of a call page that pages of other origins may show in a frame.
+/// Settings that allow these origins to embed the call page.
 fn embedded(config: &mut Config, origins: &[&str]) {
     let rest = serde_json::to_value(&config.http).unwrap();
     let Value::Object(mut http) = rest else {
@@ -476,7 +476,7 @@ fn everyone_learns_what_is_recorded_or_broadcast_and_who_may_stop_it_how() {
     };
     let recording = begun("recordings", json!({"type": "room_composite"}));
     let broadcast = begun("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}));
-    // The role of a lead may stop recordings, and no broadcasts.
+    // The `lead` role may stop recordings, but not broadcasts.
     let expected = json!([{"kind": "recording", "egress_id": recording}, {"kind": "broadcast"}]);
     assert_eq!(running("algebra", "lead"), expected);
     let expected = json!([{"kind": "recording"}, {"kind": "broadcast"}]);

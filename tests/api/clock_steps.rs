@@ -1,4 +1,4 @@
-//! A clock that is set forward and back: nothing waits until it has caught up.
+//! A clock that is set forward and back: no operation is delayed until the clock has caught up.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::{TestApp, eventually};
 
 const DAY: i64 = 24 * 3_600 * 1_000;
 
-/// Runs `work` while the clock is ahead, which is then set back.
+/// Runs `work` while the clock is ahead, then sets it back.
 fn while_ahead<T>(app: &TestApp, days: i64, work: impl FnOnce() -> T) -> T {
     app.clock.step(days * DAY);
     let done = work();
@@ -16,7 +16,7 @@ fn while_ahead<T>(app: &TestApp, days: i64, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Advances the clock by ticks, one minute in all at most, until `holds`.
+/// Advances the clock in ticks until `holds`, by one minute at most.
 fn within_a_minute(app: &TestApp, holds: impl FnMut() -> bool) {
     within_minutes(app, 1, holds);
 }
@@ -32,7 +32,7 @@ fn within_minutes(app: &TestApp, minutes: u32, mut holds: impl FnMut() -> bool) 
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
-    // No more time passes, but a busy machine may need some for what was due.
+    // The clock stops here, but a busy machine may need real time for work that is already due.
     eventually(holds);
 }
 
@@ -167,7 +167,7 @@ fn after_a_step_of_hours_in_either_direction_webhooks_timers_and_reconciliation_
         assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
         room("empty", 60);
         app.clock.step(hours * 3_600 * 1_000);
-        // Found by reconciliation, which comes every minute.
+        // The reconciliation that runs every minute finds it.
         app.drop_reports(1);
         app.leave(&alice, true);
         let mut seen = Vec::new();

@@ -13,10 +13,10 @@ use crate::tools::{
 };
 use crate::webrtc::whip::ConnectedEncoder;
 
-/// Runs a scenario and returns its last answer. The app is shared, so what a scenario creates is named after its code.
+/// Runs a scenario and returns its last response. The app is shared, so resources are named after the scenario's code.
 type Scenario = fn(&TestApp) -> Response;
 
-/// The scenarios. A new code needs one.
+/// The scenarios. A new code needs a scenario.
 const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::InvalidRequest, |app| create(app, json!({}))),
     (ErrorCode::InvalidRoomName, |app| {
@@ -249,7 +249,7 @@ fn destination_in_use(app: &TestApp) -> Response {
         .send()
 }
 
-/// The operator lost the key that the destination was sealed with.
+/// The operator lost the key that sealed the destination.
 fn destination_unusable(_: &TestApp) -> Response {
     let app = TestApp::start();
     app.room("a");
@@ -261,7 +261,7 @@ fn destination_unusable(_: &TestApp) -> Response {
     broadcast_to(&app, "a", "stream")
 }
 
-/// LiveKit returns the same id a second time. A field of protobuf is its tag, its length, its text.
+/// LiveKit returns the same id twice. A protobuf string field is its tag, its length and its text.
 fn twice(path: &str, body: &Value) -> Response {
     let (app, double) = livekit();
     app.room("a");
@@ -436,7 +436,7 @@ fn rate_limited(_: &TestApp) -> Response {
     app.get("/v1/rooms").send()
 }
 
-/// The operator removes a plan from the file while a project is on it.
+/// The operator removes a project's plan from the plan file.
 fn internal_error(_: &TestApp) -> Response {
     let app = TestApp::start();
     conclave(&app, &["project", "set-plan", &app.project, "free"]);
@@ -451,7 +451,7 @@ fn internal_error(_: &TestApp) -> Response {
 /// Another process locks the database for longer than a write waits.
 fn database_unavailable(_: &TestApp) -> Response {
     let app = TestApp::start();
-    // Once this is written, so is everything that the start writes.
+    // Once this write is done, so are all writes at startup.
     app.room("before");
     let lock = app.records().lock();
     let refused = create(&app, json!({"name": "a"}));
@@ -472,7 +472,7 @@ fn billing_unavailable(_: &TestApp) -> Response {
 #[test]
 fn every_code_is_produced_with_its_status() {
     let app = TestApp::start();
-    // One after the other: on a busy machine, requests of one project that wait for each other are refused after a while.
+    // Sequential: on a busy machine, concurrent requests to one project are refused after a while.
     for (code, scenario) in SCENARIOS {
         yields(*code, &scenario(&app));
     }
@@ -482,7 +482,7 @@ fn every_code_is_produced_with_its_status() {
 fn yields(code: ErrorCode, answer: &Response) {
     let field = answer.json()["error"]["field"].as_str().map(str::to_owned);
     answer.expect_error(code.status(), code.as_str(), field.as_deref());
-    // Waiting does not bring a lost key back.
+    // A lost key does not come back with time.
     let for_good = matches!(
         code,
         ErrorCode::DestinationUnusable | ErrorCode::EncryptionUnavailable

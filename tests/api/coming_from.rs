@@ -1,4 +1,4 @@
-//! The examples of the pages `docs/from-*.md`: each block of JSON below `<!-- send METHOD PATH -->` is sent, one after another.
+//! Examples in `docs/from-*.md`: each JSON block below `<!-- send METHOD PATH -->` is sent, in order.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::TestApp;
 
-/// The requests of a page: method, path and body.
+/// A page's requests: method, path and body.
 fn requests(page: &str) -> Vec<(&str, &str, Value)> {
     let marked = page.split("<!-- send ").skip(1);
     let read = |text| {

@@ -1,4 +1,4 @@
-//! The list of the contract's operations, and the descriptions that the server gives of itself.
+//! The contract's list of operations, and the descriptions that the server publishes.
 
 use std::fmt;
 use std::process::Command;
@@ -12,14 +12,14 @@ use crate::support::TestApp;
 /// The operations beyond the contract, generated.
 pub const ADDITIONS: &str = "tests/data/additions.csv";
 
-/// The paths of the descriptions: that of the contract, and that of the operations beyond it.
+/// Paths of the descriptions: the contract, and the operations beyond it.
 pub const DESCRIPTIONS: [&str; 2] = ["/openapi.json", "/ext/openapi.json"];
 
 /// The first line of both lists.
 const COLUMNS: &str =
     "operation_id,method,path,auth,idempotent,success,errors,collection,permission";
 
-/// What one operation must be.
+/// The required properties of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub id: String,
@@ -38,7 +38,7 @@ pub struct Described {
     pub method: String,
     pub path: String,
     pub operation: Value,
-    /// The description that has it.
+    /// The description that contains it.
     pub document: Arc<Value>,
 }
 
@@ -47,8 +47,7 @@ pub fn contract() -> Vec<Row> {
     parse(include_str!("../data/operations.csv"))
 }
 
-/// The operations that the contract does not have. The list is generated from the description, so that a new operation
-/// shows as a line to review.
+/// The operations beyond the contract. The list is generated from the description, so that a new operation shows as a line to review.
 pub fn additions() -> Vec<Row> {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         if snapshot::is_update() {
@@ -59,12 +58,12 @@ pub fn additions() -> Vec<Row> {
     parse(&TEXT)
 }
 
-/// The rows of all operations, the contract's first.
+/// Rows for all operations, the contract's first.
 pub fn rows() -> Vec<Row> {
     [contract(), additions()].concat()
 }
 
-/// The row of an operation.
+/// An operation's row.
 #[track_caller]
 pub fn row(id: &str) -> Row {
     rows()
@@ -73,7 +72,7 @@ pub fn row(id: &str) -> Row {
         .unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
 }
 
-/// The operations of a description, in the format of the contract's list.
+/// A description's operations, in the format of the contract's list.
 pub fn additions_of(document: &Value) -> String {
     let lines: String = described(document)
         .iter()
@@ -82,7 +81,7 @@ pub fn additions_of(document: &Value) -> String {
     format!("{COLUMNS}\n{lines}")
 }
 
-/// The description of the operations beyond the contract, as the program prints it.
+/// The description of the extension operations, as the program prints it.
 fn printed_description() -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["openapi", "--ext"])
@@ -131,8 +130,8 @@ fn parse(csv: &str) -> Vec<Row> {
 }
 
 impl Row {
-    /// The row with 409, if the operation takes an `Idempotency-Key`: `idempotency_key_reuse` can answer any of those, also
-    /// where the contract's list has no 409.
+    /// The row with 409, if the operation takes an `Idempotency-Key`: `idempotency_key_reuse` can answer all such operations, including
+    /// operations whose row in the contract's list has no 409.
     pub fn with_key_reuse(mut self) -> Self {
         if self.idempotent && !self.errors.contains(&409) {
             self.errors.push(409);
@@ -173,12 +172,12 @@ pub fn documents(app: &TestApp) -> [Value; 2] {
     DESCRIPTIONS.map(|path| app.get(path).anonymous().send().expect(200))
 }
 
-/// Every operation of a server, those beyond the contract too.
+/// Every operation of a server, including extensions.
 pub fn every_operation(app: &TestApp) -> Vec<Described> {
     documents(app).iter().flat_map(described).collect()
 }
 
-/// Every operation of a description.
+/// Every operation in a description.
 pub fn described(document: &Value) -> Vec<Described> {
     let whole = Arc::new(document.clone());
     let paths = document["paths"].as_object().unwrap();
@@ -222,7 +221,7 @@ impl Described {
         }
     }
 
-    /// The name of the list in a page; `None` if the operation does not page.
+    /// Name of the list in a page; `None` if the operation is not paginated.
     fn collection(&self) -> Option<String> {
         let properties = &self.operation["responses"]["200"]["content"]["application/json"]["schema"]
             ["properties"];
@@ -240,7 +239,7 @@ impl Described {
             .any(|parameter| parameter["in"] == location && parameter["name"] == name)
     }
 
-    /// The described statuses that `wanted` holds for, sorted.
+    /// The described statuses that match `wanted`, sorted.
     pub fn statuses(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
         let responses = self.operation["responses"].as_object().unwrap();
         let mut statuses: Vec<u16> = responses
@@ -252,7 +251,7 @@ impl Described {
         statuses
     }
 
-    /// The example of the request's body, if it takes one.
+    /// Example request body, if the operation takes a body.
     pub fn example(&self) -> Option<&Value> {
         self.operation
             .pointer("/requestBody/content/application~1json/example")
@@ -286,11 +285,11 @@ impl Described {
     }
 }
 
-/// Fails unless a body fits its schema: every required field, no undescribed field, null only where allowed.
+/// Fails unless a body matches its schema: every required field, no undescribed field, null only where allowed.
 #[track_caller]
 pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     assert!(!body.is_null() || takes_null(schema), "{at} is null");
-    // Beside properties, `oneOf` is a rule between them.
+    // Next to `properties`, `oneOf` constrains their combinations.
     if let Some(all) = schema["oneOf"]
         .as_array()
         .filter(|_| schema.get("properties").is_none())

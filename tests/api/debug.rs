@@ -1,4 +1,4 @@
-//! The admin listener: health, the actors, and the stream of events.
+//! The admin listener: health, actors, and the event stream.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -296,7 +296,7 @@ fn the_event_stream_of_one_project_has_no_event_of_another() {
         .expect_error(400, "invalid_request", Some("project"));
 }
 
-/// Asks for the stream of events on a connection of its own. Returns the connection and the status.
+/// Opens the event stream on its own connection. Returns the connection and the status.
 fn open_stream(app: &TestApp) -> (TcpStream, u16) {
     open_stream_at(app, "/debug/events")
 }
@@ -330,13 +330,13 @@ fn streams_of_events_leave_connections_to_the_rest_of_the_admin_listener() {
     }
     assert_eq!(open.len(), 256);
     assert!(refused.iter().all(|(_, status)| *status == 429));
-    // What was refused is closed, although its client keeps it open.
+    // A refused connection is closed by the server, although its client keeps it open.
     for (stream, _) in &mut refused {
         stream.read_to_end(&mut Vec::new()).unwrap();
     }
     app.admin("GET", "/healthz").send().expect(200);
     app.admin("GET", "/debug/actors").send().expect(200);
-    // The pages of the console have no others.
+    // The console's pages share these connections.
     app.room("standup");
     let of_console = format!("/projects/{}/rooms/standup/events", app.project);
     assert_eq!(open_stream_at(&app, &of_console).1, 429);
@@ -399,7 +399,7 @@ fn with_an_admin_token_everything_but_health_needs_it() {
         ] {
             request.send().expect_error(401, "unauthorized", None);
         }
-        // An address has five wrong tokens a minute.
+        // An address may send five wrong tokens per minute.
         app.advance(Duration::from_secs(60));
     }
     let join = app

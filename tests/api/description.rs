@@ -1,4 +1,4 @@
-//! What the descriptions say beside the contract: links between operations, tags, and types that both have.
+//! Parts of the descriptions beyond the contract: links between operations, tags, and shared types.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ fn every_tag_of_an_operation_is_described() {
     }
 }
 
-/// The viewer and the SDKs show both descriptions as one.
+/// The viewer and the SDKs merge both descriptions.
 #[test]
 fn a_type_or_group_of_one_name_is_the_same_in_both_descriptions() {
     let [contract, extensions] = documents(&TestApp::start());

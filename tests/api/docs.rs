@@ -1,5 +1,5 @@
-//! `/docs/` on the admin listener: the documentation as HTML pages and as Markdown, and the viewer of the API's description, with all
-//! their files served by this program.
+//! `/docs/` on the admin listener: the documentation as HTML and as Markdown, and the API viewer, with all their files served by this
+//! program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use url::Url;
 use crate::contract::{DESCRIPTIONS, documents, every_operation};
 use crate::support::{Response, TestApp};
 
-/// The values of an attribute in the tags of a page, unescaped. Examples of HTML are text, in which `<` is escaped.
+/// Unescaped attribute values in a page's tags. HTML examples are text, in which `<` is escaped.
 fn named(page: &str, attribute: &str) -> Vec<String> {
     let marker = format!(" {attribute}=\"");
     let tags = page
@@ -26,12 +26,12 @@ fn named(page: &str, attribute: &str) -> Vec<String> {
     values.map(|value| value.replace("&amp;", "&")).collect()
 }
 
-/// The page of the viewer.
+/// The viewer's page.
 fn page(app: &TestApp) -> Response {
     app.admin("GET", "/docs/api").anonymous().send()
 }
 
-/// What the viewer shows besides the description.
+/// The viewer's settings.
 fn settings(app: &TestApp) -> Value {
     app.admin("GET", "/docs/api/settings.json")
         .anonymous()
@@ -39,7 +39,7 @@ fn settings(app: &TestApp) -> Value {
         .expect(200)
 }
 
-/// The file that was sent, which gzip compresses if the answer says so. Its checksum is verified.
+/// The response's file, decompressed if it is gzip-encoded; gzip's checksum is verified.
 fn content(answer: &Response) -> Vec<u8> {
     match answer.headers.get("content-encoding") {
         Some(encoding) => {
@@ -128,13 +128,13 @@ fn every_group_of_operations_leads_to_a_page_that_explains_it() {
     for page in pages.values() {
         assert_leads_to_a_heading(&app, page["url"].as_str().unwrap());
     }
-    // An operation leads to its section of the reference.
+    // Each operation links to its section in the reference.
     for operation in every_operation(&app) {
         assert_leads_to_a_heading(&app, &format!("/docs/api.html#{}", operation.id()));
     }
 }
 
-/// A link to the documentation leads to a page, and to a heading of it.
+/// Fails unless a documentation link resolves to a page and a heading in it.
 #[track_caller]
 pub fn assert_leads_to_a_heading(app: &TestApp, link: &str) {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
@@ -177,7 +177,7 @@ fn in_dev_the_viewer_can_call_the_api_with_the_key_that_it_is_given() {
         listed.expect(200);
         assert_eq!(listed.headers["access-control-allow-origin"], origin);
     }
-    // Another program's page on this machine is another origin.
+    // A page from another program on this machine has another origin.
     let other = app
         .get("/v1/rooms")
         .header("origin", "http://127.0.0.1:1")
@@ -201,7 +201,7 @@ fn the_key_is_given_to_no_page_of_another_origin() {
         .header("sec-fetch-site", "same-origin")
         .send();
     assert_eq!(own.json()["key"], *app.key);
-    // As a script it could be loaded by any page, so it is none, nor does it stay in a cache.
+    // Any page could load a script, so the response is none; nor is it cached.
     assert_eq!(
         (kind(&own), own.headers["x-content-type-options"].as_str()),
         ("application/json", "nosniff")
@@ -218,7 +218,7 @@ fn the_key_is_given_to_no_page_of_another_origin() {
             "{file}"
         );
     }
-    // By a name of another machine, the listener is only reached through something else.
+    // Under another machine's name, the listener is reachable only through a proxy.
     let app = app.restart_with(|config| {
         config.admin.hosts = vec![conclave::config::HostName::parse("conclave.internal").unwrap()];
     });
@@ -230,7 +230,7 @@ fn the_key_is_given_to_no_page_of_another_origin() {
         (elsewhere.status, elsewhere.text().contains("vk_")),
         (200, false)
     );
-    // With a token, the console is not for all who reach the listener.
+    // With a token, the console is not open to everyone who can connect to the listener.
     let app = app.restart_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
     let given = settings(&app);
     assert_eq!(
@@ -250,7 +250,7 @@ fn no_file_is_loaded_from_another_host() {
         .send()
         .text();
     assert!(!start.contains("://"), "{start}");
-    // Calls go to the API, besides.
+    // The viewer also calls the API.
     let policy = page.headers["content-security-policy"].replace(&format!(" {}", app.api), "");
     let mut directives = policy
         .split("; ")
@@ -386,7 +386,7 @@ fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_a
     }
 }
 
-/// The urls that a page in Markdown links to, but for those of other servers.
+/// URLs that a Markdown page links to, except links to other servers.
 fn links(page: &Url, text: &str) -> Vec<Url> {
     let targets = text
         .split("](")
@@ -441,8 +441,8 @@ fn every_link_of_every_page_leads_to_what_is_served() {
     }
 }
 
-/// Follows all links of the pages of a site from its first one. Every link leads to what there is, and to a heading if it names one; every
-/// picture, script and style is there. Returns the paths of the pages and of all that they link to.
+/// Follows all links from a site's first page. Every link must resolve, including its heading, and every image, script and style must
+/// exist. Returns the paths of the pages and of all linked files.
 fn walk_site(
     root: &Url,
     get: impl Fn(&Url) -> Option<(String, Vec<u8>)>,
@@ -474,7 +474,7 @@ fn walk_site(
         ]
         .concat()
         {
-            // A link leads elsewhere only if it says so itself.
+            // Links within the site are relative.
             let mut to = url.join(&target).unwrap();
             if (to.scheme(), to.host(), to.port()) == (root.scheme(), root.host(), root.port()) {
                 assert!(
@@ -505,7 +505,7 @@ fn every_link_of_the_site_leads_to_a_page_and_a_heading_that_exist() {
     let root = Url::parse(&app.admin).unwrap().join("/docs/").unwrap();
     let (pages, others) = walk_site(&root, |url| {
         let answer = app.admin("GET", url.path()).anonymous().send();
-        // The console asks to sign in.
+        // The console redirects to its sign-in page.
         let is_there = answer.status == 200 || (answer.status == 303 && url.path() == "/");
         let kind = answer
             .headers

@@ -1,5 +1,5 @@
-//! Every event type with its exact set of fields, as the description at `/openapi.json` has them, compared with events that a receiver
-//! got. The bytes of the events are compared with those in `tests/data/events.jsonl`. A type that does not happen here fails.
+//! Every event type with its exact fields, as described at `/openapi.json`, compared with events at a receiver. The event bytes are
+//! compared with `tests/data/events.jsonl`. A type that the scenario does not produce fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::snapshot;
 use crate::support::{Received, Receiver, TestApp};
 use crate::tools::{conclave, fields};
 
-/// The bodies of the scenario's events.
+/// Event bodies from the scenario.
 const RECORDED: &str = "tests/data/events.jsonl";
 
-/// The condition under which an optional field is present.
+/// Condition under which an optional field is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
     /// The participant holds a role.
@@ -26,11 +26,11 @@ enum When {
     ByRoomToken,
     /// An API key made the change.
     ByKey,
-    /// The participant publishes exactly one track, so that the excess is that track's.
+    /// The participant publishes exactly one track, which is therefore the track over the limit.
     OneTrack,
 }
 
-/// The condition of each optional field.
+/// Condition by optional field.
 const CONDITIONS: [(&str, When); 5] = [
     ("role", When::RoleHeld),
     ("previous_role", When::RoleHeldBefore),
@@ -39,14 +39,14 @@ const CONDITIONS: [(&str, When); 5] = [
     ("track_sid", When::OneTrack),
 ];
 
-/// Conditions that hold for every event of a type: a role change gives a role, and a bitrate limit is part of one.
+/// Conditions that hold for every event of a type: a role change sets a role, and only a role has a bitrate limit.
 const ALWAYS: [(EventType, When); 3] = [
     (EventType::ParticipantRoleChanged, When::RoleHeld),
     (EventType::ParticipantPublishLimitExceeded, When::RoleHeld),
     (EventType::ParticipantPublishLimitCleared, When::RoleHeld),
 ];
 
-/// The fields whose values are made at random.
+/// Fields with random values.
 const GENERATED: [&str; 6] = [
     "project_id",
     "participant_sid",
@@ -56,11 +56,11 @@ const GENERATED: [&str; 6] = [
     "changed_by_api_key_prefix",
 ];
 
-/// The fields of an event, as the description has them.
+/// An event's fields in the description.
 struct Shape {
     event: EventType,
     always: Vec<String>,
-    /// Each with its condition.
+    /// Optional fields with their conditions.
     sometimes: Vec<(String, When)>,
 }
 
@@ -94,17 +94,17 @@ impl Shape {
     }
 }
 
-/// The events received.
+/// The received events.
 #[derive(Default)]
 struct Scenario {
     /// Each with its type and the conditions that held.
     events: Vec<(EventType, Vec<When>, Value)>,
-    /// The body of each event, and of the test event, as it was received.
+    /// Body of each event, including the test event, as received.
     bodies: Vec<String>,
 }
 
 impl Scenario {
-    /// The next events, each with the conditions that hold for it, in the order they come.
+    /// Records the next events in order, each with the conditions that hold for it.
     #[track_caller]
     fn record(&mut self, app: &TestApp, receiver: &Receiver, expected: &[(EventType, &[When])]) {
         let events = self.received(app, receiver);
@@ -124,7 +124,7 @@ impl Scenario {
         }
     }
 
-    /// Delivers all events, keeps their bodies and returns them.
+    /// Delivers all events, stores their bodies and returns them.
     #[track_caller]
     fn received(&mut self, app: &TestApp, receiver: &Receiver) -> Vec<Value> {
         app.deliver();
@@ -170,7 +170,7 @@ impl Scenario {
         self.record(app, receiver, &[(E::RoomFinished, &[])]);
     }
 
-    /// Roles given by a key and by a room token, to a participant with a role and to one without.
+    /// Role changes by key and by room token, with and without a previous role.
     fn role_changes(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room("roles");
         app.join("roles", "ann", "");
@@ -206,7 +206,7 @@ impl Scenario {
         );
     }
 
-    /// A bitrate limit that is exceeded and kept again, with one track and with two.
+    /// A bitrate limit that is exceeded and met again, with one track and with two.
     fn limits(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room_with_roles(
             "limits",
@@ -236,7 +236,7 @@ impl Scenario {
         }
     }
 
-    /// Recordings and broadcasts, one that completes and one that fails.
+    /// Recordings and broadcasts, completed and failed.
     fn egresses(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
         app.room("egresses");
@@ -312,7 +312,7 @@ impl Scenario {
         self.record(app, receiver, &down.map(|event| (event, &[] as &[When])));
     }
 
-    /// The event that the console sends to test an endpoint.
+    /// The event that the console's endpoint test sends.
     fn test_event(&mut self, app: &TestApp, receiver: &Receiver, endpoint: &Value) {
         let id = endpoint["id"].as_str().unwrap();
         Browser::new(app).act(
@@ -338,7 +338,7 @@ impl Scenario {
         scenario
     }
 
-    /// The bodies, one a line, with numbers in place of the ids that differ from run to run.
+    /// Bodies, one per line, with numbers in place of the ids that differ from run to run.
     fn recorded(&self) -> String {
         let mut ids: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut lines = String::new();

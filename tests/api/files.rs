@@ -1,4 +1,4 @@
-//! `/files/recordings/{egress_id}`: files of recordings on this machine, for who has a key or a link.
+//! `/files/recordings/{egress_id}`: recording files on this machine, for clients with a key or a link.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::support::{NEVER, Request, TestApp, WAIT_LIMIT, eventually};
 
 const CONTENT: &[u8] = b"0123456789";
 
-/// Starts a recording in a new room, to a file of that name. Returns the egress id.
+/// Starts a recording in a new room, to a file with that name. Returns the egress id.
 fn start(app: &TestApp, filepath: &str) -> String {
     let room = filepath.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     app.room(&room);
@@ -26,7 +26,7 @@ fn start(app: &TestApp, filepath: &str) -> String {
     recording["egress_id"].as_str().unwrap().to_owned()
 }
 
-/// Where the file of a recording is.
+/// Path of a recording's file.
 fn file(app: &TestApp, filepath: &str) -> PathBuf {
     app.data()
         .join("recordings")
@@ -34,7 +34,7 @@ fn file(app: &TestApp, filepath: &str) -> PathBuf {
         .join(filepath)
 }
 
-/// Writes the file of a recording, as the media plane would have.
+/// Writes a recording's file, as the media plane would.
 fn write(app: &TestApp, filepath: &str, content: &[u8]) {
     let path = file(app, filepath);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn end(app: &TestApp, id: &str) {
     eventually(|| app.get(&format!("/v1/recordings/{id}")).send().json()["status"] == "complete");
 }
 
-/// A recording that has ended, with its file.
+/// Makes a finished recording with its file.
 fn recorded(app: &TestApp, filepath: &str) -> String {
     let id = start(app, filepath);
     end(app, &id);
@@ -58,7 +58,7 @@ fn path(id: &str) -> String {
     format!("/files/recordings/{id}")
 }
 
-/// A link to the file of a recording.
+/// Creates a link to a recording's file.
 fn link(app: &TestApp, id: &str, query: &str) -> Value {
     app.get(&format!("{}/link{query}", path(id)))
         .send()
@@ -219,7 +219,7 @@ fn a_link_needs_no_key_and_expires() {
     open(&path_of(&short)).expect_error(401, "unauthorized", None);
     assert!(open(&path_of(&short)).text().contains("expired"));
     let other = recorded(&app, "b.mp4");
-    // Another digit than that of the signature.
+    // Replaces the signature's last digit.
     let last = if link_path.ends_with('0') { '1' } else { '0' };
     for altered in [
         link_path.replace(&id, &other),
@@ -302,7 +302,7 @@ fn the_command_prints_a_link_that_opens() {
     }
 }
 
-/// Begins a download, of which nothing is read but the status.
+/// Starts a download and reads only the status.
 fn begin(app: &TestApp, path: &str, key: &str) -> (TcpStream, Vec<u8>) {
     let mut stream = TcpStream::connect(app.api.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
@@ -313,8 +313,8 @@ fn begin(app: &TestApp, path: &str, key: &str) -> (TcpStream, Vec<u8>) {
     (stream, line[9..].to_owned())
 }
 
-/// Starts an app with a recording that is more than the buffers of a connection take, and less than the client of the tests reads.
-/// Clients that do not read are not sent away.
+/// Starts an app with a recording larger than a connection's buffers and smaller than the tests' client accepts. Slow clients are not
+/// disconnected.
 fn with_large_recording() -> (TestApp, String) {
     let app = TestApp::start_with(|config| config.http.request_timeout = NEVER);
     let id = recorded(&app, "a.mp4");
@@ -381,7 +381,7 @@ fn old_files_are_removed_and_the_console_says_so() {
     };
     written("old.mp4", 0);
     written("uploaded.mp4", 0);
-    // As that of another recording, which has got the name since.
+    // As if it were another recording's file, which now has the name.
     written("new.mp4", 400 * 24 * 3_600);
     let shown = || {
         app.admin(

@@ -6,7 +6,7 @@ use crate::contract::every_operation;
 use crate::support::{Request, Response, TestApp};
 use crate::tools::default_template;
 
-/// The headers of a response but for those that differ each time.
+/// A response's headers, except headers that differ each time.
 fn headers(answer: &Response) -> BTreeMap<&str, &str> {
     let headers = answer
         .headers
@@ -17,7 +17,7 @@ fn headers(answer: &Response) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Sends a request as `GET` and as `HEAD`, and returns the status.
+/// Sends a request as `GET` and as `HEAD`, compares them, and returns the status.
 #[track_caller]
 fn assert_same(request: impl Fn(&str) -> Request, path: &str) -> u16 {
     let (get, head) = (request("GET").send(), request("HEAD").send());

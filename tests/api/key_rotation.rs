@@ -1,4 +1,4 @@
-//! `conclave key-rotate` while a server runs, with the records in a file.
+//! `conclave key-rotate` while a server runs, with SQLite records.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use test_postgres::Engine;
 use crate::support::{Receiver, TestApp};
 use crate::tools::{conclave, default_template, fields};
 
-/// Why these are tests of a file of records.
+/// Reason why these tests need SQLite.
 const SHARED: &str = "servers that share a database rotate a key in three steps";
 
 fn key_file(app: &TestApp) -> PathBuf {
@@ -28,7 +28,7 @@ fn keys(app: &TestApp) -> Vec<String> {
         .collect()
 }
 
-/// Rotates the key and returns the number of records that were sealed again.
+/// Rotates the key and returns the number of resealed records.
 #[track_caller]
 fn rotate(app: &TestApp) -> Value {
     let before = keys(app);
@@ -63,7 +63,7 @@ fn create(app: &TestApp, name: &str) {
         .expect(201);
 }
 
-/// A change that keeps the credentials, so that they must be decrypted.
+/// Makes a change that keeps the credentials, so that they must be decrypted.
 #[track_caller]
 fn keeps(app: &TestApp, name: &str) {
     let change = json!({"config": {"type": "s3", "bucket": "c"}});
@@ -113,7 +113,7 @@ fn every_sealed_record_works_with_the_new_key_without_the_old_one() {
     app.join("standup", "carol", "host");
     app.deliver();
     assert!(receiver.next().is_signed_with(secret));
-    // Every record is under the new key: the next rotation opens them all.
+    // Every record is sealed with the new key: the next rotation opens them all.
     let again = rotate(&app);
     assert_eq!(
         (&again["old_key_id"], &again["unopenable"]),
@@ -129,7 +129,7 @@ fn an_interrupted_rotation_is_completed_by_the_next_run_with_the_same_new_key() 
     let app = TestApp::start();
     create(&app, "before");
     let old = keys(&app).remove(0);
-    // As after a crash between the new key file and the records.
+    // As after a crash between writing the new key file and resealing the records.
     let new = "5e".repeat(32);
     fs::write(key_file(&app), format!("{new}\n{old}\n")).unwrap();
     keeps(&app, "before");
@@ -139,7 +139,7 @@ fn an_interrupted_rotation_is_completed_by_the_next_run_with_the_same_new_key() 
     create(&app, "old");
     let done = rotate(&app);
     assert_eq!(keys(&app), [new]);
-    // What the server wrote meanwhile is sealed under the new key already.
+    // Secrets that the server wrote meanwhile are already sealed with the new key.
     assert_eq!(
         (&done["resealed"], &done["unopenable"]),
         (&json!(0), &json!(0))

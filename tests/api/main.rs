@@ -1,4 +1,4 @@
-//! Tests of the API over HTTP. The modules below `v1` and `ext` mirror the URLs; the others test what holds for every call.
+//! API tests over HTTP. The modules below `v1` and `ext` mirror the URLs; the others test behaviour common to all calls.
 
 #![allow(
     clippy::unwrap_used,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{TestApp, eventually};
 
-/// The values, by name and labels as the text shows them.
+/// Values by name and labels, as in the text format.
 fn numbers(app: &TestApp) -> BTreeMap<String, f64> {
     let text = app.admin("GET", "/metrics").send();
     assert_eq!(
@@ -144,7 +144,7 @@ fn the_store_counts_its_batches_and_its_queues() {
     let app = TestApp::start();
     let before = number(&app, "conclave_store_batch_jobs_count");
     app.room("standup");
-    // The writes of the start may come in between.
+    // Writes from startup may come in between.
     assert!(number(&app, "conclave_store_batch_jobs_count") > before);
     assert!(number(&app, "conclave_store_batch_jobs_sum") > before);
     assert!(number(&app, "conclave_store_commit_seconds_sum") > 0.);

@@ -1,5 +1,4 @@
-//! The description at `/openapi.json` against the contract's list, and that at `/ext/openapi.json` against the reviewed additions, row by
-//! row.
+//! The description at `/openapi.json` against the contract's list, and `/ext/openapi.json` against the reviewed additions, row by row.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
 
-/// Every error code of the contract, with its status.
+/// The contract's error codes by status.
 const CODES: &[(u16, &[&str])] = &[
     (
         400,
@@ -100,7 +99,7 @@ const CODES: &[(u16, &[&str])] = &[
     ),
 ];
 
-/// The description of the contract.
+/// The contract's description.
 fn document() -> Value {
     let [contract, _] = documents(&TestApp::start());
     contract
@@ -426,7 +425,7 @@ fn every_enum_value_is_described_as_on_the_wire() {
     ] {
         assert!(found.contains(&word), "{word}");
     }
-    // No enum value of the contract has a capital.
+    // No enum value in the contract has a capital letter.
     assert!(
         found.iter().all(|word| word
             .chars()
@@ -445,7 +444,7 @@ fn the_descriptions_are_openapi_3_1_0_and_need_no_credential() {
     }
 }
 
-/// Removes everything that is marked as beyond the contract.
+/// Removes all parts marked as beyond the contract.
 fn without_extensions(value: &mut Value) {
     let is_kept = |inner: &Value| inner["x-extension"] != true;
     match value {
@@ -461,7 +460,7 @@ fn without_extensions(value: &mut Value) {
     }
 }
 
-/// The SHA-256 of the contract's description, compact and with its keys in order. It changes only with the contract.
+/// SHA-256 of the contract's description, compact and with sorted keys. It changes only with the contract.
 const CONTRACT_SHA_256: &str = "999057dae28d377f4617166532bba2295ea3099acce3e60fd23521247981ae4c";
 
 #[test]
@@ -521,7 +520,7 @@ fn the_codes_are_those_of_the_contract_each_with_its_status() {
     });
 }
 
-/// The contract's optional fields, by resource; every other field is always present.
+/// The contract's optional fields by resource; every other field is always present.
 const OPTIONAL: &[(&str, &[&str])] = &[
     (
         "Room",
@@ -564,7 +563,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("WebhookDelivery", &["delivered_at", "next_attempt_at"]),
 ];
 
-/// Fields that the contract does not have. They are shown only where they are used.
+/// Fields beyond the contract, present only where they are used.
 const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[("Role", "attributes")];
 
 #[test]
@@ -589,7 +588,7 @@ fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
     }
 }
 
-/// The names of a schema's properties and of the required ones, those of the schemas that it is composed of included.
+/// Names of a schema's properties and of its required properties, including those in its `allOf` parts.
 fn properties<'a>(
     document: &'a Value,
     schema: &'a Value,

@@ -1,4 +1,4 @@
-//! Servers whose certificates are of a private authority: `webhooks.root_certs` and `egress.root_certs`.
+//! Servers with certificates from a private authority: `webhooks.root_certs` and `egress.root_certs`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::support::{Receiver, TestApp, eventually};
 
-/// TLS in front of servers without it, with a certificate of an authority that nobody knows.
+/// TLS in front of plain servers, with a certificate from a private authority.
 pub struct PrivateAuthority(TempDir);
 
 impl PrivateAuthority {
@@ -33,12 +33,12 @@ impl PrivateAuthority {
         self.0.path().join(name)
     }
 
-    /// The file with its root certificate.
+    /// Path of its root certificate.
     pub fn root(&self) -> PathBuf {
         self.file("root.crt")
     }
 
-    /// Returns the url at which a server is reached by TLS from now on, of its url without it.
+    /// Puts TLS in front of a plain server's URL and returns the new URL.
     pub fn in_front_of(&self, url: &str) -> String {
         let mut url: Url = url.parse().unwrap();
         let plain = url.socket_addrs(|| None).unwrap()[0];
@@ -63,7 +63,7 @@ impl PrivateAuthority {
     }
 }
 
-/// Accepts connections by TLS, and forwards them for as long as the test runs. Returns the port.
+/// Accepts TLS connections and forwards them while the test runs. Returns the port.
 fn forward(acceptor: TlsAcceptor, to: SocketAddr) -> u16 {
     let (sender, port) = channel();
     std::thread::spawn(move || {
@@ -78,7 +78,7 @@ fn forward(acceptor: TlsAcceptor, to: SocketAddr) -> u16 {
             while let Ok((socket, _)) = listener.accept().await {
                 let acceptor = acceptor.clone();
                 tokio::task::spawn_local(async move {
-                    // A client that does not trust the certificate ends the handshake.
+                    // A client that does not trust the certificate aborts the handshake.
                     let Ok(mut client) = acceptor.accept(socket).await else {
                         return;
                     };
@@ -91,7 +91,7 @@ fn forward(acceptor: TlsAcceptor, to: SocketAddr) -> u16 {
     port.recv().unwrap()
 }
 
-/// Lets an app deliver an event to a receiver.
+/// Delivers an event from an app to a receiver.
 fn deliver(app: &TestApp, url: &str) {
     app.endpoint(url);
     app.room("standup");
@@ -115,7 +115,7 @@ fn a_receiver_with_a_certificate_of_a_private_authority_is_trusted_by_a_setting(
 fn without_the_setting_the_delivery_says_what_is_missing() {
     let (authority, receiver) = (PrivateAuthority::new(), Receiver::start());
     let url = authority.in_front_of(&receiver.url);
-    // Uploads are trusted apart.
+    // Uploads have separate trust settings.
     let app = TestApp::start_with(|config| config.egress.root_certs = Some(authority.root()));
     deliver(&app, &url);
     eventually(|| app.deliveries("")[0]["attempts"] == 1);
@@ -124,8 +124,7 @@ fn without_the_setting_the_delivery_says_what_is_missing() {
     assert!(receiver.drain().is_empty());
 }
 
-/// Posts an example of an event to a url by the command line, with the variable or without it. Returns whether it was accepted, and what is
-/// printed.
+/// Posts an example event to a URL from the command line, with or without the variable. Returns whether it was accepted, and the output.
 fn trigger(url: &str, root: Option<PathBuf>) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
     command
@@ -158,7 +157,7 @@ fn every_request_trusts_the_authorities_of_ssl_cert_file_too() {
         !accepted && printed.contains("issuer that is not trusted"),
         "{printed}"
     );
-    // One that cannot be used is as good as none.
+    // An unusable certificate counts as none.
     let (accepted, _) = trigger(&url, Some(authority.file("none.crt")));
     assert!(!accepted && receiver.drain().is_empty());
 }
@@ -189,7 +188,7 @@ fn a_file_that_cannot_be_used_is_found_by_the_check() {
             shown.contains("certificates") && shown.contains("private authorities are trusted"),
             "{shown}"
         );
-        // It is read for receivers of broadcasts, too.
+        // Broadcast receivers use the setting, too.
         let row = shown
             .lines()
             .find(|line| line.contains(" egress "))

@@ -1,4 +1,4 @@
-//! `/debug/projects/{project}/events`: the events of a project from a position on.
+//! `/debug/projects/{project}/events`: a project's events from a position on.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn path(app: &TestApp) -> String {
     format!("/debug/projects/{}/events", app.project)
 }
 
-/// Ends a new room, which is one event.
+/// Ends a new room, which causes one event.
 fn emit(app: &TestApp, room: &str) {
     app.room(room);
     app.delete(&format!("/v1/rooms/{room}"))

@@ -1,5 +1,5 @@
-//! `docs/api.md` and the tables of `docs/operations.md` and `docs/webhooks.md`, all generated from the descriptions. The first has
-//! a section for each operation, each event and each type.
+//! `docs/api.md` and the tables in `docs/operations.md` and `docs/webhooks.md`, all generated from the descriptions. The first has a
+//! section for each operation, event and type.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::contract::{Described, described, documents, rows};
 use crate::snapshot;
 use crate::support::TestApp;
 
-/// The fields that every event has.
+/// Fields common to all events.
 const OF_EVERY_EVENT: [&str; 4] = ["type", "project_id", "room", "occurred_at"];
 
 const PREFACE: &str = "\
@@ -22,10 +22,10 @@ stale. The same descriptions are at `/openapi.json` and, for the calls below `/e
 
 ";
 
-/// The prefix of the operations beyond the contract.
+/// Prefix of the extension operations.
 const EXTENSIONS: &str = "/ext/";
 
-/// Every described operation, in the order of the lists, the contract's first.
+/// All described operations in list order, the contract's first.
 fn in_order(document: &Value) -> Vec<Described> {
     let order: Vec<_> = rows().into_iter().map(|row| row.id).collect();
     let mut operations = described(document);
@@ -41,7 +41,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A table, or nothing when it has no rows.
+/// A table, or nothing if there are no rows.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -113,7 +113,7 @@ fn notes(schema: &Value, description: &str) -> String {
     notes.join("; ")
 }
 
-/// The description of a property, or else of its type when it is not null.
+/// A property's description; if it has none, its non-null type's description.
 fn description(property: &Value) -> &str {
     let said = property["description"].as_str();
     said.or_else(|| {
@@ -124,7 +124,7 @@ fn description(property: &Value) -> &str {
     .unwrap_or_default()
 }
 
-/// The fields of an object, and of the parts that it is put together from.
+/// Fields of an object and of its composed parts.
 fn properties(schema: &Value) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = list(&schema["allOf"]).iter().flat_map(properties).collect();
     rows.extend(own_properties(schema));
@@ -194,7 +194,7 @@ fn callers(operation: &Value) -> String {
     }
 }
 
-/// The type of a body, or of the items of a page.
+/// Type of a body, or of a page's items.
 fn of_type(schema: &Value) -> String {
     let items = schema["properties"]
         .as_object()
@@ -207,7 +207,7 @@ fn of_type(schema: &Value) -> String {
     )
 }
 
-/// A body: its type, and an example.
+/// A body: its type and an example.
 fn body(lead: &str, content: &Value) -> String {
     let content = &content["application/json"];
     if content.is_null() {
@@ -322,7 +322,7 @@ fn render(document: &Value) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// Both descriptions as one.
+/// Both descriptions merged.
 fn document() -> Value {
     let [mut whole, extensions] = documents(&TestApp::start());
     for part in ["/paths", "/components/schemas"] {
@@ -338,7 +338,7 @@ fn the_reference_is_the_description() {
     snapshot::check("docs/api.md", &render(&document()));
 }
 
-/// A table of `docs/operations.md`.
+/// A table for `docs/operations.md`.
 fn overview(operations: &[&Described]) -> String {
     let row = |described: &&Described| {
         let operation = &described.operation;
@@ -361,21 +361,21 @@ fn overview(operations: &[&Described]) -> String {
     table(&["Method", "Path", "Called with", "Idempotent", ""], &rows)
 }
 
-/// Compares a table of a page, or writes it: the page marks where it begins and ends.
+/// Compares a page's table, or writes it between the page's markers.
 #[track_caller]
 fn check_table(file: &str, name: &str, table: &str) {
-    let begin = format!(
+    let start = format!(
         "<!-- {name}: written by CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference -->"
     );
     let end = format!("<!-- end of {name} -->");
     let page = snapshot::read(file);
     let (before, rest) = page
-        .split_once(&begin)
-        .expect("the page marks where the table begins");
+        .split_once(&start)
+        .expect("the page marks where the table starts");
     let (_, after) = rest
         .split_once(&end)
         .expect("the page marks where the table ends");
-    snapshot::check(file, &format!("{before}{begin}\n\n{table}{end}{after}"));
+    snapshot::check(file, &format!("{before}{start}\n\n{table}{end}{after}"));
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn the_tables_of_operations_are_the_descriptions() {
     }
 }
 
-/// An event as the description has it.
+/// An event in the description.
 struct Event<'a> {
     name: &'a str,
     operation: &'a Value,
@@ -405,7 +405,7 @@ impl<'a> Event<'a> {
         &self.content["schema"]
     }
 
-    /// The row of the table in `docs/webhooks.md`.
+    /// The event's row in `docs/webhooks.md`.
     fn row(&self) -> Vec<String> {
         let (first, rest) = self.summary().split_at(1);
         let required = list(&self.schema()["required"]).iter().map(text);
@@ -429,7 +429,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The described events, in the order of their declaration; those that only one endpoint gets come last.
+/// The described events in declaration order; events that only one endpoint gets come last.
 fn events(document: &Value) -> Vec<Event<'_>> {
     let described = document["webhooks"].as_object().unwrap().iter();
     let mut events: Vec<_> = described

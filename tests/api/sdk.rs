@@ -1,4 +1,4 @@
-//! `/sdk/` on the admin listener: the packages of the SDKs as package managers read them, and the page with the commands.
+//! `/sdk/` on the admin listener: the SDK packages for package managers, and the page with the commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::support::{Request, Response, TestApp};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The address that the documents show.
+/// The address in the documents.
 const SHOWN: &str = "127.0.0.1:8081";
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -27,7 +27,7 @@ fn number(bytes: &[u8]) -> usize {
         .fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The files in a zip archive, whose checksums are verified, read from the directory at its end.
+/// Files in a zip archive, read from its central directory, with verified checksums.
 fn unzip(archive: &[u8]) -> Files {
     let end = archive
         .windows(4)
@@ -59,7 +59,7 @@ fn unzip(archive: &[u8]) -> Files {
     files
 }
 
-/// The files in a tar archive that gzip compresses.
+/// Files in a gzip-compressed tar archive.
 fn untar(archive: &[u8]) -> Files {
     let mut bytes = Vec::new();
     GzDecoder::new(archive).read_to_end(&mut bytes).unwrap();
@@ -82,7 +82,7 @@ fn get(app: &TestApp, path: &str) -> Response {
     app.admin("GET", path).anonymous().send()
 }
 
-/// The bytes of a file with a type.
+/// Downloads a file, which must have this content type.
 #[track_caller]
 fn download(app: &TestApp, path: &str, content_type: &str) -> Vec<u8> {
     let answer = get(app, path);
@@ -115,7 +115,7 @@ fn module() -> String {
         .to_owned()
 }
 
-/// The path of a file of the Go module, as Go requests it: capital letters are escaped, and so is the mark before them.
+/// Path of a file in the Go module, as Go requests it: capital letters are escaped with `!`, and so is `!` itself.
 fn go_path(module: &str, end: &str) -> String {
     let escaped = ('A'..='Z').fold(module.to_owned(), |path, letter| {
         path.replace(letter, &format!("%21{}", letter.to_ascii_lowercase()))
@@ -265,7 +265,7 @@ fn a_file_that_a_client_has_is_not_sent_again() {
     assert_eq!(head.headers["content-length"], first.body.len().to_string());
 }
 
-/// The page as it is for a request to a host.
+/// The page for a request to a host.
 fn page(app: &TestApp, host: &str) -> Response {
     app.admin("GET", "/sdk/")
         .anonymous()
@@ -273,7 +273,7 @@ fn page(app: &TestApp, host: &str) -> Response {
         .send()
 }
 
-/// The first block of commands of a document.
+/// A document's first block of commands.
 fn commands(document: &str) -> String {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap();
     let (_, block) = text.split_once("```bash\n").unwrap();

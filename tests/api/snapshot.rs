@@ -1,4 +1,4 @@
-//! Files that tests generate: `CONCLAVE_UPDATE_SNAPSHOTS=1` writes them, every other run compares.
+//! Generated files: `CONCLAVE_UPDATE_SNAPSHOTS=1` writes them, every other run compares.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub fn is_update() -> bool {
     std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some()
 }
 
-/// The text of a file of the project; empty when there is no such file.
+/// Text of a file in the repository; empty if it does not exist.
 pub fn read(file: &str) -> String {
     fs::read_to_string(path(file)).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
-//! What a stopped server leaves in its process: nothing, so that another one can run there.
+//! A stopped server leaves nothing in its process, so that another one can run there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::{TestApp, eventually};
 
-/// The files below a folder that this process has open.
+/// Files below a folder that this process has open.
 fn open_files(folder: &Path) -> Vec<PathBuf> {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap();
-    // A descriptor of another test may be closed meanwhile.
+    // Another test's descriptor may be closed meanwhile.
     let files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.unwrap().path()).ok());
     files.filter(|file| file.starts_with(folder)).collect()
 }

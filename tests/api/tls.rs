@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::tls::{Connection, connect};
 use crate::support::{Request, TestApp, WAIT_LIMIT, eventually};
 
-/// An app with TLS, and the directory of its certificate.
+/// An app with TLS, and its certificate directory.
 struct Secured {
     app: TestApp,
     files: tempfile::TempDir,
@@ -65,7 +65,7 @@ fn write_certificate(directory: &Path) {
     std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
 }
 
-/// What a server without encryption answers at an address.
+/// An unencrypted server's response at an address.
 fn plain(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
@@ -163,7 +163,7 @@ fn each_address_has_a_rate_of_redirects() {
 fn a_new_certificate_is_served_once_its_files_can_be_used() {
     let secured = Secured::start();
     let first = secured.certificate();
-    // In the middle of a renewal, the certificate and the key do not fit.
+    // During a renewal, the certificate and the key do not match.
     let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(secured.files.path().join("cert.pem"), made.cert.pem()).unwrap();
     assert!(secured.connect(&first).is_ok());

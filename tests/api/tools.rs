@@ -1,4 +1,4 @@
-//! Helpers of several modules: the program on the app's data, bytes on a socket, the parts of a JWT.
+//! Helpers for several modules: commands on the app's data, bytes on a socket, JWT parts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -46,13 +46,13 @@ pub fn other_project(app: &TestApp, plan: &str) -> Other {
     Other { project, key }
 }
 
-/// Sends raw bytes and reads the answer. The request must ask for the connection to be closed.
+/// Sends raw bytes and reads the response. The request must ask for the connection to be closed.
 pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
-    // The server may answer and close before it has read everything.
+    // The server may respond and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
@@ -65,7 +65,7 @@ pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// An answer as it was sent, whose body is not in chunks.
+/// Parses an unchunked response.
 #[track_caller]
 pub fn parsed(answer: &str) -> Response {
     let (head, body) = answer
@@ -102,7 +102,7 @@ pub fn jwt_part(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// The field names of an object, sorted.
+/// An object's field names, sorted.
 pub fn fields(value: &Value) -> Vec<&str> {
     let mut fields: Vec<_> = value
         .as_object()
@@ -125,7 +125,7 @@ pub fn template(app: &TestApp, name: &str, roles: &Value) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// Creates a room on a template.
+/// Creates a room with a template.
 #[track_caller]
 pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
     app.post("/v1/rooms")
@@ -134,7 +134,7 @@ pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
         .expect(201)
 }
 
-/// The default template of the app's project.
+/// The default template in the app's project.
 pub fn default_template(app: &TestApp) -> String {
     let listed = app.get("/v1/templates").send().expect(200);
     let templates = listed["templates"].as_array().unwrap();
@@ -145,7 +145,7 @@ pub fn default_template(app: &TestApp) -> String {
     default["id"].as_str().unwrap().to_owned()
 }
 
-/// Reads a list page by page and returns `field` of every row; each page must have the requested size.
+/// Reads a list page by page and returns `field` from every row; each page must have the requested size.
 #[track_caller]
 pub fn walk_pages(
     get: impl Fn(&str) -> Request,
@@ -202,7 +202,7 @@ pub fn refuses_bad_pages(app: &TestApp, path: &str) {
     }
 }
 
-/// Fails unless an answer is the error envelope.
+/// Fails unless a response is the error envelope.
 #[track_caller]
 pub fn assert_envelope(answer: &Response) {
     let body = answer.json();

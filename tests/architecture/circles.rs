@@ -1,4 +1,4 @@
-//! Who uses whom, and the circles in it.
+//! Dependencies between modules, and the cycles among them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use crate::sources::Crate;
 
-/// The uses between the nodes of a crate: its files, or its top modules.
+/// Uses between a crate's nodes: its files, or its top modules.
 #[derive(Default)]
 pub struct Graph {
     /// For each node, the nodes it uses, each with a line that does so.
     uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Nodes that all lead to each other.
+/// A cycle: nodes that all reach each other.
 pub struct Circle {
     nodes: BTreeSet<String>,
     /// The shortest way round through each node, as steps with their lines.
@@ -21,7 +21,7 @@ pub struct Circle {
 }
 
 impl Graph {
-    /// Files as nodes. A module and what is inside it belong together: no use between the two counts.
+    /// Builds a graph with files as nodes. A module and its nested items are one node: a use between the two does not count.
     pub fn of_files(parsed: &Crate) -> Self {
         Self::build(parsed, |from, to| {
             let (from, to) = (&parsed.modules[from], &parsed.modules[to]);
@@ -35,7 +35,7 @@ impl Graph {
         })
     }
 
-    /// The modules right below the crate's root as nodes.
+    /// Builds a graph with the crate's top modules as nodes.
     pub fn of_top_modules(parsed: &Crate) -> Self {
         Self::build(parsed, |from, to| {
             let (from, to) = (&parsed.modules[from], &parsed.modules[to]);
@@ -64,7 +64,7 @@ impl Graph {
         graph
     }
 
-    /// The strongly connected components of more than one node.
+    /// The strongly connected components with more than one node.
     pub fn circles(&self) -> Vec<Circle> {
         let reach: BTreeMap<_, _> = self
             .uses
@@ -115,7 +115,7 @@ impl Graph {
         parents
     }
 
-    /// The shortest way from a node back to itself, beginning with the first node by name.
+    /// The shortest way from a node back to itself, starting with the first node by name.
     fn chain(&self, node: &str) -> Vec<String> {
         let parents = self.parents(node);
         let mut way = vec![node];

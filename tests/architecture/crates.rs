@@ -1,4 +1,4 @@
-//! The crates of the workspace, and which of each other they may use.
+//! The workspace's crates, and their allowed dependencies on each other.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ pub const LAYERS: [Layer; 9] = [
     },
 ];
 
-/// The crates that a crate's production code and its build script depend on.
+/// Dependencies of a crate's production code and build script.
 pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
     let manifest = manifest(&root.join(folder));
     let tables = ["dependencies", "build-dependencies"]
@@ -85,7 +85,7 @@ pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
     tables.flat_map(toml::Table::keys).cloned().collect()
 }
 
-/// Those of [`dependencies`] that are of the workspace.
+/// The workspace's own crates among [`dependencies`].
 pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
     let workspace = manifest(root);
     let own = |name: &String| {
@@ -96,7 +96,7 @@ pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
     dependencies(root, folder).into_iter().filter(own).collect()
 }
 
-/// Whether a release build of a crate may have a feature: it is a default one, or a dependency that is not for tests has it.
+/// Whether a crate's release build may have a feature: by default, or through a dependency that is not for tests.
 pub fn may_release_with(root: &Path, folder: &str, feature: &str) -> bool {
     let manifest = manifest(&root.join(folder));
     let has = |value: Option<&toml::Value>| {

@@ -1,7 +1,7 @@
 //! The architecture as a test: dependencies and imports are one-way.
 //!
-//! The sources are parsed; code under `#[cfg(test)]` is ignored. A use counts for the file that defines what is used, also
-//! through re-exports. A failing test prints each circle as a chain of files, with a line that makes each step.
+//! The sources are parsed; code under `#[cfg(test)]` is ignored. A use counts for the file that defines the used item, also through
+//! re-exports. A failing test prints each cycle as a chain of files, with a line for each step.
 
 #![allow(
     clippy::unwrap_used,
@@ -134,7 +134,7 @@ fn assert_no_circles(graph: fn(&Crate) -> Graph) {
     assert!(circles.is_empty(), "\n{}", circles.join("\n"));
 }
 
-/// The circles of a crate with these files, found in its files and in its top modules.
+/// Cycles in a crate with these files, among its files and among its top modules.
 fn circles_in(files: &[(&str, &str)]) -> [Vec<String>; 2] {
     let root = tempfile::tempdir().expect("a temporary folder");
     for (file, text) in files {

@@ -1,22 +1,22 @@
-//! Name resolution inside a crate: which module defines what a path names.
+//! Name resolution inside a crate: which module defines the item that a path names.
 
 use crate::sources::Crate;
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy)]
 enum Found {
     Module(usize),
-    /// Something that this module defines.
+    /// An item that this module defines.
     Item(usize),
 }
 
-/// How many imports a name may be passed on through.
+/// Maximum number of imports that a name is resolved through.
 const DEPTH: usize = 16;
 
 impl Crate {
-    /// The module that defines what `path` names in module `from`, through re-exports; none outside the crate.
+    /// The module that defines the item at `path`, seen from module `from`, through re-exports; none outside the crate.
     pub fn resolve(&self, from: usize, path: &[String]) -> Option<usize> {
-        // A single name is something of the module itself, or imported by a line that counts already.
+        // A single name is an item in the module itself, or imported by a line that counts already.
         if path.len() == 1 && (self.modules[from].globs.is_empty() || self.declares(from, &path[0]))
         {
             return None;

@@ -1,4 +1,4 @@
-//! The paths that code mentions, read from tokens, so that macro calls count too.
+//! Paths in code, read from tokens, so that macro calls count too.
 
 use std::iter::Peekable;
 
@@ -20,10 +20,10 @@ impl Mention {
     }
 }
 
-/// Adds every path that `tokens` mention; what is under `#[cfg(test)]` is left out.
+/// Adds every path in `tokens`, except code under `#[cfg(test)]`.
 pub fn mentions(tokens: TokenStream, found: &mut Vec<Mention>) {
     let mut tokens = tokens.into_iter().peekable();
-    // A name behind `.` is a field or method, and one behind `::` belongs to a type that was written in full.
+    // A name behind `.` is a field or method, and a name behind `::` belongs to a type that was written in full.
     let mut is_member = false;
     while let Some(token) = tokens.next() {
         skip_test_only(&token, &mut tokens);
@@ -47,7 +47,7 @@ pub fn mentions(tokens: TokenStream, found: &mut Vec<Mention>) {
 
 type Tokens = Peekable<token_stream::IntoIter>;
 
-/// Reads on behind the first name of a path, through the groups of a `use` inside a function.
+/// Reads the rest of a path after its first name, through the groups in a `use` inside a function.
 fn path(mut path: Vec<String>, span: Span, tokens: &mut Tokens, found: &mut Vec<Mention>) {
     while takes_separator(tokens) {
         match tokens.peek() {
@@ -68,7 +68,7 @@ fn path(mut path: Vec<String>, span: Span, tokens: &mut Tokens, found: &mut Vec<
     found.push(Mention::new(path, span));
 }
 
-/// Takes `::` if it comes next.
+/// Consumes `::` if it comes next.
 fn takes_separator(tokens: &mut Tokens) -> bool {
     let mut ahead = tokens.clone();
     let colons = [ahead.next(), ahead.next()];

@@ -1,4 +1,4 @@
-//! The modules of a crate, read from its sources: what each declares, imports and mentions.
+//! A crate's modules, read from its sources: the declarations, imports and mentions in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use syn::{Attribute, Item, UseTree};
 
 use crate::scan::{self, Mention};
 
-/// The modules of one crate. The first is its root.
+/// The modules in a crate. The first is its root.
 pub struct Crate {
     pub modules: Vec<Module>,
-    /// The text of each file, by its path below the workspace's folder.
+    /// Text by file path below the workspace's folder.
     pub files: BTreeMap<PathBuf, String>,
 }
 
@@ -19,17 +19,17 @@ pub struct Crate {
 pub struct Module {
     /// The names from the crate's root down to this module.
     pub path: Vec<String>,
-    /// The file that the module is in, below the workspace's folder.
+    /// The module's file, below the workspace's folder.
     pub file: PathBuf,
     pub parent: Option<usize>,
     pub children: BTreeMap<String, usize>,
-    /// The names of what the module itself defines.
+    /// Names of items that the module itself defines.
     pub items: BTreeSet<String>,
     /// Names that `use` brings in, with the paths they stand for.
     pub imports: BTreeMap<String, Vec<String>>,
-    /// The paths of `use …::*`.
+    /// Paths in `use …::*`.
     pub globs: Vec<Vec<String>>,
-    /// Every path that the module's code writes, `use` items included.
+    /// Every path in the module's code, including `use` items.
     pub mentions: Vec<Mention>,
 }
 

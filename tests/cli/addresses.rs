@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::deployment::Deployment;
 
-/// Starts `conclave dev`, and returns the URLs of its listeners. It is killed.
+/// Starts `conclave dev`, returns its listeners' URLs and kills it.
 fn addresses(deployment: &Deployment, arguments: &[&str]) -> [String; 2] {
     let (mut process, line) = deployment.start_dev(arguments);
     process.kill().unwrap();
@@ -84,7 +84,7 @@ fn a_port_in_use_is_named_with_the_option_that_takes_a_free_one() {
             both.contains("--listen 127.0.0.1:0 --admin 127.0.0.1:0 for free ports"),
             "{both}"
         );
-        // An address of no interface: another port would not help.
+        // An address that belongs to no interface: another port would not help.
         let foreign = deployment.run_failing(
             1,
             &[mode, "--listen", "192.0.2.1:80", "--admin", "127.0.0.1:0"],

@@ -22,7 +22,7 @@ fn parts(stdout: &str) -> Vec<(&str, &str)> {
 #[test]
 fn check_prints_the_result_of_each_part_and_creates_nothing() {
     let mut deployment = Deployment::new();
-    // As many as any machine allows; and no WebRTC, for which many machines have small socket buffers.
+    // As many files as any machine allows; and no WebRTC, for which many machines have small socket buffers.
     deployment.environment = vec![
         ("CONCLAVE_HTTP__MAX_CONNECTIONS", "100"),
         ("CONCLAVE_MEDIA__RTC__ENABLED", "false"),
@@ -392,7 +392,7 @@ fn check_reports_a_damaged_database() {
         "{}",
         result.stdout
     );
-    // The other parts are checked all the same.
+    // The other parts are still checked.
     let names: Vec<_> = parts(&result.stdout)
         .iter()
         .map(|(_, part)| *part)

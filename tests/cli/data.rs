@@ -1,4 +1,4 @@
-//! The data directory: who may read it, backups, and commands beside a running server.
+//! The data directory: its permissions, backups, and commands next to a running server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -98,7 +98,7 @@ fn a_file_is_restored_only_into_a_data_directory_without_records() {
             .run_failing(1, &["restore", "other.db"])
             .contains("not a database")
     );
-    // Neither refusal has left anything that keeps the next one from it. The keys may be there before.
+    // Neither refusal left a file that would block the next attempt. The keys may already exist.
     fs::copy(
         deployment.data().join("media.key"),
         target.data().join("media.key"),
@@ -198,7 +198,7 @@ fn a_second_server_on_the_same_data_directory_is_refused_and_changes_nothing() {
     assert!(keys["keys"][0].get("revoked_at").is_none());
 }
 
-/// Creates the database that an older version would have written, and returns its schema.
+/// Creates an older version's database, and returns its schema version.
 fn create_older_database(data: &Path) -> i64 {
     fs::create_dir_all(data).unwrap();
     let mut migrations =

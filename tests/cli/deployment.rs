@@ -1,4 +1,4 @@
-//! A deployment in a temporary directory, and what a command returns in it.
+//! A deployment in a temporary directory, and the result of a command in it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,16 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// An id that no project has.
+/// An id without a project.
 pub const UNKNOWN_PROJECT: &str = "prj_000000000000";
 
-/// A temporary directory without settings, in which `data` is the data directory. It does not exist at first.
+/// A temporary directory without settings. Its data directory is `data`, which does not exist at first.
 pub struct Deployment {
     pub dir: tempfile::TempDir,
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// The exit code and the output of a command.
+/// Exit code and output.
 pub struct CommandResult {
     pub code: i32,
     pub stdout: String,
@@ -60,7 +60,7 @@ impl Deployment {
         }
     }
 
-    /// Starts `conclave dev` with these further arguments. Returns the process, which the caller kills, and its ready line.
+    /// Starts `conclave dev` with these additional arguments. Returns the process, which the caller kills, and its ready line.
     pub fn start_dev(&self, arguments: &[&str]) -> (Child, String) {
         let mut process = Command::new(env!("CARGO_BIN_EXE_conclave"))
             .args(["--data", self.data().to_str().unwrap(), "dev"])

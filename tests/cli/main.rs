@@ -1,4 +1,4 @@
-//! The command line: runs the program and checks its output, its exit code and the files it creates.
+//! The command line: runs the program and checks its output, its exit code and its files.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Commands whose records are in PostgreSQL.
+//! Commands on records in PostgreSQL.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,14 +9,14 @@ use test_postgres::{Cluster, Database, PASSWORD};
 
 use crate::deployment::Deployment;
 
-/// A deployment with a project in a file.
+/// A SQLite deployment with a project.
 fn with_file() -> (Deployment, String) {
     let deployment = Deployment::new();
     let project = deployment.create_project();
     (deployment, project)
 }
 
-/// Lets the commands that follow use the database.
+/// Makes later commands use the database.
 fn use_database(deployment: &mut Deployment, database: &Database<'_>) {
     deployment
         .environment
@@ -252,7 +252,7 @@ fn check_warns_of_commits_that_wait_for_no_disk_and_of_no_second_server() {
     );
 }
 
-/// Runs the block of the page on a file in the folder that commands use by default.
+/// Runs the documentation's command block on a database in the default folder.
 #[test]
 fn the_commands_of_the_page_about_postgresql_move_records() {
     let Some(cluster) = Cluster::installed() else {

@@ -235,7 +235,7 @@ fn an_unknown_id_exits_1_and_is_in_the_message() {
     );
 }
 
-/// The names of the files and directories in the folder of a deployment.
+/// Names of the files and directories in a deployment's folder.
 fn names(deployment: &Deployment) -> Vec<String> {
     let entries = fs::read_dir(deployment.dir.path()).unwrap();
     entries
@@ -274,7 +274,7 @@ fn no_command_creates_a_data_directory_by_accident() {
         "{}",
         listed.stderr
     );
-    // A name is missing here: a project in the wrong folder would be in records that no server reads.
+    // The refusal leaves no new folder: a project in the wrong folder would be in records that no server reads.
     let created = deployment.run_in_folder(&["project", "create", "--name", "Acme"]);
     assert_eq!((created.code, created.stdout.as_str()), (1, ""));
     assert!(
@@ -284,7 +284,7 @@ fn no_command_creates_a_data_directory_by_accident() {
     );
     assert_eq!(names(&deployment), [""; 0]);
 
-    // Nor is a directory of something else used.
+    // Nor is an unrelated directory used.
     fs::create_dir(deployment.data()).unwrap();
     assert!(
         deployment

@@ -1,5 +1,5 @@
-//! The examples of documents work: commands are accepted, settings are valid, and blocks marked `<!-- run -->` are run. Every block of
-//! commands is run, here or by what [`RUNNERS`] lists.
+//! Examples in the documents: commands are accepted, settings are valid, and blocks marked `<!-- run -->` are run. Every command block is
+//! run, here or by one of [`RUNNERS`].
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::text::{Block, blocks};
 use crate::{documents, root};
 
-/// What runs the blocks that are marked `<!-- run: NAME -->`. Each names the pages whose blocks it runs.
+/// Runners of the blocks marked `<!-- run: NAME -->`. Each names the pages whose blocks it runs.
 const RUNNERS: [&str; 5] = [
     "tests/e2e/sdks/main.py",
     "tests/e2e/cluster-page/page.py",
@@ -21,10 +21,10 @@ const RUNNERS: [&str; 5] = [
     "tests/guide.rs",
     "tests/cli/postgres.rs",
 ];
-/// The documents of which every block is run: by `scripts/check guide`, `scripts/check sdks` and `scripts/check embed`.
+/// Documents whose blocks are all run: by `scripts/check guide`, `scripts/check sdks` and `scripts/check embed`.
 const RUN_WHOLE: [&str; 2] = ["docs/guide.md", "sdk/"];
 
-/// The blocks of a language in all documents, with the names of their documents.
+/// Blocks in a language from all documents, with the documents' names.
 fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
     let documents = documents();
     let found = documents.iter().flat_map(|document| {
@@ -40,10 +40,10 @@ fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
     }
 }
 
-/// The arguments of each command of `conclave` in a shell script, with the program's name. Variables stay as they are written.
+/// Arguments of each `conclave` command in a shell script, including the program's name. Variables stay as they are written.
 fn commands(script: &str) -> Vec<Vec<String>> {
     let lines = script.replace("\\\n", " ");
-    // Without definitions of functions, and without comments.
+    // Without function definitions and comments.
     let lines = lines
         .lines()
         .filter(|line| !line.contains("() {"))
@@ -57,8 +57,8 @@ fn commands(script: &str) -> Vec<Vec<String>> {
     found.filter(|words| words.len() > 1).collect()
 }
 
-/// The place in a command of the word that calls the program, maybe by a function that adds its options. What follows an option of
-/// another program is the name of a user, a group or a container.
+/// Position of the word that calls the program, possibly through a function that adds its options. A word after another program's option
+/// names a user, a group or a container.
 fn program(words: &[String]) -> Option<usize> {
     let is_program = |at: &usize| {
         let is_value = at
@@ -69,7 +69,7 @@ fn program(words: &[String]) -> Option<usize> {
     (0..words.len()).rev().find(is_program)
 }
 
-/// The words of a command, without quotation marks.
+/// A command's words, without quotation marks.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quotation = None;
@@ -141,7 +141,7 @@ fn examples_of_settings_are_valid() {
     all_blocks("toml", |name, block| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("conclave.toml");
-        // A file that is read with the settings is beside them here.
+        // A file that is read with the settings is next to them here.
         fs::write(
             folder.path().join("database.url"),
             "postgres://conclave:secret@db.example.org/conclave",
@@ -183,7 +183,7 @@ fn examples_of_json_are_json() {
     });
 }
 
-/// The programs that a script of single lines calls, without variables that are set before them.
+/// Programs that a script with one command per line calls, without leading variable assignments.
 fn programs(script: &str) -> Vec<&str> {
     let lines = script.lines().filter(|line| !line.trim().is_empty());
     lines
@@ -210,7 +210,7 @@ fn every_block_of_commands_is_run() {
             }
             _ => RUN_WHOLE.iter().any(|start| name.starts_with(start)),
         };
-        // What is for developers calls programs of the repository, which are checks themselves.
+        // Developer documents call the repository's programs, which are checks themselves.
         let is_own = |program: &&str| *program == "cargo" || root().join(program).is_file();
         let is_for_developers = programs(&block.text).iter().all(is_own);
         assert!(
@@ -225,7 +225,7 @@ fn every_block_of_commands_is_run() {
     );
 }
 
-/// The blocks of a page that are marked so run one after another in an empty folder, with the program under test in `PATH`.
+/// A page's marked blocks run one after another in an empty folder, with the program under test in `PATH`.
 #[test]
 fn blocks_that_are_marked_run_without_an_error() {
     let program = Path::new(env!("CARGO_BIN_EXE_conclave"));

@@ -1,6 +1,6 @@
-//! The documents are right: the files, headings, settings, commands, operations and events that they name exist, their promises have
-//! tests, and their examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
-//! tutorial, `scripts/check sdks` the examples of the SDKs.
+//! The documents are correct: the files, headings, settings, commands, operations and events that they name exist, their promises have
+//! tests, and their examples work. The check covers `docs/`, the documents next to `README.md`, and the SDKs' documents. `tests/guide.rs`
+//! runs the tutorial, `scripts/check sdks` the SDKs' examples.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ impl Document {
         }
     }
 
-    /// The folder that its links start from.
+    /// The folder that relative links start from.
     fn folder(&self) -> PathBuf {
         root().join(&self.name).parent().unwrap().to_owned()
     }
@@ -51,7 +51,7 @@ impl Document {
     }
 }
 
-/// All documents: those in the workspace's folder, and those below `docs/` and `sdk/`.
+/// All documents: in the workspace's folder, and below `docs/` and `sdk/`.
 fn documents() -> Vec<Document> {
     let mut names = markdown_in(root());
     names.extend(

@@ -1,4 +1,4 @@
-//! The files, functions, fields and headings that documents name exist.
+//! Files, functions, fields and headings named in documents exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::text::{anchor, links, quoted, targets};
 use crate::{Document, documents, root};
 
-/// The files that have all names of fields, codes, settings, roles of servers and metrics of their lease.
+/// The files that contain all field names, codes, settings, server roles and lease metrics.
 const WORDS_OF_THE_API: [&str; 5] = [
     "docs/api.md",
     "tests/api/event_fields.rs",
@@ -15,7 +15,7 @@ const WORDS_OF_THE_API: [&str; 5] = [
     "db/src/engine/postgres/lease/nodes.rs",
     "src/http/lease.rs",
 ];
-/// Endings of the names of files.
+/// File name extensions.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];
 
 /// Whether a quoted text is a name of at least three words with `_` between them.
@@ -24,11 +24,11 @@ fn is_name(text: &str) -> bool {
     text.split('_').count() >= 3 && text.chars().all(in_word)
 }
 
-/// The path that a quoted text names, without the arguments of a command.
+/// The path in a quoted text, without a command's arguments.
 fn path_in(text: &str) -> Option<&str> {
     let path = text.split_whitespace().next()?;
     let is_path = path.contains('/') || ENDINGS.iter().any(|ending| path.ends_with(ending));
-    // A path of the API begins with a slash. One on an operator's machine begins with a dot and a slash, or has a placeholder.
+    // A path in the API starts with a slash. A path on an operator's machine starts with a dot and a slash, or has a placeholder.
     let is_elsewhere = path.starts_with('/')
         || path.starts_with("./")
         || path.contains("://")
@@ -36,7 +36,7 @@ fn path_in(text: &str) -> Option<&str> {
     (is_path && !is_elsewhere).then_some(path)
 }
 
-/// The links to headings that do not exist, in a document in `folder`.
+/// Links to missing headings, in a document in `folder`.
 fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
     let is_missing = |target: &&str| {
         let Some((file, heading)) = target
@@ -52,7 +52,7 @@ fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
     targets(text).filter(is_missing).collect()
 }
 
-/// Everything that a document in `folder` names and that does not exist. Names are those that `words` have.
+/// Missing items that a document in `folder` names. A name exists if `words` contain it.
 fn missing(text: &str, folder: &Path, words: &str) -> Vec<String> {
     let quoted = quoted(text);
     let unknown = quoted
@@ -136,7 +136,7 @@ fn the_names_and_files_that_the_documents_name_exist() {
         .iter()
         .map(|name| Document::read(name).text)
         .collect();
-    // The changelog names what there was in earlier versions.
+    // The changelog names items from earlier versions.
     for document in documents()
         .iter()
         .filter(|document| document.name != "CHANGELOG.md")

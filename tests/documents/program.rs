@@ -1,4 +1,4 @@
-//! The settings, commands, operations and events that documents name are those of the program.
+//! Settings, commands, operations and events named in documents exist in the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::text::{quoted, rows};
 use crate::{Document, documents};
 
-/// The settings of `config/conclave.toml`, such as `http.listen`, with their defaults as they are written there.
+/// Settings in `config/conclave.toml`, such as `http.listen`, with their defaults as written there.
 static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let file = Document::read("config/conclave.toml");
     let mut section = "";
@@ -46,7 +46,7 @@ fn descriptions() -> impl Iterator<Item = Value> {
         .map(|part| serde_json::from_str(&openapi::text(part)).unwrap())
 }
 
-/// The methods and paths of the described operations, such as `GET /v1/rooms`, with their ids.
+/// Methods and paths of the described operations, such as `GET /v1/rooms`, with their ids.
 fn operations() -> BTreeMap<String, String> {
     let of_path = |(path, methods): (&String, &Value)| {
         let operations = methods
@@ -69,7 +69,7 @@ fn operations() -> BTreeMap<String, String> {
     descriptions().flat_map(of_description).collect()
 }
 
-/// Whether a quoted text is the name of a setting: words of a section and a key, with dots between them.
+/// Whether a quoted text is a setting's name: the words of a section and a key, with dots between them.
 fn is_setting_name(text: &str) -> bool {
     let sections: BTreeSet<_> = SETTINGS
         .keys()
@@ -137,14 +137,14 @@ fn the_table_of_settings_has_their_defaults() {
             panic!("not three cells: {row:?}")
         };
         let default = &SETTINGS[setting.trim_matches('`')];
-        // What is empty in the file is none, or explained in the table.
+        // A default that is empty in the file is none, or explained in the table.
         let is_shown = default.is_empty() || quoted(shown).first() == Some(&default.as_str());
         assert!(is_shown, "{setting} is {default} by default, not {shown}");
     }
 }
 
-/// The path of a subcommand that a table names, such as `key list`. Behind the first one of its row, a subcommand is named without
-/// what it has in common with that: `group` is the common command.
+/// Path of a subcommand in a table, such as `key list`. After a row's first subcommand, the others omit the common part: `group` is the
+/// common command.
 fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str> {
     match *words {
         [

@@ -1,5 +1,5 @@
-//! Each promise of `docs/reliability.md`, each fault there and each threat of `SECURITY.md` has an id, such as `R-12`. A test that proves
-//! one names it in its doc comment: `/// Proves R-12, S-3.` The table of ids and tests is generated from these comments.
+//! Each promise and fault in `docs/reliability.md` and each threat in `SECURITY.md` has an id, such as `R-12`. A test that proves it names
+//! the id in its doc comment: `/// Proves R-12, S-3.` The table of ids and tests is generated from these comments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,17 +10,17 @@ use crate::{Document, root};
 
 /// The folders that contain tests.
 const SOURCES: [&str; 7] = ["src", "actors", "media", "db", "outbound", "model", "tests"];
-/// The documents that have ids, and the kinds of theirs: promises and faults, and threats.
+/// Documents with ids, and their kinds of ids: promises and faults, and threats.
 const DOCUMENTS: [(&str, &[char]); 2] = [
     ("docs/reliability.md", &['R', 'F']),
     ("SECURITY.md", &['S']),
 ];
 const TABLE: &str = "tests/promises.md";
 const UPDATE: &str = "CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test documents promises";
-/// The start of the comment that names ids.
+/// Start of a comment with ids.
 const PROVES: &str = "/// Proves ";
 
-/// The id of a promise, a fault or a threat, in the order of the table.
+/// Id of a promise, a fault or a threat, in the table's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     kind: char,
@@ -44,13 +44,13 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// The ids that a document mentions, also beside other words.
+/// Ids in a document, also next to other words.
 fn ids_in(text: &str) -> Vec<Id> {
     let in_id = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.split(|c| !in_id(c)).filter_map(Id::parse).collect()
 }
 
-/// The tests of a source file, those that prove nothing, too, and the comments that name ids without a test behind them.
+/// The tests in a source file, including tests without ids, and the comments that name ids without a test behind them.
 fn tests_of(source: &str) -> (Vec<(String, Vec<Id>)>, Vec<String>) {
     let (mut tests, mut strays) = (Vec::new(), Vec::new());
     let (mut is_test, mut comment) = (false, None::<&str>);
@@ -86,7 +86,7 @@ fn sources_below(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The tests of the workspace that prove something, by its id.
+/// The workspace's tests by the id that they prove.
 fn proofs() -> BTreeMap<Id, BTreeSet<String>> {
     let mut proofs: BTreeMap<Id, BTreeSet<String>> = BTreeMap::new();
     for source in SOURCES
@@ -155,7 +155,7 @@ fn every_threat_has_an_id_of_its_own_a_defence_and_names_its_code() {
     let (threats, _) = threats.split_once("\n## ").unwrap();
     let rows = &rows(threats)[2..];
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
-    // A row whose threat is bold names the role of those below it.
+    // A row with a bold threat names the role for the rows below it.
     for row in rows
         .iter()
         .filter(|row| !row.iter().any(|cell| cell.starts_with("**")))
@@ -185,9 +185,9 @@ fn ids_are_found_in_texts_and_in_comments_of_tests() {
         ids("| R-1 | a (S-20), F-3. | X-4 R-x RS-5 R-6-7 B-8 |"),
         ["R-1", "S-20", "F-3"]
     );
-    let tells = "/// Tells.\n/// Proves R-2, S-3.\n#[cfg(unix)]\n#[test]\nfn first() {}\n";
+    let proving = "/// Tells.\n/// Proves R-2, S-3.\n#[cfg(unix)]\n#[test]\nfn first() {}\n";
     let others = "#[actix::test]\nasync fn second() {}\n/// Proves R-4.\nfn helper() {}\n";
-    let (tests, strays) = tests_of(&format!("{tells}\n{others}"));
+    let (tests, strays) = tests_of(&format!("{proving}\n{others}"));
     let tests: Vec<_> = tests
         .iter()
         .map(|(name, found)| format!("{name} {found:?}"))

@@ -1,4 +1,4 @@
-//! `config/conclave.toml` and the tables of `docs/configuration.md`, both generated from the declarations of the settings.
+//! `config/conclave.toml` and the tables in `docs/configuration.md`, both generated from the settings' declarations.
 
 use conclave::config::reference;
 

@@ -1,6 +1,6 @@
-//! The parts of a document: code blocks, quoted words, tables, links and headings.
+//! Parts of a document: code blocks, quoted words, tables, links and headings.
 
-/// A block of code between two fences.
+/// A code block between two fences.
 pub struct Block<'a> {
     /// The line above the block, such as `<!-- run -->`.
     pub lead: &'a str,
@@ -8,7 +8,7 @@ pub struct Block<'a> {
     pub text: String,
 }
 
-/// The blocks of code of a document.
+/// A document's code blocks.
 pub fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -31,7 +31,7 @@ pub fn blocks(text: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// The texts between backticks, outside blocks of code.
+/// Texts between backticks, outside code blocks.
 pub fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose
@@ -39,7 +39,7 @@ pub fn quoted(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The cells of the rows of all tables.
+/// Cells by row, from all tables.
 pub fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines = text.lines().filter(|line| line.starts_with('|'));
     lines
@@ -47,14 +47,14 @@ pub fn rows(text: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// The targets of all links.
+/// Targets of all links.
 pub fn targets(text: &str) -> impl Iterator<Item = &str> {
     text.split("](")
         .skip(1)
         .map(|rest| rest.split(')').next().unwrap())
 }
 
-/// The targets of links to files, relative to the document's folder.
+/// Targets of links to files, relative to the document's folder.
 pub fn links(text: &str) -> Vec<&str> {
     let files = targets(text).map(|target| target.split('#').next().unwrap());
     files
@@ -62,7 +62,7 @@ pub fn links(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// How a link names a heading: in lower case, with dashes for spaces, and without other marks.
+/// A heading's anchor in links: in lower case, with dashes for spaces, and without other marks.
 pub fn anchor(heading: &str) -> String {
     let kept = heading
         .trim_start_matches('#')

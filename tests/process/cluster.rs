@@ -1,4 +1,4 @@
-//! Several servers on one database of PostgreSQL, each of which is called: a standby passes requests on to the active one.
+//! Several servers on one PostgreSQL database, each with requests from clients: a standby forwards them to the active server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ use crate::standby::{Waiting, until, until_reported, until_role_at};
 use crate::support::tls::connect;
 use crate::support::{Request, Response, WAIT_LIMIT, eventually};
 
-/// A node of a cluster that has not been the active one.
+/// A cluster node that has not been active.
 pub struct Standby {
     deployment: Deployment,
     pub starting: Starting,
@@ -58,21 +58,21 @@ impl Standby {
             .unwrap()
     }
 
-    /// Waits until it is the active one.
+    /// Waits until it is active.
     fn ready(self) -> (Deployment, Running) {
         let running = self.starting.ready(&self.deployment);
         (self.deployment, running)
     }
 }
 
-/// Settings of a node. All of them are at one address.
+/// Settings for a node. All nodes are at one address.
 fn node(url: &str) -> Deployment {
     let deployment = Deployment::new().sharing(url.to_owned());
     let deployment = deployment.with("CONCLAVE_CLUSTER__URL", "http://127.0.0.1:0");
     deployment.with("CONCLAVE_HTTP__TRUSTED_PROXIES", "127.0.0.1")
 }
 
-/// An active server and a database whose key stays valid when another development server becomes active.
+/// An active server, and a database whose key stays valid when another development server becomes active.
 pub fn active(
     database: &Database<'_>,
     change: impl FnOnce(Deployment) -> Deployment,
@@ -123,7 +123,7 @@ fn a_standby_passes_on_the_api_and_answers_from_the_active_server_only() {
     call("POST", "/whip/no-such-key")
         .send()
         .expect_error(404, "ingress_not_found", None);
-    // One key, two servers: the response is stored at one.
+    // One key, two servers: one of them stores the response.
     let created = call("POST", "/v1/rooms")
         .json(room("b"))
         .idempotency_key("k")
@@ -146,7 +146,7 @@ fn a_standby_passes_on_the_api_and_answers_from_the_active_server_only() {
     assert_eq!(sessions.trim(), "1", "what passes costs no session");
 }
 
-/// Sends a request for rooms over TLS, and returns the response.
+/// Sends a room list request over TLS, and returns the response.
 fn rooms_over_tls(standby: &Standby, key: &str, certificate: &[u8]) -> String {
     let port = standby
         .waiting
@@ -265,7 +265,7 @@ fn requests_wait_while_no_server_is_active_and_go_to_the_next_one() {
     reads
         .into_iter()
         .for_each(|read| drop(rooms(&read.join().unwrap())));
-    // Either of them took over; the other passes on.
+    // One of them took over; the other forwards.
     for standby in [&next, &third] {
         assert_eq!(
             rooms(&standby.request(&key, "GET", "/v1/rooms").send()).len(),
@@ -338,7 +338,7 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
     let (first, mut active) = active(&database, |deployment| deployment);
     active.room("before", 600);
     let standby = Standby::start(&first, &database.url());
-    // The active one does not have to know it yet.
+    // The active server may not know it yet.
     until_reported(&database, 2);
     let (admin, request) = (
         active.admin.clone(),
@@ -350,7 +350,7 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
         let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
         (ready.status == 503).then_some(())
     });
-    // Its sockets are open for some seconds only, so both are sent at once.
+    // Its sockets are open for some seconds only, so both requests are sent at once.
     let answers = [request, read].map(|request| thread::spawn(move || request.send()));
     let [created, read] = answers.map(|answer| answer.join().unwrap());
     created.expect(201);
@@ -395,7 +395,7 @@ fn what_was_sent_to_a_server_that_stands_still_is_sent_to_the_next_one_if_it_may
     );
 }
 
-/// Opens a websocket of a client. Returns the status of the response, and the websocket if there is one.
+/// Opens a client's WebSocket. Returns the response status, and the WebSocket if there is one.
 fn connect_client(api: &str, token: &str) -> (u16, Option<tungstenite::WebSocket<TcpStream>>) {
     let address: SocketAddr = api.trim_start_matches("http://").parse().unwrap();
     let url = format!("ws://{address}/rtc?access_token={token}&protocol=16&sdk=js");
@@ -424,7 +424,7 @@ fn a_stop_of_all_servers_ends_the_sessions_before_the_lease_is_given_up() {
     for identity in ["alice", "bob", "carol"] {
         active.join(&active.token("a", identity, "host"));
     }
-    // It is still in the table of those that run when the active one stops.
+    // It is still in the table of running servers when the active one stops.
     drop(standby);
     assert_eq!(active.terminate(), Some(0), "{}", first.log());
     assert_eq!(
@@ -454,13 +454,13 @@ fn a_client_that_a_stop_sends_away_does_not_come_back_to_the_server_that_stops()
     let mut websocket = websocket.unwrap();
     kill_process(active.pid(), Signal::TERM).unwrap();
     while websocket.read().is_ok() {}
-    // No other node runs, which takes the server a moment to find out.
+    // No other node runs, which the server notices after a moment.
     let (status, _) = connect_client(&active.api, &again);
     assert_eq!(status, 503);
     assert_eq!(active.wait_for_exit(), Some(0), "{}", first.log());
 }
 
-/// Waits until a server answers its readiness so. Returns the answer.
+/// Waits until a server's readiness has this status. Returns the response.
 fn until_ready(admin: &str, query: &str, status: u16) -> Value {
     until(|| {
         let ready = Request::new("GET", format!("{admin}/readyz{query}")).try_send()?;
@@ -513,7 +513,7 @@ fn a_server_is_ready_as_the_active_one_once_it_serves() {
     until_ready(&standby.waiting.admin, "", 200);
     active.kill();
     let ready = until_ready(&standby.waiting.admin, "?role=active", 200);
-    // The standby's listener knows nothing of actors.
+    // The standby's listener has no actors to report.
     assert_eq!(ready["parts"]["actors"], "ok", "{ready}");
     drop(standby);
 }

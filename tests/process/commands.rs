@@ -1,4 +1,4 @@
-//! Commands beside a server that writes: both take turns.
+//! Commands next to a writing server: both wait for each other's writes.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::deployment::Deployment;
 
-/// The commands, and how many of them run at once.
+/// Number of concurrent commands.
 const COMMANDS: usize = 48;
 const AT_ONCE: usize = 8;
-/// The clients that write meanwhile.
+/// Number of concurrently writing clients.
 const CLIENTS: usize = 4;
 
 /// Proves R-21.

@@ -18,7 +18,7 @@ fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
     };
     let report = run(&options, |_| {});
     assert!(report.violations.is_empty(), "{report:#?}");
-    // The run did what it is for.
+    // The run covered its purpose.
     assert!(
         report.acknowledged > 100 && report.unanswered > 0 && report.sessions > 10,
         "{report:#?}"

@@ -1,4 +1,4 @@
-//! A file of the database whose pages were overwritten: the server starts all the same, finds the damage, and serves the rest.
+//! A database file with overwritten pages: the server still starts, finds the damage, and serves the rest.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use test_postgres::Engine;
 use crate::deployment::{Deployment, Running};
 use crate::support::{Request, Response, eventually};
 
-/// Without these, `conclave dev` has no project or no key. A server without the list of tables has nothing.
+/// Without these, `conclave dev` has no project or no key. Without the list of tables, a server has nothing.
 const NEEDED_BY_DEV: [&str; 3] = ["api_keys", "projects", "sqlite_schema"];
 
-/// A table or an index, and the page where it starts.
+/// A table or an index, and its first page.
 struct Object {
     table: String,
     is_index: bool,
@@ -25,7 +25,7 @@ fn file(deployment: &Deployment) -> PathBuf {
     deployment.data().join("conclave.db")
 }
 
-/// Everything that the schema of the file names, and the schema itself.
+/// Everything in the file's schema, and the schema itself.
 fn objects(deployment: &Deployment) -> (u64, Vec<Object>) {
     let connection = Connection::open(file(deployment)).unwrap();
     let size = connection
@@ -50,7 +50,7 @@ fn objects(deployment: &Deployment) -> (u64, Vec<Object>) {
     (size.try_into().unwrap(), objects)
 }
 
-/// Overwrites the start of pages, behind the header of the file.
+/// Overwrites the start of pages, behind the file header.
 fn overwrite(deployment: &Deployment, size: u64, pages: impl IntoIterator<Item = u64>) {
     let opened = OpenOptions::new()
         .write(true)
@@ -64,7 +64,7 @@ fn overwrite(deployment: &Deployment, size: u64, pages: impl IntoIterator<Item =
     }
 }
 
-/// A change, with the tables that it writes and those that it needs besides.
+/// A change, with the tables that it writes and the other tables that it needs.
 struct Change {
     request: fn(&Running, usize) -> Request,
     writes: &'static [&'static str],
@@ -139,7 +139,7 @@ const CHANGES: [Change; 6] = [
     },
 ];
 
-/// Fails unless a change has got what the damage of a table allows.
+/// Fails unless a change has the outcome that a table's damage allows.
 #[track_caller]
 fn expect_allowed(change: &Change, response: &Response, table: &str) {
     let is_done = (200..300).contains(&response.status);
@@ -152,7 +152,7 @@ fn expect_allowed(change: &Change, response: &Response, table: &str) {
     }
 }
 
-/// Starts a server on a file in which pages of one table are damaged, and ends it.
+/// Starts a server on a file with damaged pages in one table, and stops it.
 fn check_damage_of(deployment: &Deployment, table: &str) {
     let before = deployment.log().len();
     let log = || deployment.log()[before..].to_owned();

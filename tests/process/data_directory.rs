@@ -1,4 +1,4 @@
-//! A data directory that goes away beneath a running server.
+//! A data directory that disappears under a running server.
 
 use std::fs;
 

@@ -17,10 +17,10 @@ use crate::support::{Request, WAIT_LIMIT, create_schema};
 pub struct Deployment {
     dir: tempfile::TempDir,
     records: Records,
-    /// The url of a database that it shares with other deployments.
+    /// URL of a database shared with other deployments.
     shared: Option<String>,
     environment: Vec<(&'static str, String)>,
-    /// The commands of the shell that becomes the program, if it needs any.
+    /// Commands for the shell that becomes the program, if any.
     setup: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Deployment {
         self
     }
 
-    /// Copies the keys of another deployment, as servers of one database need them.
+    /// Copies another deployment's keys, as servers on one database need them.
     pub fn copy_keys(&self, of: &Self) {
         std::fs::create_dir_all(self.data()).unwrap();
         for name in ["encryption.key", "media.key"] {
@@ -78,7 +78,7 @@ impl Deployment {
         self
     }
 
-    /// Limits the open files of the process: `-Sn` the soft limit, `-n` both limits.
+    /// Limits the process's open files: `-Sn` the soft limit, `-n` both limits.
     pub fn with_open_files(self, option: &'static str, limit: u32) -> Self {
         self.with_setup(format!("ulimit {option} {limit}"))
     }
@@ -100,7 +100,7 @@ impl Deployment {
         shell
     }
 
-    /// Returns the records, for what a test does to them beside the server.
+    /// Returns the records, for test operations on them next to the server.
     pub const fn records(&self) -> &Records {
         &self.records
     }
@@ -117,7 +117,7 @@ impl Deployment {
         self.dir.path().join("data")
     }
 
-    /// Runs a command beside the server, and returns what it prints: its results, and its errors.
+    /// Runs a command next to the server, and returns its output, including errors.
     pub fn run_command(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         format!(
@@ -127,12 +127,12 @@ impl Deployment {
         )
     }
 
-    /// Returns the log of all processes of this deployment.
+    /// Returns the log from all processes of this deployment.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap()
     }
 
-    /// A command beside the server, with the same data directory and settings.
+    /// A command next to the server, with the same data directory and settings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
         command
@@ -156,12 +156,12 @@ impl Deployment {
         self.start_with(None)
     }
 
-    /// The same, with an environment variable that this start has and the next one has not.
+    /// The same, with an environment variable for this start only.
     pub fn start_with(&self, variable: Option<(&str, &str)>) -> Running {
         self.spawn_as("dev", variable).ready(self)
     }
 
-    /// Starts `conclave serve`, which has no key and no project of its own, and waits for its ready line.
+    /// Starts `conclave serve`, which creates no key and no project, and waits for its ready line.
     pub fn serve(&self) -> Running {
         self.spawn_as("serve", None).ready(self)
     }
@@ -247,7 +247,7 @@ impl Starting {
         }
     }
 
-    /// Waits for the ready line, or for the end of the process. Returns the exit code of one that ends.
+    /// Waits for the ready line, or for the end of the process. Returns the exit code if the process ends.
     pub fn ready_or_ended(mut self, deployment: &Deployment) -> Result<Running, Option<i32>> {
         let (line, stdout) = self
             .first_line
@@ -293,7 +293,7 @@ impl Running {
         self.wait_for_exit()
     }
 
-    /// Waits until the process has ended by itself. Returns the exit code.
+    /// Waits until the process has exited on its own. Returns the exit code.
     pub fn wait_for_exit(&mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
@@ -309,7 +309,7 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    /// Waits until the process is ready once more, after it was a standby, and takes its new key.
+    /// Waits until the process is ready again after being a standby, and reads its new key.
     pub fn ready_again(&mut self, deployment: &Deployment) {
         let mut stdout = self.stdout.take().unwrap();
         let (sender, receiver) = mpsc::channel();

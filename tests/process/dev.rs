@@ -1,4 +1,4 @@
-//! What a developer gets from `conclave dev`: a key that survives restarts, and lines to paste at a terminal.
+//! Developer experience of `conclave dev`: a key that survives restarts, and lines to paste at a terminal.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::deployment::{Deployment, Running};
 
-/// Length of a key's prefix, by which it is named.
+/// Length of a key's prefix, which identifies it.
 const PREFIX: usize = 12;
 
 fn key_file(deployment: &Deployment) -> PathBuf {
@@ -22,7 +22,7 @@ fn kept_key(deployment: &Deployment) -> String {
     text.strip_suffix('\n').unwrap().to_owned()
 }
 
-/// Writes the file of a stopped server.
+/// Writes a stopped server's key file.
 fn put_key(deployment: &Deployment, text: &str, mode: u32) {
     fs::write(key_file(deployment), text).unwrap();
     fs::set_permissions(key_file(deployment), fs::Permissions::from_mode(mode)).unwrap();
@@ -32,7 +32,7 @@ fn assert_works(running: &Running) {
     running.get("/v1/rooms").send().expect(200);
 }
 
-/// The prefixes of the project's keys that are valid.
+/// Prefixes of the project's valid keys.
 fn valid_keys(deployment: &Deployment, running: &Running) -> Vec<String> {
     let output = deployment
         .command(&["key", "list", &running.project, "--json"])
@@ -177,7 +177,7 @@ fn a_key_that_is_lost_foreign_damaged_or_readable_by_others_is_replaced_and_revo
     let of_other_project = created["key"].as_str().unwrap().to_owned();
     let mut last = first.key.clone();
     first.kill();
-    // The prefix of the last key with another end has the row of that key.
+    // The last key's prefix with another suffix finds that key's row.
     let forged = |key: &str| format!("{}{}", &key[..PREFIX], "a".repeat(key.len() - PREFIX));
     for (text, mode) in [
         (Some(foreign.clone()), 0o600),
@@ -219,7 +219,7 @@ fn a_key_that_is_lost_foreign_damaged_or_readable_by_others_is_replaced_and_revo
     assert!(!deployment.log().contains(&foreign[PREFIX..]));
 }
 
-/// A server at a terminal that `script` makes, killed when dropped.
+/// A server in a terminal created by `script`, killed when dropped.
 struct AtTerminal(Child);
 
 impl Drop for AtTerminal {

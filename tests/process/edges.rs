@@ -1,4 +1,4 @@
-//! Clients that send too slowly, too much or nonsense.
+//! Clients that send too slowly, too much or invalid data.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ fn hanging_bodies(running: &Running, count: usize) -> Vec<TcpStream> {
 
 #[test]
 fn health_answers_on_both_listeners_while_300_bodies_hang() {
-    // As many files as a shell allows by default; the process may allow itself more.
+    // A shell's default limit for open files; the process may raise its own limit.
     let deployment = Deployment::new().with_open_files("-Sn", 256);
     let running = deployment.start();
     let hanging = hanging_bodies(&running, 300);

@@ -1,4 +1,4 @@
-//! The real program on a disk without space, and when a part fails that only a restart brings back.
+//! The real program on a full disk, and after failures that only a restart repairs.
 
 use conclave_model::faults::VARIABLE;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
@@ -8,7 +8,7 @@ use test_postgres::Records;
 use crate::deployment::{Deployment, Running};
 use crate::support::{Response, eventually};
 
-/// Lets what needs space fail: no file of the process may grow, or the tables are full.
+/// Makes writes that need space fail: no file of the process may grow, or the tables are full.
 fn fill_disk(deployment: &Deployment, running: &Running) {
     match deployment.records() {
         Records::File(_) => {
@@ -31,7 +31,7 @@ fn free_disk(deployment: &Deployment, running: &Running) {
     }
 }
 
-/// Limits the size of files that the process writes; `None` lifts the limit.
+/// Limits the size of the process's files; `None` lifts the limit.
 fn limit_file_size(running: &Running, bytes: Option<u64>) {
     let limit = Rlimit {
         current: bytes,
@@ -83,7 +83,7 @@ fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_r
     );
 }
 
-/// Creates rooms until the process ends. Returns those that were acknowledged.
+/// Creates rooms until the process ends. Returns the acknowledged ones.
 fn create_until_the_end(running: &Running) -> Vec<String> {
     let names = (0..1_000).map(|number| format!("room-{number}"));
     let created = |name: &String| create(running, name).is_some_and(|answer| answer.status == 201);
@@ -129,7 +129,7 @@ fn the_process_exits_with_1_when_its_root_actor_panics() {
         "/sandbox/ingress/{}/connect",
         endpoint["stream_key"].as_str().unwrap()
     );
-    // Its join is recorded without the root, and the status of its endpoint is not.
+    // Its join is recorded without the root, but its endpoint's status is not.
     assert_eq!(running.admin("POST", &connect).send().status, 503);
     assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
     assert!(

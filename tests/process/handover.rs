@@ -1,4 +1,4 @@
-//! A server that steps down: another takes over, and it comes back as a standby in the same process.
+//! A server that steps down: another takes over, and the first returns as a standby in the same process.
 
 use std::fs;
 
@@ -60,7 +60,7 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
         .bearer(&one.key)
         .send()
         .expect_error(503, "database_unavailable", None);
-    // Calls of the embedded media plane have ended with it.
+    // The embedded media plane's calls have ended with it.
     until(|| {
         (two.get("/v1/sessions?active=true").send().expect(200)["sessions"] == json!([]))
             .then_some(())
@@ -81,10 +81,10 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     );
 }
 
-/// The threads of a process whose names begin so.
+/// Number of a process's threads whose names start with this.
 fn threads(process: Pid, name: &str) -> usize {
     let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).unwrap();
-    // One that has ended meanwhile has no name.
+    // A thread that has ended meanwhile has no name.
     let names =
         threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("comm")).ok());
     names.filter(|found| found.starts_with(name)).count()

@@ -12,7 +12,7 @@ use crate::support::{Receiver, Request, Response, eventually};
 /// Threads that send requests concurrently.
 const CALLERS: usize = 4;
 
-/// Resources whose creation the server has acknowledged.
+/// Resources with an acknowledged creation.
 #[derive(Default)]
 struct Acknowledged {
     rooms: Vec<String>,
@@ -253,7 +253,7 @@ fn events_committed_before_a_kill_are_delivered_after_it() {
     let seen_before: Vec<_> = receiver.drain();
     let running = deployment.start();
     wait_for_deliveries(&running);
-    // Deliveries are at least once: one that was in flight at the kill may be repeated.
+    // Deliveries are at least once: a delivery in flight at the kill may be repeated.
     let seen = seen_before.into_iter().chain(receiver.drain());
     let mut rooms: Vec<_> = seen
         .map(|request| request.json()["room"].as_str().unwrap().to_owned())

@@ -1,4 +1,4 @@
-//! `conclave listen`: events that reach a receiver beside the server, once each, whatever becomes of the server.
+//! `conclave listen`: a local receiver gets each event once, even if the server stops or is killed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::deployment::{Deployment, Running};
 use crate::listener::Listener;
 use crate::support::{Received, Receiver, Request, eventually};
 
-/// Ends a new room, which is one event.
+/// Ends a new room, which causes one event.
 fn emit(running: &Running, room: &str) {
     running.room(room, 600);
     running
@@ -46,7 +46,7 @@ fn kill_while_rooms_end(running: Running, round: &str, count: usize) {
     });
 }
 
-/// All events of the project, as the server has them.
+/// All of the project's events on the server.
 fn events(running: &Running) -> Vec<Value> {
     let (mut events, mut position) = (Vec::new(), 0);
     let path = format!("/debug/projects/{}/events", running.project);

@@ -1,4 +1,4 @@
-//! `conclave listen` as a process beside a server.
+//! `conclave listen` as a process next to a server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -47,7 +47,7 @@ impl Listener {
         self.events.recv_timeout(WAIT_LIMIT).expect("an event")
     }
 
-    /// Waits for a line that is about no event, and contains `text`.
+    /// Waits for a line that is not about an event, and contains `text`.
     #[track_caller]
     pub fn wait_for_note(&self, text: &str) -> String {
         loop {
@@ -61,7 +61,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the secret with which events are signed.
+    /// Waits for the secret that signs events.
     #[track_caller]
     pub fn secret(&self) -> String {
         let note = self.wait_for_note("signed with whsec_");

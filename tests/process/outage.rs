@@ -1,4 +1,4 @@
-//! A PostgreSQL that is away, or does not answer, under servers that have calls.
+//! A PostgreSQL that is unreachable or unresponsive, under servers with calls.
 
 use livekit_double::Double;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::standby::Waiting;
 use crate::support::{Receiver, eventually};
 use crate::webrtc::Call;
 
-/// The packets of a microphone in 30 s.
+/// Number of a microphone's packets in 30 s.
 const PACKETS: usize = 1_500;
 
 /// A server with a room, two participants and a webhook receiver.
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// The parts of sessions that an outage must not change.
+/// Session fields that an outage must not change.
 fn fixed(sessions: &Value) -> Vec<[&Value; 3]> {
     let sessions = sessions.as_array().unwrap().iter();
     sessions
@@ -175,7 +175,7 @@ fn a_postgresql_that_does_not_answer_moves_nothing() {
     eventually(|| database_of_standby() == "ok");
 
     proxy.stall();
-    // Far longer than the lease lasts: the limit of an answer.
+    // Far longer than the lease lasts: the response timeout.
     active.assert_refuses();
     eventually(|| active.lease() == "unconfirmed" && database_of_standby() == "unavailable");
     proxy.resume();

@@ -1,4 +1,4 @@
-//! Pipelined requests of unauthenticated clients: the memory that unread responses take, and the rate of fixed ones.
+//! Pipelined requests from unauthenticated clients: the memory for unread responses, and the rate of fixed responses.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,14 +13,14 @@ use crate::deployment::Deployment;
 use crate::standby::Waiting;
 use crate::support::{Request, WAIT_LIMIT};
 
-/// The connections, and the most memory that one may take, in KiB: what waits of a response, and the requests behind it.
+/// Number of connections, and the maximum memory for each in KiB: the buffered part of a response, and the requests behind it.
 const CONNECTIONS: u64 = 48;
 const MOST: u64 = 256;
-/// The fixed responses that a client address may get at once, and how many are pipelined before they are read.
+/// Burst of fixed responses per client address, and the number that is pipelined before reading.
 const BURST: usize = 2_000;
 const BATCH: usize = 100;
 
-/// The resident memory of a process in KiB.
+/// A process's resident memory in KiB.
 fn resident(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).unwrap();
     let line = status
@@ -36,19 +36,19 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends as many requests as the server takes, and waits until it has begun to answer.
+/// Sends as many requests as the server accepts, and waits until it has started to respond.
 fn flood(address: &str, request: &str) -> TcpStream {
     let mut stream = connect(address);
     stream
         .set_write_timeout(Some(Duration::from_millis(50)))
         .unwrap();
-    // It blocks when the server reads no further.
+    // It blocks when the server stops reading.
     let _ = stream.write_all(request.repeat(256 * 1024 / request.len()).as_bytes());
     stream.read_exact(&mut [0; 12]).unwrap();
     stream
 }
 
-/// Floods a server from many connections, and fails if one of them takes too much of the memory of a process.
+/// Floods a server from many connections, and fails if one of them takes too much of a process's memory.
 #[track_caller]
 fn expect_little_memory(process: Pid, address: &str, head: &str) {
     let before = resident(process);
@@ -60,7 +60,7 @@ fn expect_little_memory(process: Pid, address: &str, head: &str) {
     drop(flooding);
 }
 
-/// Pipelines requests until one is refused for its rate, and returns how many were not.
+/// Pipelines requests until one is refused for its rate, and returns the number of accepted ones.
 fn until_limited(address: &str, request: &str) -> usize {
     let mut stream = connect(address);
     let mut text = String::new();
@@ -122,7 +122,7 @@ fn a_standby_bounds_what_a_client_takes_as_the_active_server_does() {
     let database = cluster.database();
     let (first, active) = active(&database, |deployment| deployment);
     let standby = Standby::start(&first, &database.url());
-    // Responses of nearly as many bytes as a standby collects.
+    // Responses with nearly as many bytes as a standby collects.
     for number in 0..60 {
         let body = json!({"name": format!("room-{number}"), "metadata": "a".repeat(4_000), "empty_timeout_seconds": 600});
         active.post("/v1/rooms").json(body).send().expect(201);
@@ -153,7 +153,7 @@ fn a_standby_has_a_rate_of_what_it_answers_itself() {
     let database = cluster.database();
     let (first, _active) = active(&database, |deployment| deployment);
     let of_cluster = Standby::start(&first, &database.url());
-    // Without the url of a cluster, it passes nothing on.
+    // Without a cluster URL, it forwards nothing.
     let alone = Deployment::new().sharing(database.url());
     alone.copy_keys(&first);
     let _starting = alone.spawn();

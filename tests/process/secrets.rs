@@ -1,5 +1,5 @@
-//! Secrets do not appear in the log at any level, in the debug endpoints, in the records, or in the files of the data directory, except
-//! for the key files.
+//! Secrets do not appear in the log at any level, in the debug endpoints, in the records, or in the data directory's files, except for the
+//! key files.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::{FakeBilling, Receiver, Watcher};
 /// Length of an API key's prefix, which is not secret.
 const KEY_PREFIX: usize = 12;
 
-/// All secrets of the scenario, with a description. Each is a part that is long enough to be unique.
+/// All secrets in the scenario, with a description. Each is a part that is long enough to be unique.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
@@ -35,7 +35,7 @@ impl Secrets {
     }
 }
 
-/// Runs a typical scenario, including failing requests, and returns what the debug endpoints have shown meanwhile.
+/// Runs a typical scenario, including failing requests, and returns the debug endpoints' output meanwhile.
 fn run_scenario(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -> String {
     let watcher = Watcher::open(&running.admin, "");
     secrets.add("the API key", &running.key[KEY_PREFIX..]);
@@ -128,7 +128,7 @@ fn run_scenario(running: &Running, receiver: &Receiver, secrets: &mut Secrets) -
     shown
 }
 
-/// Sends requests of WHIP encoders, none of which connects.
+/// Sends WHIP requests; no encoder connects.
 fn send_whip_requests(running: &Running, secrets: &mut Secrets) {
     let body = json!({"input_type": "whip", "participant_identity": "studio"});
     let ingress = running
@@ -204,7 +204,7 @@ fn no_secret_is_in_the_log_the_debug_endpoints_or_the_database() {
     secrets.add("the billing token", billing_token);
     let turn_secret = "a-secret-that-is-shared-with-coturn";
     secrets.add("the secret of the TURN servers", turn_secret);
-    // In the url of the database, if there is one.
+    // In the database's URL, if there is one.
     secrets.add("the password of the database", PASSWORD);
     let deployment = Deployment::new().with("RUST_LOG", "trace");
     let deployment = deployment

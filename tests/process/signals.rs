@@ -49,7 +49,7 @@ fn an_open_event_stream_does_not_delay_the_exit() {
     assert_eq!(code, Some(0), "{}", deployment.log());
 }
 
-/// Sends requests one behind the other, and reads all answers.
+/// Pipelines requests, and reads all responses.
 fn pipeline(address: &str, count: usize) {
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -73,12 +73,12 @@ fn pipeline(address: &str, count: usize) {
 fn a_log_that_nobody_reads_delays_neither_requests_nor_the_exit() {
     let fifos = tempfile::tempdir().unwrap();
     let fifo = fifos.path().join("stderr").display().to_string();
-    // Open for reading, too, so that it takes what its buffer takes and never breaks.
+    // Open for reading, too, so that the pipe accepts bytes up to its buffer and never breaks.
     let deployment = Deployment::new()
         .with("RUST_LOG", "debug")
         .with_setup(format!("mkfifo {fifo} && exec 2<>{fifo}"));
     let mut running = deployment.start();
-    // A line for each: far more than a pipe takes.
+    // A line for each: far more than a pipe's buffer.
     pipeline(&running.api, 1_900);
     running.room("standup", 600);
     running.get("/v1/rooms/standup").send().expect(200);
@@ -136,7 +136,7 @@ fn a_delivery_in_flight_finishes_and_is_not_repeated() {
     running.room("standup", 600);
     running.delete("/v1/rooms/standup").send().expect_empty(204);
     let (mut post, _) = listener.accept().unwrap();
-    // The receiver answers after the server has begun to stop.
+    // The receiver responds after the server has started to stop.
     let api = running.api.clone();
     let answering = std::thread::spawn(move || {
         TestApp::stop_begins(&api);

@@ -1,4 +1,4 @@
-//! Two servers on one database of PostgreSQL: one is active, the other waits and takes over.
+//! Two servers on one PostgreSQL database: one is active, the other waits and takes over.
 
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,10 +11,10 @@ use test_postgres::{Cluster, Database, Pooler, Proxy};
 use crate::deployment::{Deployment, Running};
 use crate::support::{Request, eventually};
 
-/// How often the lease is renewed in another server's name.
+/// Interval at which the lease is renewed in another server's name.
 const RENEWAL: Duration = Duration::from_secs(1);
 
-/// Where a server that waits is reached, as its log says.
+/// Address of a waiting server, from its log.
 pub struct Waiting {
     pub api: String,
     pub admin: String,
@@ -55,7 +55,7 @@ impl Waiting {
     }
 }
 
-/// Waits until the server that is reached at `admin` has a role, ready or not.
+/// Waits until the server with this admin address has a role, ready or not.
 pub fn until_role_at(admin: &str, role: &str) {
     until(|| {
         let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
@@ -63,12 +63,12 @@ pub fn until_role_at(admin: &str, role: &str) {
     });
 }
 
-/// Waits until so many servers are in the table of those that run.
+/// Waits until this many servers are in the table of running servers.
 pub fn until_reported(database: &Database<'_>, servers: usize) {
     eventually(|| database.run("SELECT count(*) FROM nodes").trim() == servers.to_string());
 }
 
-/// Waits until something is found.
+/// Waits until `find` returns a value.
 pub fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     eventually(|| {
@@ -180,7 +180,7 @@ fn a_server_that_was_killed_takes_its_lease_over_when_it_is_started_again_and_a_
     let mut session = database.session();
     let (end, ended) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        // As if it still renewed its lease: nobody sees silence.
+        // As if it still renewed its lease: no standby notices its silence.
         scope.spawn(move || {
             while ended.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
                 session.run("UPDATE beats SET beat = beat + 1");
@@ -218,7 +218,7 @@ fn a_server_that_stood_still_ends_and_writes_nothing_more() {
     let starting = second.spawn();
     Waiting::of(&second).until_role("standby");
     signal(&stopped, Signal::STOP);
-    // Waits in the socket until the process goes on.
+    // The request waits in the socket until the process continues.
     let (api, key) = (stopped.api.clone(), stopped.key.clone());
     let late = std::thread::spawn(move || {
         let body = r#"{"name":"late"}"#;
@@ -436,7 +436,7 @@ fn servers_behind_a_pooler_that_keeps_sessions_take_over_and_behind_another_they
         };
         let third = Deployment::new().sharing(database.url_at(mixing.address()));
         third.copy_keys(&first);
-        // Beside an active server it would be a standby.
+        // Next to an active server it would be a standby.
         assert_eq!(
             third.spawn().ready_or_ended(&third).err(),
             Some(Some(1)),

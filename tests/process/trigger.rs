@@ -1,4 +1,4 @@
-//! `conclave trigger`: every event happens in a room of a running server, or is sent as an example.
+//! `conclave trigger`: every event happens in a running server's room, or is sent as an example.
 
 use std::process::Output;
 
@@ -9,7 +9,7 @@ use crate::deployment::Deployment;
 use crate::listener::Listener;
 use crate::support::Receiver;
 
-/// The body that a command has printed, which must have succeeded.
+/// The body printed by a command, which must have succeeded.
 #[track_caller]
 fn printed(output: &Output) -> Value {
     assert!(

@@ -1,4 +1,4 @@
-//! Servers of two versions on one database. The newer one has a further migration, by which the same program becomes one.
+//! Servers with two versions on one database. An additional migration makes the same program the newer version.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use test_postgres::Cluster;
 use crate::deployment::Deployment;
 use crate::standby::{Waiting, has_room, until};
 
-/// What the newer version adds: a column that the older one leaves alone, and an index.
+/// The newer version's changes: a column that the older version ignores, and an index.
 const FURTHER: &str = "ALTER TABLE projects ADD COLUMN later TEXT COLLATE \"C\";
     CREATE INDEX IF NOT EXISTS events_ahead ON events (id, room);";
 
@@ -62,7 +62,7 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
     assert_eq!(version(), schema);
     active.room("beside", 600);
 
-    // Either standby may be next. If it is the one of the older version, it is stopped, too.
+    // Either standby may be next. If it has the older version, it is stopped, too.
     assert_eq!(active.terminate(), Some(0), "{}", first.log());
     let next = until(|| {
         let epoch = database.run("SELECT url FROM leadership WHERE epoch = 2");

@@ -1,4 +1,4 @@
-//! A call of WebRTC clients, which goes on while a test does something else.
+//! A call between WebRTC clients, which continues during the test.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../api/webrtc/client.rs"]
@@ -19,7 +19,7 @@ use str0m::media::MediaKind;
 use crate::support::eventually;
 use client::Client;
 
-/// Two clients, of which the second hears the first. They leave when the value is dropped.
+/// Two clients; the second receives the first one's audio. They leave when the value is dropped.
 pub struct Call {
     packets: Arc<AtomicUsize>,
     is_over: Arc<AtomicBool>,
@@ -59,12 +59,12 @@ impl Call {
         call
     }
 
-    /// How many packets the second client has received.
+    /// Number of packets that the second client has received.
     pub fn packets(&self) -> usize {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Waits until as many more have arrived. Meanwhile, does something.
+    /// Waits until this many more have arrived, calling `meanwhile` repeatedly.
     pub fn wait_for(&self, packets: usize, mut meanwhile: impl FnMut()) {
         let until = self.packets() + packets;
         while self.packets() < until {

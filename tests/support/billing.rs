@@ -1,4 +1,4 @@
-//! A billing service on a free port: it answers what the test sets and keeps the requests it received.
+//! A billing service on a free port: it returns the test's answer and keeps the received requests.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -15,15 +15,15 @@ pub struct FakeBilling {
 
 #[derive(Default)]
 struct Shared {
-    /// The bytes of each answer.
+    /// Bytes of each response.
     answer: Mutex<Vec<u8>>,
     received: Mutex<Vec<Request>>,
-    /// Locked for reading by each answer, and for writing while no answer is given.
+    /// Locked for reading by each response, and for writing while no response is sent.
     gate: RwLock<()>,
 }
 
 impl FakeBilling {
-    /// Starts a service that says `ok` of every project.
+    /// Starts a service that answers `ok` for every project.
     pub fn start() -> Self {
         let shared = Arc::<Shared>::default();
         let server = Arc::clone(&shared);
@@ -36,28 +36,28 @@ impl FakeBilling {
         service
     }
 
-    /// Says this of every project from now on.
+    /// Sets the answer for every project from now on.
     pub fn set_standing(&self, standing: &str) {
         self.answer_with(Response::new(200).body(json!({"standing": standing}).to_string()));
     }
 
-    /// Gives this answer from now on.
+    /// Sets the response from now on.
     pub fn answer_with(&self, response: Response) {
         self.answer_with_bytes(response.into_bytes());
     }
 
-    /// Answers with these bytes from now on.
+    /// Sets the response bytes from now on.
     pub fn answer_with_bytes(&self, bytes: Vec<u8>) {
         *self.shared.answer.lock().unwrap() = bytes;
     }
 
-    /// Answers no request while `during` runs.
+    /// Leaves requests unanswered while `during` runs.
     pub fn silent_while<T>(&self, during: impl FnOnce() -> T) -> T {
         let _held = self.shared.gate.write().unwrap();
         during()
     }
 
-    /// The number of requests so far.
+    /// Number of requests so far.
     pub fn request_count(&self) -> usize {
         self.shared.received.lock().unwrap().len()
     }

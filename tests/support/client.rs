@@ -1,4 +1,4 @@
-//! A small HTTP client whose answers can be asserted on.
+//! A small HTTP client with assertions on responses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::WAIT_LIMIT;
 
-/// A request that is being built.
+/// A request under construction.
 #[derive(Clone)]
 pub struct Request {
     method: String,
@@ -71,13 +71,13 @@ impl Request {
         self.raw(body.to_string())
     }
 
-    /// Sets any body, with the media type of JSON.
+    /// Sets any body, with JSON's media type.
     pub fn raw(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self.header("content-type", "application/json")
     }
 
-    /// Sets the fields of a form as the body.
+    /// Sets form fields as the body.
     pub fn form(mut self, fields: &[(&str, &str)]) -> Self {
         let mut text = url::form_urlencoded::Serializer::new(String::new());
         self.body = text.extend_pairs(fields).finish().into_bytes();

@@ -1,4 +1,4 @@
-//! Advancing the clock without a race with the actors that deliver: first wait until their timers are armed.
+//! Advances the clock without a race with the delivering actors: first wait until their timers are armed.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 use super::{TestApp, eventually};
 
 impl TestApp {
-    /// Waits until every receiver that something is pending for has its timer armed, then moves the clock by one tick.
+    /// Waits until every receiver with a pending delivery has its timer armed, then advances the clock by one tick.
     #[track_caller]
     pub fn tick(&self) {
         self.wait_until_armed();
         self.advance(self.config.webhooks.tick);
     }
 
-    /// Waits until every receiver that something is pending for has its timer armed. Without this the clock could pass the
-    /// tick before the endpoint's actor has received the event.
+    /// Waits until every receiver with a pending delivery has its timer armed. Without this the clock could pass the tick before the
+    /// endpoint's actor has received the event.
     #[track_caller]
     pub fn wait_until_armed(&self) {
         eventually(|| self.is_armed());
     }
 
-    /// The same, for one webhook endpoint of the project, while posts to others are in progress.
+    /// The same, for one of the project's webhook endpoints, while posts to others are in progress.
     #[track_caller]
     pub fn wait_until_endpoint_armed(&self, id: &str) {
         let path = format!("/{}/webhook/{id}", self.project);
@@ -41,7 +41,7 @@ impl TestApp {
     pub fn settle(&self) {
         eventually(|| {
             let now = self.clock.now();
-            // In this order: an actor that was idle before the deliveries were read may have begun since.
+            // In this order: an actor that was idle before the deliveries were read may have started since.
             let nothing_due = self.earliest_due().values().all(|due| *due > now);
             nothing_due
                 && self
@@ -99,7 +99,7 @@ impl TestApp {
         })
     }
 
-    /// When the first pending delivery of each receiver is due.
+    /// Due time of each receiver's first pending delivery.
     fn earliest_due(&self) -> BTreeMap<String, Timestamp> {
         let mut earliest = BTreeMap::new();
         for delivery in self.deliveries("status=pending") {

@@ -1,9 +1,9 @@
-//! A webhook receiver that never answers.
+//! A webhook receiver that never responds.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
-/// A receiver that keeps its connections open without an answer until it is dropped.
+/// A receiver that keeps its connections open without a response until it is dropped.
 pub struct Hanging {
     pub url: String,
     connections: Connections,
@@ -27,7 +27,7 @@ impl Hanging {
         }
     }
 
-    /// The number of requests that wait for an answer.
+    /// Number of unanswered requests.
     pub fn held(&self) -> usize {
         self.connections
             .lock()

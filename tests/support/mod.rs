@@ -41,26 +41,26 @@ pub use records::create_schema;
 pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};
 
-/// The file of the records in the data directory.
+/// File name of the records in the data directory.
 const DATABASE: &str = "conclave.db";
 
-/// The time at which every test's clock starts.
+/// Start time of every test's clock.
 pub const START: &str = "2026-03-01T12:00:00Z";
 
-/// The sessions with PostgreSQL that write, and those that read: few, since each is a process.
+/// The PostgreSQL sessions for writes, and for reads: few, since each is a process.
 const SESSIONS: (usize, usize) = (2, 4);
 
-/// How long a test waits for a state, in real time. Far longer than needed on a busy machine.
+/// Real time for which a test waits for a state. Far longer than needed on a busy machine.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// A timeout that no test waits for: a test fails at [`WAIT_LIMIT`] if it waits for what ends at this one.
+/// A timeout beyond any test: a test that depends on it fails at [`WAIT_LIMIT`].
 pub const NEVER: Duration = Duration::from_secs(600);
 
 /// A running app.
 pub struct TestApp {
     pub api: String,
     pub admin: String,
-    /// Where RTMP encoders connect, if they can.
+    /// RTMP address, if RTMP is enabled.
     pub rtmp: Option<SocketAddr>,
     /// The listener that redirects to `https`, if there is one.
     pub redirect: Option<SocketAddr>,
@@ -78,7 +78,7 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// The addresses and the credentials of an app that has started.
+/// Addresses and credentials of a started app.
 struct Ready {
     api: String,
     admin: String,
@@ -94,14 +94,14 @@ impl TestApp {
         Self::start_with(|_| {})
     }
 
-    /// The same, with a webhook receiver that all events are delivered to.
+    /// The same, with a webhook receiver for all events.
     pub fn start_with_receiver() -> (Self, Receiver) {
         let (app, receiver) = (Self::start(), Receiver::start());
         app.endpoint(&receiver.url);
         (app, receiver)
     }
 
-    /// The same, with some settings changed.
+    /// The same, with changed settings.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_at(START.parse::<Timestamp>().unwrap(), change)
     }
@@ -111,7 +111,7 @@ impl TestApp {
         Self::start_with_webrtc_and(|_| {})
     }
 
-    /// The same, with some settings changed.
+    /// The same, with changed settings.
     pub fn start_with_webrtc_and(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_with(|config| {
             config.media.rtc.enabled = true;
@@ -129,13 +129,13 @@ impl TestApp {
         Self::start_by(Clock::manual(time), change)
     }
 
-    /// The same, by a clock that others look at as well.
+    /// The same, with a clock that others use as well.
     pub fn start_by(clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::defaults(Mode::Dev);
         config.http.listen.set_port(0);
         config.admin.listen.set_port(0);
         config.http.workers = 1;
-        // The tests of signalling start media workers.
+        // The signalling tests start media workers.
         config.media.rtc.enabled = false;
         config.media.rtmp_listen = None;
         config.limits.requests_per_second = 100_000;
@@ -177,7 +177,7 @@ impl TestApp {
         }
     }
 
-    /// Stops the app and starts it again on the same data and the same clock. The API key is a new one.
+    /// Stops the app and starts it again on the same data and the same clock. It has a new API key.
     pub fn restart(self) -> Self {
         self.restart_after(Duration::ZERO)
     }
@@ -195,7 +195,7 @@ impl TestApp {
         )
     }
 
-    /// Starts the app on what was on disk at this moment, as after a crash, with the clock advanced while it was down.
+    /// Starts the app on the current state of the disk, as after a crash, with the clock advanced while it was down.
     pub fn crash_for(mut self, downtime: Duration) -> Self {
         let disk = tempfile::tempdir().unwrap();
         for file in std::fs::read_dir(self.data()).unwrap().map(Result::unwrap) {
@@ -210,13 +210,13 @@ impl TestApp {
         Self::boot(self.config.clone(), self.clock.clone(), disk, records)
     }
 
-    /// Restarts with some settings changed in between.
+    /// Restarts with changed settings.
     pub fn restart_with(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self.restart()
     }
 
-    /// Waits until the app has ended by itself, as a process whose supervisor would restart it now.
+    /// Waits until the app has ended on its own, as a process that its supervisor would now restart.
     #[track_caller]
     pub fn wait_for_end(&self) {
         eventually(|| {
@@ -246,7 +246,7 @@ impl TestApp {
         }
     }
 
-    /// Waits until this server accepts no connections: it has begun to stop. For another thread than that which stops it.
+    /// Waits until this server accepts no connections, because it has started to stop. Not for the thread that stops it.
     pub fn stop_begins(api: &str) {
         eventually(|| TcpStream::connect(api.trim_start_matches("http://")).is_err());
     }
@@ -256,7 +256,7 @@ impl TestApp {
         self.clock.advance(span);
     }
 
-    /// The time, as the API writes it.
+    /// The current time in the API's format.
     pub fn now(&self) -> String {
         self.clock.now().to_string()
     }
@@ -286,7 +286,7 @@ impl TestApp {
         Request::new(method, format!("{}{path}", self.api)).bearer(&self.key)
     }
 
-    /// A request to the admin listener: `/sandbox/…`, `/debug/…`, with the admin token where there is one.
+    /// A request to the admin listener: `/sandbox/…`, `/debug/…`, with the admin token if there is one.
     pub fn admin(&self, method: &str, path: &str) -> Request {
         let request = Request::new(method, format!("{}{path}", self.admin));
         match &self.config.admin.token {
@@ -295,7 +295,7 @@ impl TestApp {
         }
     }
 
-    /// The debug endpoint's answer, once every actor in it shows its state: an actor that stops, or is busy, is shown without.
+    /// The debug endpoint's response, once every actor in it shows its state: a stopping or busy actor is shown without.
     #[track_caller]
     pub fn actors(&self, path: &str) -> Value {
         let look = || {
@@ -369,7 +369,7 @@ impl TestApp {
         track["sid"].as_str().unwrap().to_owned()
     }
 
-    /// Registers a webhook endpoint and returns it, its secret included.
+    /// Registers a webhook endpoint and returns it, including its secret.
     pub fn endpoint(&self, url: &str) -> Value {
         self.post("/v1/webhook-endpoints")
             .json(json!({"url": url}))

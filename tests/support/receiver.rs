@@ -1,4 +1,4 @@
-//! A webhook receiver on a free port: it answers with the status that the test sets and hands the test each request.
+//! A webhook receiver on a free port: it responds with the test's status and passes each request to the test.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -20,7 +20,7 @@ pub struct Receiver {
     received: mpsc::Receiver<Received>,
 }
 
-/// A request that a server of the test received.
+/// A request received by a test server.
 #[derive(Debug)]
 pub struct Received(pub Request);
 
@@ -31,10 +31,9 @@ impl Receiver {
         let (sender, received) = mpsc::channel();
         let status_now = Arc::clone(&status);
         let address = serve(move |request, mut stream| {
-            // A status that the test sets once it has the request is for the next one.
+            // A status that the test sets once it has the request applies to the next one.
             let status = status_now.load(Ordering::SeqCst);
-            // The test has the request before its sender has the answer: a delivery that is recorded as delivered has
-            // been received.
+            // The test gets the request before the sender gets the response: a delivery that is recorded as delivered has been received.
             if sender.send(Received(request)).is_ok() {
                 let _ = Response::new(status).send(&mut stream);
             }
@@ -46,7 +45,7 @@ impl Receiver {
         }
     }
 
-    /// Sets the status of the answers from now on.
+    /// Sets the response status from now on.
     pub fn answer_with(&self, status: u16) {
         self.status.store(status, Ordering::SeqCst);
     }
@@ -65,7 +64,7 @@ impl Receiver {
             .collect()
     }
 
-    /// Returns the requests received since the last look, without waiting.
+    /// Returns the requests received since the last call, without waiting.
     pub fn drain(&self) -> Vec<Received> {
         self.received.try_iter().collect()
     }
@@ -84,7 +83,7 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Whether the contract's signature fits this secret.
+    /// Whether the contract's signature matches this secret.
     pub fn is_signed_with(&self, secret: &str) -> bool {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(&self.body);
@@ -92,7 +91,7 @@ impl Received {
         self.header("x-svc-signature") == format!("sha256={hex}")
     }
 
-    /// The Standard Webhooks signature as that standard defines it.
+    /// The Standard Webhooks signature, computed from that standard.
     pub fn standard_signature(&self, secret: &str) -> String {
         let key = STANDARD
             .decode(secret.trim_start_matches("whsec_"))

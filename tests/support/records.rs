@@ -1,4 +1,4 @@
-//! The records of the app, on the engine that was chosen.
+//! The app's records, on the chosen engine.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use test_postgres::Records;
 use super::{DATABASE, TestApp};
 
 impl TestApp {
-    /// The scope of the faults of the app's database.
+    /// Fault scope of the app's database.
     pub fn database_scope(&self) -> String {
         match self.records.url() {
             None => self
@@ -31,7 +31,7 @@ impl TestApp {
         }
     }
 
-    /// The program as a process of its own, on the running app's data directory and records.
+    /// The program as a separate process, on the running app's data directory and records.
     pub fn program(&self) -> Command {
         // Absent in the fuzz targets, which have this harness and no program.
         let Some(path) = option_env!("CARGO_BIN_EXE_conclave") else {
@@ -51,19 +51,19 @@ impl TestApp {
         program
     }
 
-    /// The records, for what a test does to them beside the app.
+    /// The records, for test operations on them next to the app.
     pub const fn records(&self) -> &Arc<Records> {
         &self.records
     }
 
-    /// Lets a server with other keys start, as an operator does who has lost the keys.
+    /// Allows a server with other keys to start, as an operator does after losing the keys.
     pub fn forget_keys(&self) {
         if let Records::Server(database) = &*self.records {
             database.run("UPDATE leadership SET encryption_key_id = NULL, media_key_id = NULL");
         }
     }
 
-    /// What `/readyz` says of the parts of an app whose media plane and actors answer.
+    /// The `/readyz` parts of an app whose media plane and actors respond.
     pub fn parts(&self, database: &str) -> Value {
         let mut parts = json!({"database": database, "media": "ok", "actors": "ok"});
         if let Records::Server(_) = &*self.records {
@@ -72,7 +72,7 @@ impl TestApp {
         parts
     }
 
-    /// Whether the records or a file of the data directory contain a text as it is.
+    /// Whether the records or a file in the data directory contain a text verbatim.
     pub fn holds(&self, text: &str) -> bool {
         let files = std::fs::read_dir(self.data())
             .unwrap()
@@ -89,7 +89,7 @@ impl TestApp {
     }
 }
 
-/// Creates the schema in an empty database of PostgreSQL.
+/// Creates the schema in an empty PostgreSQL database.
 pub fn create_schema(url: &str) {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
     let options = StoreOptions {

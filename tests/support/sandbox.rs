@@ -1,10 +1,10 @@
-//! Rooms with their own roles, what participants do in them through the sandbox, and the events that follow.
+//! Rooms with their own roles, participants' actions through the sandbox, and the resulting events.
 
 use serde_json::{Value, json};
 
 use super::{Receiver, Response, TestApp};
 
-/// The fields of a participant's event, with those of an unmuted microphone track.
+/// Fields of a participant event, plus the fields of an unmuted microphone track.
 pub fn with_microphone(participant: &Value, track_sid: &str) -> Value {
     let mut fields = participant.clone();
     fields["track_sid"] = json!(track_sid);
@@ -21,7 +21,7 @@ impl TestApp {
         self.room_like(&json!({"name": name}), roles)
     }
 
-    /// The same, with other settings of the room.
+    /// The same, with additional room settings.
     #[track_caller]
     pub fn room_like(&self, room: &Value, roles: &Value) -> Value {
         let template = json!({"name": room["name"], "roles": roles});
@@ -39,7 +39,7 @@ impl TestApp {
             .send()
     }
 
-    /// An action of a participant through the sandbox.
+    /// A participant's action through the sandbox.
     #[track_caller]
     pub fn act(&self, sid: &str, what: &str, body: Value) -> Response {
         self.admin("POST", &format!("/sandbox/participants/{sid}/{what}"))
@@ -57,7 +57,7 @@ impl TestApp {
         .expect_empty(204);
     }
 
-    /// Sets the status of a recording or a broadcast.
+    /// Sets a recording's or a broadcast's status.
     #[track_caller]
     pub fn drive(&self, egress: &str, body: Value) -> Value {
         self.admin("POST", &format!("/sandbox/egress/{egress}"))
@@ -66,7 +66,7 @@ impl TestApp {
             .expect(200)
     }
 
-    /// The state of a participant's client.
+    /// A participant's client state.
     #[track_caller]
     pub fn view(&self, sid: &str) -> Value {
         self.admin("GET", &format!("/sandbox/participants/{sid}"))
@@ -95,14 +95,14 @@ impl TestApp {
         event
     }
 
-    /// Delivers all events and returns those that the receiver got since the last look.
+    /// Delivers all events and returns the receiver's events since the last call.
     #[track_caller]
     pub fn events(&self, receiver: &Receiver) -> Vec<Value> {
         self.deliver();
         receiver.drain().iter().map(super::Received::json).collect()
     }
 
-    /// The types of [`TestApp::events`].
+    /// Types of [`TestApp::events`].
     #[track_caller]
     pub fn event_types(&self, receiver: &Receiver) -> Vec<String> {
         self.events(receiver)

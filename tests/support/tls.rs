@@ -1,4 +1,4 @@
-//! A client of TLS that trusts one certificate, by the clock of the test.
+//! A TLS client that trusts one certificate, with the test's clock.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::WAIT_LIMIT;
 
-/// A connection that has shaken hands.
+/// A connection after its handshake.
 pub type Connection = StreamOwned<ClientConnection, TcpStream>;
 
-/// A clock that stands.
+/// A fixed clock.
 #[derive(Debug)]
 struct Standing(Timestamp);
 
@@ -28,7 +28,7 @@ impl TimeProvider for Standing {
     }
 }
 
-/// Connects to a port of this machine under a name, trusting this certificate only.
+/// Connects to a local port under a name, trusting this certificate only.
 pub fn connect(port: u16, name: &str, trusted: &[u8], now: Timestamp) -> io::Result<Connection> {
     let mut roots = RootCertStore::empty();
     roots

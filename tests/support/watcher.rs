@@ -1,4 +1,4 @@
-//! A client of the event stream at `/debug/events`.
+//! A client for the event stream at `/debug/events`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::{TestApp, WAIT_LIMIT};
 
-/// A stream of server-sent events.
+/// A server-sent event stream.
 pub struct Watcher {
     head: String,
     lines: mpsc::Receiver<String>,
 }
 
-/// One event of the stream.
+/// One event from the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Watched {
     pub id: i64,
@@ -29,7 +29,7 @@ impl Watcher {
         Self::open(&app.admin, query)
     }
 
-    /// The same, at the address of an admin listener.
+    /// The same, at an admin listener's address.
     #[track_caller]
     pub fn open(admin: &str, query: &str) -> Self {
         let address = admin.trim_start_matches("http://");
@@ -55,12 +55,12 @@ impl Watcher {
         watcher
     }
 
-    /// The response's head, in lower case.
+    /// The response head, in lower case.
     pub fn head(&self) -> &str {
         &self.head
     }
 
-    /// The next event, waited for.
+    /// Waits for the next event.
     #[track_caller]
     pub fn next(&self) -> Watched {
         let field = |name: &str| {
@@ -81,7 +81,7 @@ impl Watcher {
         watched
     }
 
-    /// Takes the lines received since the last look and returns their number.
+    /// Removes the lines received since the last call and returns their number.
     pub fn seen(&self) -> usize {
         self.lines.try_iter().count()
     }
@@ -100,7 +100,7 @@ impl Watched {
     }
 }
 
-/// Sends the lines of the head, then those of the body's chunks, until the stream or the test ends.
+/// Sends the lines in the head, then the lines in the body's chunks, until the stream or the test ends.
 fn read(mut stream: BufReader<TcpStream>, lines: &mpsc::Sender<String>) -> Option<()> {
     let mut line = String::new();
     while line != "\r\n" {

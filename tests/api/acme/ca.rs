@@ -1,5 +1,5 @@
-//! A simulated CA: an ACME server with TLS that orders, validates and issues, or fails. It does not verify signatures, and does
-//! everything at once.
+//! A simulated CA: a TLS ACME server that orders, validates and issues certificates, or fails. It does not verify signatures and
+//! completes every step at once.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Write};
@@ -30,10 +30,10 @@ use x509_cert::request::{CertReq, ExtensionReq};
 use super::validation::{validate_http, validate_tls_alpn};
 use crate::support::TestApp;
 
-/// The token of every challenge.
+/// Token in every challenge.
 const TOKEN: &str = "DGyRejmCefe7v4NfDGDKfA";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The lifetime of certificates.
+/// Certificate lifetime.
 pub const LIFETIME: Duration = DAY.saturating_mul(90);
 
 /// A running CA.
@@ -52,13 +52,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Where the CA looks for the domain: the API listener, and the one that redirects.
+    /// Addresses at which the CA validates the domain: the API listener and the redirecting listener.
     app: Option<(SocketAddr, Option<SocketAddr>)>,
     offered: Vec<&'static str>,
     /// Whether requests are answered.
     is_down: bool,
     nonces: HashSet<String>,
-    /// The thumbprint of each account's key.
+    /// Key thumbprint by account.
     accounts: HashMap<String, String>,
     orders: Vec<Order>,
     requests: usize,
@@ -67,14 +67,14 @@ struct State {
 #[derive(Default, Clone)]
 struct Order {
     domain: String,
-    /// Why a challenge was refused.
+    /// Reason why a challenge was rejected.
     refusal: Option<String>,
-    /// The challenge that was validated.
+    /// The validated challenge type.
     validated: Option<String>,
     certificate: Option<String>,
 }
 
-/// A request whose envelope is in order.
+/// A request with a valid envelope.
 struct Signed {
     kid: String,
     jwk: Value,
@@ -82,7 +82,7 @@ struct Signed {
 }
 
 impl Ca {
-    /// Starts a CA that issues certificates by this clock, and offers both challenges.
+    /// Starts a CA that issues certificates by this clock and offers both challenges.
     pub fn start(clock: Clock) -> Self {
         let (listener, address) = test_http_server::bind();
         let key = KeyPair::generate().unwrap();
@@ -115,7 +115,7 @@ impl Ca {
         self.url("directory")
     }
 
-    /// The file of the root certificate, which also signs the CA's own.
+    /// Path of the root certificate, which also signs the CA's own certificate.
     pub fn root_file(&self) -> PathBuf {
         self.0.files.path().join("root.pem")
     }
@@ -124,7 +124,7 @@ impl Ca {
         self.0.root.as_bytes()
     }
 
-    /// Looks for every domain at this app.
+    /// Sends the validation requests for every domain to this app.
     pub fn look_at(&self, app: &TestApp) {
         self.look_at_addresses(([127, 0, 0, 1], app.port()).into(), app.redirect);
     }
@@ -137,7 +137,7 @@ impl Ca {
         self.state(|state| state.offered = challenges.to_vec());
     }
 
-    /// Breaks connections off, or answers again.
+    /// Makes the CA drop connections, or answer again.
     pub fn set_down(&self, is_down: bool) {
         self.state(|state| state.is_down = is_down);
     }
@@ -146,12 +146,12 @@ impl Ca {
         self.state(|state| state.accounts.clear());
     }
 
-    /// The number of requests so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> usize {
         self.state(|state| state.requests)
     }
 
-    /// The challenge of each order that was validated; `None` for those that were not.
+    /// The validated challenge per order; `None` if validation failed.
     pub fn validated(&self) -> Vec<Option<String>> {
         self.state(|state| {
             state
@@ -170,7 +170,7 @@ impl Ca {
         format!("https://{}/{path}", self.0.address)
     }
 
-    /// The configuration of the CA's own TLS.
+    /// TLS configuration of the CA itself.
     fn tls(&self) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(["127.0.0.1".to_owned()])
@@ -199,7 +199,7 @@ impl Ca {
             return;
         };
         let response = self.respond(&request).header("Replay-Nonce", &self.nonce());
-        // The client may be gone.
+        // The client may have disconnected.
         let _ = stream.write_all(&response.into_bytes());
         stream.conn.send_close_notify();
         let _ = stream.flush();
@@ -231,7 +231,7 @@ impl Ca {
         }
     }
 
-    /// Checks the envelope of a request.
+    /// Checks a request's envelope.
     fn open(&self, path: &str, body: &[u8]) -> Result<Signed, &'static str> {
         let body: Value = serde_json::from_slice(body).unwrap();
         let part = |name: &str| BASE64.decode(body[name].as_str().unwrap()).unwrap();
@@ -342,7 +342,7 @@ impl Ca {
         json!({"status": status, "identifier": {"type": "dns", "value": order.domain}, "challenges": challenges})
     }
 
-    /// Connects to the app as a CA does.
+    /// Connects to the app as a CA does for validation.
     fn validate(&self, index: usize, kind: &str, kid: &str) -> Response {
         let (order, app) = self.state(|state| (state.orders[index].clone(), state.app.unwrap()));
         let text = format!(
@@ -392,7 +392,7 @@ impl Ca {
     }
 }
 
-/// The key that a certificate is requested for.
+/// The key that the certificate request is for.
 struct RequestedKey(Vec<u8>);
 
 impl PublicKeyData for RequestedKey {
@@ -405,7 +405,7 @@ impl PublicKeyData for RequestedKey {
     }
 }
 
-/// Returns the names and the key of a request, which has to be signed with that key.
+/// Returns the names and the key in a certificate request, which must be signed with that key.
 fn read_request(der: &[u8]) -> (Vec<String>, RequestedKey) {
     let request = CertReq::from_der(der).unwrap();
     let key = request.info.public_key.subject_public_key.raw_bytes();

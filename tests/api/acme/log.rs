@@ -1,10 +1,10 @@
-//! What the app logs about TLS, in all tests of this process.
+//! The app's TLS log lines, from all tests in this process.
 
 use std::sync::{Mutex, Once};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-/// Keeps what is logged about certificates.
+/// Collects log lines about certificates.
 struct Kept(Mutex<Vec<String>>);
 
 static KEPT: Kept = Kept(Mutex::new(Vec::new()));
@@ -32,7 +32,7 @@ impl Log for Kept {
     fn flush(&self) {}
 }
 
-/// Begins to keep what is logged.
+/// Starts collecting log lines.
 pub fn keep() {
     STARTED.call_once(|| {
         log::set_logger(&KEPT).unwrap();
@@ -40,7 +40,7 @@ pub fn keep() {
     });
 }
 
-/// The lines about a domain, with their levels.
+/// Log lines about a domain, with their levels.
 pub fn about(domain: &str) -> Vec<String> {
     KEPT.0
         .lock()

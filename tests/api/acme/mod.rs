@@ -1,4 +1,4 @@
-//! Certificates that the app obtains and renews by itself, from a simulated CA.
+//! Certificates that the app obtains and renews from a simulated CA.
 
 mod ca;
 mod log;
@@ -20,7 +20,7 @@ use crate::support::{Request, START, TestApp, WAIT_LIMIT, eventually};
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An app with a domain, and the CA that it asks.
+/// An app with a domain, and its CA.
 struct Obtaining {
     app: TestApp,
     ca: Ca,
@@ -28,7 +28,7 @@ struct Obtaining {
 }
 
 impl Obtaining {
-    /// Starts both. The CA knows where the app is once `look` has run.
+    /// Starts both. The CA has the app's address only after `look`.
     fn prepare(domain: &'static str, change: impl FnOnce(&mut Config, &Ca)) -> Self {
         log::keep();
         let clock = Clock::manual(START.parse().unwrap());
@@ -53,14 +53,14 @@ impl Obtaining {
         obtaining
     }
 
-    /// Lets the time come for the attempt after the first failure, and waits for a certificate.
+    /// Advances to the retry after the first failure and waits for a certificate.
     fn retry(&self) {
         self.wait_for("since the last one failed");
         self.app.advance(3 * MINUTE);
         self.wait_for("due for renewal at");
     }
 
-    /// What operators are shown of the certificate.
+    /// The certificate's status as operators see it.
     fn shown(&self) -> String {
         self.app.admin("GET", "/readyz").send().expect(200)["parts"]["tls"]
             .as_str()
@@ -91,7 +91,7 @@ impl Obtaining {
         )
     }
 
-    /// When the certificate that clients get expires.
+    /// Expiry of the certificate that clients receive.
     fn expires(&self) -> Timestamp {
         let metrics = self.app.admin("GET", "/metrics").send().text();
         let line = metrics.lines().find(|line| {
@@ -107,7 +107,7 @@ impl Obtaining {
         Self { app, ..self }
     }
 
-    /// The files of the CA in the data directory.
+    /// The CA's files in the data directory.
     fn files(&self) -> Vec<PathBuf> {
         let folder = fs::read_dir(self.app.data().join("tls"))
             .unwrap()
@@ -230,7 +230,7 @@ fn a_certificate_is_obtained_by_plain_http_if_the_ca_offers_nothing_else() {
     obtaining.retry();
     assert_eq!(obtaining.ca.validated(), [Some("http-01".to_owned())]);
     assert!(obtaining.connect().is_ok());
-    // Every other path, and a token that is not asked for, is redirected.
+    // Every other path is redirected, and so is an unknown token.
     let address = obtaining.app.redirect.unwrap();
     for path in [
         "/call",
@@ -250,7 +250,7 @@ fn the_other_challenge_is_tried_after_one_that_failed() {
     let redirect =
         |config: &mut Config, _: &Ca| config.tls.redirect_listen = "127.0.0.1:0".parse().ok();
     let obtaining = Obtaining::prepare("both.example.org", redirect);
-    // Something else answers at the port of the API.
+    // Another server answers at the API's port.
     let elsewhere = obtaining.app.redirect.unwrap();
     obtaining
         .ca
@@ -258,7 +258,7 @@ fn the_other_challenge_is_tried_after_one_that_failed() {
     obtaining.wait_for("cannot be reached");
     obtaining.ca.set_down(false);
     obtaining.retry();
-    // No time has passed between the two.
+    // No time has passed between the two connections.
     let first = obtaining.expires();
     obtaining.app.advance(61 * DAY);
     eventually(|| obtaining.expires() > first);
@@ -291,7 +291,7 @@ fn a_certificate_is_renewed_when_a_third_of_its_life_is_left() {
         obtaining.expires(),
         start_after(61 * DAY + 3 * MINUTE + LIFETIME)
     );
-    // Open connections go on.
+    // Open connections stay open.
     assert!(call(kept, "/healthz").starts_with("HTTP/1.1 200 "));
     obtaining.app.advance(60 * DAY);
     assert!(obtaining.connect().is_ok());
@@ -311,7 +311,7 @@ fn while_the_ca_fails_the_old_certificate_stays_and_a_warning_names_the_day_on_w
     };
     let expected = "the certificate was not renewed, and the current one expires on 2026-05-30: 127.0.0.1 cannot be reached";
     eventually(|| warned().any(|line| line.contains(expected)));
-    // A restart uses it, too.
+    // A restart uses the stored certificate.
     let again = obtaining.restart();
     again.wait_for("since the last one failed");
     assert!(again.connect().is_ok());
@@ -370,7 +370,7 @@ fn an_attempt_that_the_server_does_not_survive_counts_as_failed() {
         .look_at_addresses(silent.local_addr().unwrap(), None);
     obtaining.ca.set_down(false);
     obtaining.app.advance(3 * MINUTE);
-    // The CA waits for an answer to its challenge.
+    // The CA waits for the challenge response.
     let waiting = silent.accept().unwrap();
     let stored = fs::read_to_string(obtaining.files().pop().unwrap()).unwrap();
     let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();

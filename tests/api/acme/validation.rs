@@ -1,4 +1,4 @@
-//! How a CA verifies a domain: it connects to the server (RFC 8555, section 8.3, and RFC 8737).
+//! Domain validation from the CA's side: it connects to the server (RFC 8555, section 8.3, and RFC 8737).
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use crate::support::Request;
 use crate::support::tls::shake_hands;
 
-/// Asks for the text at the path of the token.
+/// Requests the key authorization at the token's path.
 pub fn validate_http(
     address: SocketAddr,
     domain: &str,
@@ -36,7 +36,7 @@ pub fn validate_http(
     }
 }
 
-/// Shakes hands with the protocol of the challenge and looks at the certificate.
+/// Performs the handshake with the challenge's ALPN protocol and checks the certificate.
 pub fn validate_tls_alpn(address: SocketAddr, domain: &str, text: &str) -> Result<(), String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -52,7 +52,7 @@ pub fn validate_tls_alpn(address: SocketAddr, domain: &str, text: &str) -> Resul
     let certificate = connection.conn.peer_certificates().unwrap()[0]
         .clone()
         .into_owned();
-    // The server closes the connection by itself.
+    // The server closes the connection on its own.
     assert_eq!(
         connection
             .read(&mut [0; 8])
@@ -78,7 +78,7 @@ fn check(certificate: &CertificateDer<'_>, domain: &str, text: &str) -> Result<(
         return Err("no acmeIdentifier".into());
     };
     assert!(identifier.critical);
-    // An OCTET STRING of 32 bytes.
+    // An OCTET STRING with 32 bytes.
     let expected = [&[4, 32], Sha256::digest(text).as_slice()].concat();
     if identifier.extn_value.as_bytes() == expected {
         Ok(())
@@ -87,7 +87,7 @@ fn check(certificate: &CertificateDer<'_>, domain: &str, text: &str) -> Result<(
     }
 }
 
-/// Trusts every certificate. The library would refuse the extension of the challenge.
+/// Accepts every certificate: the library would reject the challenge's extension.
 #[derive(Debug)]
 struct TrustAll(Arc<CryptoProvider>);
 

@@ -1,13 +1,13 @@
-//! The rate of responses that are the same for everyone: those that a standby makes itself, and those that it passes on.
+//! Rate limit for fixed responses, which are the same for every client: a standby's own responses, and the responses that it forwards.
 
 use super::servers::{through_standby, trusting};
 use super::{Standby, exchange_raw};
 use crate::support::TestApp;
 
-/// The requests that a client address may send at once.
+/// Burst per client address.
 const BURST: usize = 2_000;
 
-/// Pipelines requests for a path as a client that is no trusted proxy, with a forged address. Returns how many have each status.
+/// Pipelines requests for a path from an address that is no trusted proxy, with a forged header. Returns the count of each status.
 fn statuses(address: &str, method: &str, path: &str, count: usize) -> (usize, usize) {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.{}\r\n",
@@ -29,7 +29,7 @@ fn statuses(address: &str, method: &str, path: &str, count: usize) -> (usize, us
 fn a_standby_has_a_rate_of_the_responses_that_it_makes_itself() {
     let standby = Standby::start_with(|options| options.max_requests = 0);
     let address = standby.address.to_string();
-    // Its health, what it refuses, and what it cannot hold.
+    // Its health, refused requests, and requests too large to buffer.
     assert_eq!(
         statuses(&address, "GET", "/healthz", BURST - 3),
         (BURST - 3, 0)
@@ -87,7 +87,7 @@ fn a_client_has_one_rate_of_fixed_responses_wherever_it_asks_and_whatever_it_say
         standby.count("answered"),
         i64::try_from(BURST / 2 + 3).unwrap()
     );
-    // The standby itself makes this, and others have a rate of their own.
+    // The standby makes this response itself, and other clients have a rate limit of their own.
     assert_eq!(statuses(&app.api, "GET", "/healthz", 1), (1, 0));
     app.get("/openapi.json").send().expect(200);
 }

@@ -1,10 +1,10 @@
-//! Headers with which a client pretends to be something else.
+//! Forged headers by which a client pretends to be another client or node.
 
 use conclave::http::listener::forwarded::{FORWARDED_TO, NOT_ACTIVE};
 
 use super::{CLIENT, Node, Standby, exchange_raw};
 
-/// Sends a request as a client that is no trusted proxy.
+/// Sends a request from an address that is no trusted proxy.
 fn forged(standby: &Standby, headers: &str) -> String {
     let request = format!(
         "GET /v1/rooms HTTP/1.1\r\nHost: api.example.org\r\n{headers}Connection: close\r\n\r\n"
@@ -101,7 +101,7 @@ fn a_request_goes_through_one_standby_only() {
         (refused.status, refused.headers[NOT_ACTIVE].as_str()),
         (503, "standby")
     );
-    // Two standbys that take each other for the active node.
+    // Two standbys, each configured to take the other for the active node.
     let (one, other) = (Standby::start_with(brief), Standby::start_with(brief));
     one.active(1, other.address);
     other.active(1, one.address);

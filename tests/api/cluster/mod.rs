@@ -1,5 +1,5 @@
-//! What a standby passes on to the active node. Most of these tests play the nodes, so that they decide when each breaks off; `servers`
-//! has two real ones on a database of PostgreSQL.
+//! A standby's proxy to the active node. Most of these tests simulate the nodes, so that they control when each connection breaks;
+//! `servers` has two real servers on a PostgreSQL database.
 
 mod fixed;
 mod forged;
@@ -32,10 +32,10 @@ use test_http_server::{Request as Received, Response as Answer};
 
 use crate::support::{NEVER, Request, Response, WAIT_LIMIT, eventually};
 
-/// The address of clients that are no trusted proxies.
+/// An address that is no trusted proxy.
 const CLIENT: &str = "127.0.0.9";
 
-/// A standby without a lease: the test tells it which node is active.
+/// A standby without a lease: the test sets the active node.
 pub struct Standby {
     pub address: SocketAddr,
     nodes: Arc<ActiveNodes>,
@@ -45,7 +45,7 @@ pub struct Standby {
 }
 
 impl Standby {
-    /// A standby that holds requests for as long as a test takes.
+    /// A standby that buffers requests for as long as a test takes.
     pub fn start() -> Self {
         Self::start_with(|_| {})
     }
@@ -98,7 +98,7 @@ impl Standby {
         }
     }
 
-    /// From now on, the node at this address is active.
+    /// Makes the node at this address active from now on.
     pub fn active(&self, epoch: i64, address: SocketAddr) {
         let url = format!("http://{address}");
         self.nodes.record_server(Some(&ActiveServer {
@@ -108,7 +108,7 @@ impl Standby {
         }));
     }
 
-    /// From now on, the database does not answer this standby.
+    /// Makes the database unreachable for this standby.
     pub fn cut_off(&self) {
         self.nodes.record_cut_off(true);
     }
@@ -128,13 +128,13 @@ impl Standby {
         Sent(answer)
     }
 
-    /// Waits until so many requests are held.
+    /// Waits until this many requests are buffered.
     #[track_caller]
     pub fn until_held(&self, count: i64) {
         eventually(|| self.metric("conclave_cluster_requests_held", "") == count);
     }
 
-    /// How many requests have had this result.
+    /// Number of requests with this result.
     pub fn count(&self, result: &str) -> i64 {
         self.metric("conclave_cluster_requests_total", result)
     }
@@ -162,7 +162,7 @@ impl Standby {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        // Its requests may be held for ever.
+        // Its requests may be buffered for ever.
         drop(self.server.stop(false));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -170,7 +170,7 @@ impl Drop for Standby {
     }
 }
 
-/// A request whose answer is awaited.
+/// A request that waits for its response.
 pub struct Sent(Receiver<Response>);
 
 impl Sent {
@@ -180,18 +180,18 @@ impl Sent {
     }
 }
 
-/// What a node of a test does with a request.
+/// A simulated node's reaction to a request.
 pub enum Reply {
     Answer(Answer),
-    /// These bytes, after which the connection is closed.
+    /// Sends these bytes and closes the connection.
     Raw(Vec<u8>),
-    /// It breaks off without an answer.
+    /// Closes the connection without a response.
     Break,
-    /// It answers when it is told to.
+    /// Responds when the test sends the response.
     When(Receiver<Answer>),
 }
 
-/// A node of a test, with the requests that it has received.
+/// A simulated node and the requests that it received.
 pub struct Node {
     pub address: SocketAddr,
     pub received: Receiver<Received>,
@@ -203,7 +203,7 @@ impl Node {
         let address = test_http_server::serve(move |request, mut stream: TcpStream| {
             let reply = reply(&request);
             let _ = sender.send(request);
-            // The standby may have given up.
+            // The standby may have timed out.
             match reply {
                 Reply::Answer(answer) => drop(answer.send(&mut stream)),
                 Reply::Raw(bytes) => drop(stream.write_all(&bytes)),
@@ -219,7 +219,7 @@ impl Node {
         Self::start(move |_| Reply::Answer(Answer::new(200).body(body)))
     }
 
-    /// A node that answers one request, when it is told to.
+    /// A node that answers one request, with the response that the test sends.
     pub fn waiting() -> (Self, mpsc::Sender<Answer>) {
         let (tell, told) = mpsc::channel();
         let told = Arc::new(parking_lot::Mutex::new(Some(told)));
@@ -232,13 +232,13 @@ impl Node {
         self.received.recv_timeout(WAIT_LIMIT).expect("a request")
     }
 
-    /// How many requests have been received that the test has not looked at.
+    /// Number of received requests that the test has not yet taken.
     pub fn unseen(&self) -> usize {
         self.received.try_iter().count()
     }
 }
 
-/// An address at which nothing listens.
+/// An address without a listener.
 pub fn closed_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -246,7 +246,7 @@ pub fn closed_address() -> SocketAddr {
         .unwrap()
 }
 
-/// Opens a connection as a client that is no trusted proxy.
+/// Connects from an address that is no trusted proxy.
 pub fn connect_as_client(address: SocketAddr) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -257,7 +257,7 @@ pub fn connect_as_client(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends bytes as a client that is no trusted proxy, and returns what comes back until the connection is closed.
+/// Sends bytes from an address that is no trusted proxy, and returns the bytes received until the connection closes.
 #[track_caller]
 pub fn exchange_raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = connect_as_client(address);
@@ -268,5 +268,5 @@ pub fn exchange_raw(address: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A moment in which what must not happen would happen.
+/// Long enough for an unexpected event to show.
 pub const MOMENT: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Which requests are sent again when the active node breaks off.
+//! Which requests are sent again when the connection to the active node breaks.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use test_http_server::Response as Answer;
 use super::{Node, Reply, Standby, closed_address};
 use crate::support::Request;
 
-/// A node that is told how to answer its first requests, and answers the others.
+/// A node with scripted replies to its first requests; it answers the others.
 fn node_that(first: impl Fn() -> Vec<Reply>) -> Node {
     let replies = Arc::new(parking_lot::Mutex::new(first()));
     Node::start(move |_| {
@@ -154,7 +154,7 @@ fn a_request_that_makes_each_node_fail_does_not_go_through_all_of_them() {
     let sent = standby.send(standby.request("GET", "/v1/rooms"));
     for epoch in 1..=3 {
         standby.active(epoch, poisoned.address);
-        // It may be sent to the same node several times, as long as that is the active one.
+        // The request may be sent to the same node several times while that node is active.
         while poisoned.next().header("conclave-passed-on") != epoch.to_string() {}
     }
     let given_up = sent.answer();
@@ -165,7 +165,7 @@ fn a_request_that_makes_each_node_fail_does_not_go_through_all_of_them() {
 
 const FAILED: &str = r#"{"error":{"code":"database_unavailable","message":"retry with backoff"}}"#;
 
-/// A node that the database does not answer.
+/// A node that cannot confirm its lease with the database.
 fn unconfirmed() -> Node {
     Node::start(|_| Reply::Answer(Answer::new(503).header(UNCONFIRMED, "1").body(FAILED)))
 }

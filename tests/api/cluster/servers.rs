@@ -1,4 +1,4 @@
-//! A standby in front of a real server, by a clock that the test moves.
+//! A standby in front of a real server, on a clock that the test advances.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::signalling::client::{Client, query};
 use crate::support::TestApp;
 use crate::webrtc::whip::ConnectedEncoder;
 
-/// Trusts the standby.
+/// Trusts the standby as a proxy.
 pub fn trusting(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
 }
 
-/// A standby in front of a server, which the requests of the app go through from now on.
+/// Starts a standby in front of a server; the app's requests go through it from now on.
 pub fn through_standby(app: &mut TestApp) -> Standby {
     let standby = Standby::start();
     standby.active(1, app.api.trim_start_matches("http://").parse().unwrap());
@@ -25,7 +25,7 @@ pub fn through_standby(app: &mut TestApp) -> Standby {
     standby
 }
 
-/// Calls without a key as a client that is no trusted proxy, with a forged address. Returns the status.
+/// Sends a request without a key from an address that is no trusted proxy, with a forged header. Returns the status.
 fn status_at(address: &str, forged: usize) -> String {
     let address = address.trim_start_matches("http://").parse().unwrap();
     let request = format!(
@@ -55,7 +55,7 @@ fn a_client_has_one_rate_wherever_it_calls_and_whatever_it_says_of_itself() {
     assert_eq!(statuses(6), ["401", "401", "401", "401", "429", "429"]);
     app.advance(Duration::from_secs(2));
     assert_eq!(statuses(4), ["401", "401", "429", "429"]);
-    // The standby itself has its own, as the client of requests that it does not pass on.
+    // The standby is itself a client, with its own limit for requests that it does not forward.
     app.get("/v1/rooms")
         .anonymous()
         .send()
@@ -147,7 +147,7 @@ fn an_upgrade_that_is_refused_leaves_nothing_for_the_next_client() {
         let mut answer = [0; 12];
         client.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 401");
-        // The standby has one worker, which may use the connection to the server again.
+        // The standby has one worker, which may reuse the server connection.
         assert_eq!(app.get("/v1/rooms").send().expect(200)["rooms"], json!([]));
     }
 }
@@ -163,7 +163,7 @@ fn a_standby_that_becomes_active_serves_what_it_has_held() {
     };
     let app = TestApp::start_with(cluster);
     app.room("kept");
-    // Its own listeners, which were those of a standby before, pass nothing on any more.
+    // Its own listeners, formerly a standby's, no longer forward.
     assert_eq!(app.get("/v1/rooms/kept").send().expect(200)["name"], "kept");
     assert_eq!(
         app.admin("GET", "/debug/lease").send().expect(200)["status"],

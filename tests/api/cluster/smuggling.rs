@@ -1,10 +1,10 @@
-//! Requests whose end two servers might see at different places. A node gets one request for each that a client was answered.
+//! Request smuggling: bytes where two servers might disagree on the end of a request. A node gets one request per response to the client.
 
 use std::io::Write;
 
 use super::{Node, Standby, exchange_raw};
 
-/// Sends bytes that hide a second request, and returns the answer. No node must have seen what is hidden as a request.
+/// Sends bytes that hide a second request, and returns the response. Fails if a node sees the hidden request.
 #[track_caller]
 fn attempt(bytes: &str) -> String {
     let (standby, node) = (Standby::start(), Node::answering("active"));

@@ -1,4 +1,4 @@
-//! Bodies and responses: what is kept, what is streamed, and how connections are used.
+//! Bodies and responses: which are buffered, which are streamed, and how connections are reused.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use test_http_server::Response as Answer;
 use super::{Node, Reply, Standby, connect_as_client, exchange_raw};
 use crate::support::{WAIT_LIMIT, eventually};
 
-/// A node that keeps connections open, and answers each head with the same bytes.
+/// A node that keeps connections open and answers each request head with the same bytes.
 pub struct RawNode {
     pub address: SocketAddr,
     pub connections: Arc<AtomicUsize>,
@@ -172,7 +172,7 @@ fn connections_to_the_node_are_used_again_and_those_that_it_has_closed_are_not()
     }
     assert_eq!(node.connections.load(Ordering::Relaxed), 1);
     node.close();
-    // A request that meets the closed connection before the standby has seen its end may be lost.
+    // A request may be lost if the standby reuses the closed connection before it notices the close.
     eventually(|| standby.request("POST", "/v1/rooms").raw("{}").send().status == 200);
     assert_eq!(node.connections.load(Ordering::Relaxed), 2);
 }
@@ -243,7 +243,7 @@ fn a_client_that_breaks_off_within_its_body_makes_no_whole_request() {
         .unwrap();
     eventually(|| node.received_text().ends_with("{\"name\""));
     drop(client);
-    // The connection to the node is closed, so the node sees that the rest is missing.
+    // The connection to the node is closed, so that the node notices the missing rest.
     let mut open = node.open.lock().pop().unwrap();
     open.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     eventually(|| matches!(open.read(&mut [0; 16]), Ok(0) | Err(_)));

@@ -1,4 +1,4 @@
-//! Websockets: bytes pass in both directions, until one side ends or another node is active.
+//! WebSockets: bytes are forwarded in both directions until one side closes or another node becomes active.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ const OPENED: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nfirst";
 
-/// A node whose test talks on the connection itself.
+/// A node whose connection the test uses directly.
 struct Talking(TcpListener);
 
 impl Talking {
@@ -54,7 +54,7 @@ fn expect(stream: &mut TcpStream, bytes: &[u8]) {
     );
 }
 
-/// A websocket through a standby: the client's side, and the node's.
+/// A WebSocket through a standby: the client's side and the node's side.
 fn opened(standby: &Standby, node: &Talking) -> (TcpStream, TcpStream) {
     standby.active(1, node.address());
     let mut client = connect_as_client(standby.address);

@@ -1,4 +1,4 @@
-//! Signing in, sessions, the tokens of forms, and origins.
+//! Sign-in, sessions, form tokens, and origins.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn the_cookie_of_a_session_is_for_this_server_and_its_pages_only() {
         !cookie.contains("Secure") && !cookie.contains(TOKEN),
         "{cookie}"
     );
-    // It is no credential of programs.
+    // The cookie is no credential for the API.
     let browser = Browser::signed_in(&app);
     browser
         .open("/debug/actors")
@@ -160,7 +160,7 @@ fn guesses_by_programs_and_in_the_console_have_one_limit() {
         refused.expect_error(429, "rate_limited", None);
     }
     assert_eq!(Browser::new(&app).sign_in(TOKEN).status, 429);
-    // Who has a session, or sends no token, guesses nothing.
+    // A request with a session or without a token does not count as a guess.
     browser.page("/");
     app.admin("GET", "/debug/actors")
         .anonymous()

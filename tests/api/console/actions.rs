@@ -1,4 +1,4 @@
-//! Each action does what the operation of the API does, with the operator as caller.
+//! Each action has the same effect as the API operation, with the operator as the caller.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The actors: the tree, one actor, and failures at once.
+//! Actor pages: the tree, one actor, and recent failures.
 
 use conclave_model::faults::{Fault, arm};
 

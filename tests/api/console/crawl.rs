@@ -1,4 +1,4 @@
-//! What holds for every page and every action, which are found by following links from the overview.
+//! Properties that all pages and actions share; the pages are found by following links from the overview.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Browser, app_with_token};
 use crate::docs::assert_leads_to_a_heading;
 use crate::support::{TestApp, eventually};
 
-/// The values of an attribute in a page, unescaped.
+/// Unescaped values of an attribute in a page.
 fn attributes(page: &str, name: &str) -> Vec<String> {
     let start = format!(" {name}=\"");
     let values = page
@@ -18,7 +18,7 @@ fn attributes(page: &str, name: &str) -> Vec<String> {
     values.map(|value| value.replace("&amp;", "&")).collect()
 }
 
-/// Every page that can be reached, with its text.
+/// Every reachable page, with its text.
 pub fn pages(browser: &Browser<'_>) -> Vec<(String, String)> {
     let (mut seen, mut queue, mut pages) = (BTreeSet::new(), vec!["/".to_owned()], Vec::new());
     while let Some(path) = queue.pop() {
@@ -30,7 +30,7 @@ pub fn pages(browser: &Browser<'_>) -> Vec<(String, String)> {
         let is_page = |link: &String| {
             link.starts_with('/')
                 && !link.starts_with("/docs")
-                // The page of the SDKs links to packages and documents.
+                // The SDK page links to packages and documents.
                 && (!link.starts_with("/sdk/") || link == "/sdk/")
                 && !link.starts_with("/assets/")
                 && !link.contains("download=1")
@@ -41,7 +41,7 @@ pub fn pages(browser: &Browser<'_>) -> Vec<(String, String)> {
     pages
 }
 
-/// Something of every kind, so that every page and every form exists.
+/// Creates a resource for every page and every form.
 pub fn fill(app: &TestApp) {
     app.room("standup");
     app.room("retro");

@@ -1,4 +1,4 @@
-//! Names, metadata, payloads and errors full of markup change no page.
+//! Markup in names, metadata, payloads and errors is escaped in every page.
 
 use serde_json::json;
 

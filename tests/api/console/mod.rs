@@ -1,4 +1,4 @@
-//! The console: pages and forms, as a browser without scripts uses them.
+//! The console: pages and forms, from a browser without scripts.
 
 mod access;
 mod actions;
@@ -14,7 +14,7 @@ use crate::support::{Request, Response, TestApp};
 
 const TOKEN: &str = "let-me-in-please";
 
-/// An app whose console takes a token.
+/// An app whose console requires a token.
 fn app_with_token() -> TestApp {
     TestApp::start_with(|config| config.admin.token = Some(Secret::new(TOKEN)))
 }
@@ -26,7 +26,7 @@ pub struct Browser<'a> {
 }
 
 impl<'a> Browser<'a> {
-    /// A browser that has no session.
+    /// A browser without a session.
     pub fn new(app: &'a TestApp) -> Self {
         Self {
             app,
@@ -34,7 +34,7 @@ impl<'a> Browser<'a> {
         }
     }
 
-    /// A browser whose operator has signed in.
+    /// A browser with a signed-in operator.
     #[track_caller]
     pub fn signed_in(app: &'a TestApp) -> Self {
         let mut browser = Self::new(app);
@@ -44,7 +44,7 @@ impl<'a> Browser<'a> {
         browser
     }
 
-    /// Sends the form that signs in.
+    /// Submits the sign-in form.
     #[track_caller]
     pub fn sign_in(&self, token: &str) -> Response {
         let page = self.open("/sign-in");
@@ -76,7 +76,7 @@ impl<'a> Browser<'a> {
         answer.text()
     }
 
-    /// Sends a form with the token of the session.
+    /// Submits a form with the session's token.
     #[track_caller]
     pub fn send(&self, path: &str, fields: &[(&str, &str)]) -> Response {
         let token = csrf(&self.open("/projects"));
@@ -85,7 +85,7 @@ impl<'a> Browser<'a> {
         self.request("POST", path).form(&all).send()
     }
 
-    /// Sends a form whose action must succeed, and returns the page that is shown then.
+    /// Submits a form whose action must succeed, and returns the next page.
     #[track_caller]
     pub fn act(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let answer = self.send(path, fields);
@@ -97,7 +97,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// The token in the first form of a page.
+/// Token in the first form on a page.
 #[track_caller]
 fn csrf(page: &Response) -> String {
     let text = page.text();
@@ -107,13 +107,13 @@ fn csrf(page: &Response) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// The cookie that a response sets.
+/// The cookie in a response.
 #[track_caller]
 fn cookie_of(answer: &Response) -> String {
     answer.headers.get("set-cookie").expect("a cookie").clone()
 }
 
-/// The text of the element after `<code id="secret">`.
+/// Text in the element after `<code id="secret">`.
 #[track_caller]
 fn secret(page: &str) -> String {
     let (_, rest) = page.split_once("id=\"secret\">").expect("a secret");

@@ -1,4 +1,4 @@
-//! Recordings on this machine: played, downloaded, and nothing else of its files.
+//! Recordings on this machine: playback, download, and no access to other files.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Browser;
 use crate::support::{TestApp, eventually};
 
-/// Records a room to its end, with `filepath` as the file's name. Returns the path of its page.
+/// Makes a complete recording with `filepath` as its file name. Returns the path to its page.
 fn record(app: &TestApp, filepath: &str) -> String {
     let body = json!({"type": "room_composite", "filepath": filepath});
     let recording = app

@@ -1,4 +1,4 @@
-//! The server's page, and how much a page reads.
+//! The server page, and how much a page reads.
 
 use conclave_model::Secret;
 

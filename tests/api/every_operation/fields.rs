@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Api, assert_described};
 use crate::contract::{Described, takes_null};
 
-/// Values of every JSON type, and extreme ones.
+/// Values with every JSON type, and extreme values.
 fn misfits() -> Vec<Value> {
     let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
     vec![
@@ -29,10 +29,10 @@ fn misfits() -> Vec<Value> {
     ]
 }
 
-/// The path of a field in a body, outermost key first.
+/// A field's path in a body, outermost key first.
 type Place = Vec<String>;
 
-/// Every place that a schema describes, each with its own schema; a map has one key called `host`.
+/// Every field that a schema describes, with its schema; a map has one key called `host`.
 fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
     if let Some(reference) = schema["$ref"].as_str() {
         return places(
@@ -42,7 +42,7 @@ fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Plac
             found,
         );
     }
-    // Beside properties, `oneOf` is a rule between them.
+    // Next to `properties`, `oneOf` constrains their combinations.
     let shapes = schema["oneOf"]
         .as_array()
         .filter(|_| schema.get("properties").is_none());
@@ -65,7 +65,7 @@ fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Plac
     }
 }
 
-/// Sets the value at a place and creates the objects around it.
+/// Sets the value at a path and creates the enclosing objects.
 fn put(body: &mut Value, place: &[String], value: Value) {
     let inner = place.iter().fold(body, |inner, name| {
         if !inner.is_object() {
@@ -77,7 +77,7 @@ fn put(body: &mut Value, place: &[String], value: Value) {
 }
 
 impl Api {
-    /// Every place of every body, with the example to change.
+    /// Every field in every body, with the example to change.
     fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
         let places = self.with_bodies().flat_map(|(operation, example)| {
             let schema =

@@ -1,5 +1,5 @@
-//! Every operation under every kind of bad request: never a 5xx, always the error envelope, and only answers that the
-//! description names.
+//! Every operation with every kind of invalid request: never a 5xx, always the error envelope, and only responses that the description
+//! lists.
 
 mod fields;
 mod random;
@@ -12,7 +12,7 @@ use crate::contract::{Described, every_operation, fits, row};
 use crate::support::{Receiver, Request, Response, TestApp};
 use crate::tools::{assert_envelope, default_template};
 
-/// Refusals that any operation can give without naming them (the description's preamble says so).
+/// Errors that any operation can return without listing them, according to the description's preamble.
 const GLOBAL: [(u16, &str); 5] = [
     (403, "origin_rejected"),
     (408, "request_timeout"),
@@ -21,7 +21,7 @@ const GLOBAL: [(u16, &str); 5] = [
     (409, "idempotency_key_reuse"),
 ];
 
-/// An app, and the operations that it describes.
+/// An app and its described operations.
 struct Api {
     app: TestApp,
     template: String,
@@ -65,7 +65,7 @@ impl Api {
         self.app.request(&operation.method, &self.path(operation))
     }
 
-    /// The request with the description's example as its body, if it takes one.
+    /// A request with the description's example as the body, if the operation takes a body.
     fn request_with_example(&self, operation: &Described) -> Request {
         self.with_example(operation, &self.path(operation))
     }
@@ -85,7 +85,7 @@ impl Api {
     }
 }
 
-/// Fails unless the description names the answer's status and code.
+/// Fails unless the description lists the response's status and code.
 #[track_caller]
 fn assert_described(operation: &Described, answer: &Response) {
     let text = || {
@@ -157,7 +157,7 @@ fn every_operation_of_a_key_counts_in_its_rate() {
         config.limits.requests_per_second = 1;
         config.limits.burst = burst;
     }));
-    // What the start has taken.
+    // Refills the rate limit that the start consumed.
     api.app.advance(Duration::from_secs(burst.into()));
     let mut left = burst;
     for operation in api

@@ -1,4 +1,4 @@
-//! Random bodies, paths and queries, the same ones each time.
+//! Random bodies, paths and queries from a fixed seed.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Api, assert_described};
 use crate::contract::Described;
 
-/// Any JSON value, not too large.
+/// Any JSON value, limited in size.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -26,7 +26,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Runs `test` on `cases` of `strategy`, the same ones each time.
+/// Runs `test` on `cases` values from `strategy`, with a fixed seed.
 fn each_case<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
     let config = Config {
         cases,
@@ -75,7 +75,7 @@ fn random_bytes_as_a_body_cause_no_5xx() {
     }
 }
 
-/// A path with `part` in place of its first parameter, or of all.
+/// A path with `part` instead of its first parameter, or instead of all.
 fn replaced(operation: &Described, path: &str, part: &str, all: bool) -> String {
     let mut left = if all { usize::MAX } else { 1 };
     let segments = operation

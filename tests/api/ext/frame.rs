@@ -1,4 +1,4 @@
-//! What holds for every path below `/ext/v1`, as for those below `/v1`. The tests that go through all operations have the rest.
+//! Checks common to all paths below `/ext/v1`, as for `/v1`. The tests over all operations cover the rest.
 
 use crate::support::TestApp;
 
@@ -14,7 +14,7 @@ fn unknown_paths_and_methods_are_refused_as_below_v1() {
         (other.status, other.headers["allow"].as_str()),
         (405, "DELETE")
     );
-    // The contract's own paths have no such operation.
+    // The contract's paths have no such operation.
     app.delete(path.trim_start_matches("/ext"))
         .send()
         .expect_error(404, "not_found", None);

@@ -1,4 +1,4 @@
-//! Each actor panics in each of its handlers in turn.
+//! Panics in each handler of each actor in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::messages::messages_of;
 use super::world::World;
 use crate::support::{TestApp, eventually};
 
-/// The number of failures of each kind of actor.
+/// Number of failures by kind of actor.
 fn restarts(world: &World) -> BTreeMap<String, u32> {
     let metrics = world.app.admin("GET", "/metrics").send().text();
     let lines = metrics
@@ -23,7 +23,7 @@ fn restarts(world: &World) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// The events of the finished rooms: none twice, each join with its end, each room with its end.
+/// Checks the finished rooms' events: no duplicates, an end for each join and for each room.
 #[track_caller]
 fn assert_consistent(world: &World) {
     let posts: BTreeMap<_, _> = world
@@ -73,7 +73,7 @@ fn assert_consistent(world: &World) {
     assert_eq!(count("room.finished", "room", &json!("idle")), 1);
 }
 
-/// Calls succeed at once.
+/// Fails unless calls succeed at once.
 #[track_caller]
 fn assert_usable(world: &World, room: &str) {
     world.app.room(room);
@@ -86,7 +86,7 @@ fn assert_usable(world: &World, room: &str) {
         .expect_empty(204);
 }
 
-/// Lets the actor of a kind panic when it handles a message. Some messages follow a failure of another actor only.
+/// Makes one kind of actor panic on a message. Some messages follow only another actor's failure.
 fn fail_at(kind: &str, message: &str) {
     let mut world = World::new();
     let before = match message {
@@ -119,7 +119,7 @@ fn fail_at(kind: &str, message: &str) {
     assert_eq!(restarts(&world), expected, "siblings have failed too");
 }
 
-/// Three at a time, since most of the time is spent waiting. Those of an upload have tests with a storage, beside its others.
+/// Runs three at a time, since most of the time is spent waiting. The upload actor has separate tests with a storage.
 fn fail_at_each(kind: &str) {
     let messages: Vec<_> = messages_of(kind)
         .into_iter()
@@ -153,7 +153,7 @@ fn a_room_that_is_written_while_its_project_is_rebuilt_can_be_joined_and_ends() 
         arm(&app.project, "project.inspect", Fault::Panic);
         eventually(|| project()["status"] == "restarting");
         app.advance(Duration::from_millis(100));
-        // It answers once it has its children.
+        // The project answers once its children have started.
         eventually(|| project()["status"] == "running");
         drop(lock);
         created.join().unwrap()

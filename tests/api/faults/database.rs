@@ -1,4 +1,4 @@
-//! A database that cannot be written or read for a while.
+//! A database that temporarily cannot be read or written.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use test_postgres::{Engine, Records};
 use crate::support::{Receiver, Request, Response, TestApp, Watcher, eventually};
 use crate::tools::other_project;
 
-/// A row refers to one that does not exist when the transaction commits.
+/// A row references a missing row when the transaction commits.
 pub const COMMIT_FAILS: Fault = Fault::Sql(
     "CREATE TEMP TABLE target (id INTEGER PRIMARY KEY);
      CREATE TEMP TABLE source (id INTEGER REFERENCES target (id) DEFERRABLE INITIALLY DEFERRED);
@@ -20,7 +20,7 @@ const FILE_IS_FULL: Fault = Fault::Sql("PRAGMA max_page_count = 1");
 const FILE_HAS_SPACE: Fault = Fault::Sql("PRAGMA max_page_count = 1000000");
 
 impl TestApp {
-    /// Sends a request whose transaction gets a fault.
+    /// Sends a request with a fault in its transaction.
     #[track_caller]
     fn send_with(&self, fault: Fault, request: Request) -> Response {
         let scope = self.database_scope();
@@ -30,7 +30,7 @@ impl TestApp {
         answer
     }
 
-    /// Lets what needs space fail from the next transaction on.
+    /// Makes statements that need space fail from the next transaction on.
     pub fn fill_disk(&self) {
         match &**self.records() {
             Records::File(_) => arm(&self.database_scope(), "batch begun", FILE_IS_FULL),
@@ -45,7 +45,7 @@ impl TestApp {
         }
     }
 
-    /// Whether the parts of `/readyz` answer, as of now.
+    /// The current status and parts of `/readyz`.
     fn readiness(&self) -> (u16, Value) {
         self.advance(Duration::from_secs(1));
         let answer = self.admin("GET", "/readyz").send();
@@ -112,7 +112,7 @@ fn a_change_whose_commit_fails_is_503_and_leaves_nothing_and_its_retry_runs() {
 fn readyz_is_503_while_commits_fail_and_healthz_is_not() {
     let app = TestApp::start();
     app.room("a");
-    // The heartbeat of a server that shares its database may take one.
+    // If the server shares its database, its heartbeat may consume a fault.
     for _ in 0..if Engine::chosen() == Engine::Postgres {
         2
     } else {
@@ -137,7 +137,7 @@ fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_
         app.post("/v1/rooms").json(body).send()
     };
     let names: Vec<_> = (0..40).map(|number| format!("room-{number}")).collect();
-    // In parallel, so that batches have several.
+    // Sent in parallel, so that batches have several jobs.
     let answers: Vec<_> = std::thread::scope(|scope| {
         let sent: Vec<_> = names
             .iter()
@@ -196,7 +196,7 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
         assert_eq!((status, &parts["database"]), (503, &json!("unavailable")));
         assert_unavailable(&refused.join().unwrap());
     });
-    // This one waits, and runs once the lock is released.
+    // This write waits, and runs once the lock is released.
     let waits = std::thread::scope(|scope| {
         let waits = scope.spawn(|| app.delete("/v1/rooms/a").send());
         let is_waiting = |text: &str| {
@@ -217,7 +217,7 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
 fn a_thread_that_reads_survives_panics_outside_of_the_read() {
     let app = TestApp::start();
     app.room("a");
-    // More than there are threads for lists.
+    // More requests than threads for lists.
     for _ in 0..6 {
         arm(&app.database_scope(), "list begun", Fault::Panic);
         app.get("/v1/rooms")

@@ -1,4 +1,4 @@
-//! The messages of every kind of actor.
+//! Messages by kind of actor.
 
 use conclave_actors::egress::EgressMsg;
 use conclave_actors::ingress::IngressMsg;
@@ -8,7 +8,7 @@ use conclave_actors::system::SystemMsg;
 use conclave_actors::webhook_endpoint::WebhookEndpointMsg;
 use strum::VariantNames;
 
-/// The names of the messages of a kind.
+/// Message names for a kind of actor.
 pub fn messages_of(kind: &str) -> Vec<&'static str> {
     let names = match kind {
         "system" => SystemMsg::VARIANTS,

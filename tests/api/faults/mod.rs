@@ -1,4 +1,4 @@
-//! Faults at named points, which only tests have: what clients see, what recovers, and that nothing is lost or doubled.
+//! Faults at named points, which only test builds have: the effect on clients, the recovery, and that nothing is lost or duplicated.
 
 mod actors;
 mod database;

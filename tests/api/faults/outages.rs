@@ -1,4 +1,4 @@
-//! A database server that is away for a while.
+//! A database server that is temporarily unreachable.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use test_postgres::{Cluster, Engine, Proxy};
 
 use crate::support::{Request, TestApp, eventually};
 
-/// Starts the app with a proxy before its database.
+/// Starts the app with a proxy in front of its database.
 fn start() -> (TestApp, Proxy) {
     let server = Cluster::shared().address();
     let proxy = Proxy::start(server);
@@ -26,7 +26,7 @@ fn create(app: &TestApp, name: &str) -> Request {
     app.post("/v1/rooms").json(json!({"name": name}))
 }
 
-/// The names of all rooms.
+/// Names of all rooms.
 fn rooms(app: &TestApp) -> Vec<String> {
     let rooms = app.get("/v1/rooms").send().expect(200);
     let rooms = rooms["rooms"]

@@ -1,4 +1,4 @@
-//! Receivers of webhooks that misbehave.
+//! Misbehaving webhook receivers.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Hanging, NEVER, Receiver, TestApp};
 
-/// Starts a receiver that treats each request so. Returns its url.
+/// Starts a receiver that handles each request this way. Returns its URL.
 fn receiver(treat: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     format!(
         "http://{}/hook",
@@ -17,7 +17,7 @@ fn receiver(treat: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     )
 }
 
-/// Starts a receiver that resets each connection: it closes them with the request unread.
+/// Starts a receiver that resets each connection, by closing it with the request unread.
 fn resetting() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -29,7 +29,7 @@ fn resetting() -> String {
     url
 }
 
-/// Writes a byte at a time, over and over, until the sender or the test is gone.
+/// Writes one byte at a time until the sender or the test is gone.
 fn drip(mut stream: TcpStream, test: &Weak<()>) {
     let head = b"HTTP/1.1 200 OK\r\nx-padding: "
         .iter()
@@ -42,15 +42,15 @@ fn drip(mut stream: TcpStream, test: &Weak<()>) {
     }
 }
 
-/// Answers with success and a body that does not end.
+/// Responds with success and an endless body.
 fn endless(mut stream: TcpStream) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n");
     while stream.write_all(&[b'x'; 65_536]).is_ok() {}
 }
 
-/// Receivers that misbehave, each in another way, until this is dropped.
+/// Receivers that each misbehave in a different way, until this is dropped.
 struct Misbehaving {
-    /// Their urls, and the error that a delivery to each has after a timeout of a second; empty if it is delivered.
+    /// Their URLs, and the error that a delivery to each has after a timeout of one second; empty if the delivery succeeds.
     faults: [(String, &'static str); 6],
     _hanging: Hanging,
     _dripping: Arc<()>,

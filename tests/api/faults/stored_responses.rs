@@ -1,4 +1,4 @@
-//! Requests with an `Idempotency-Key` while the database takes no writes: one key never gives two answers, and nothing is done twice.
+//! Requests with an `Idempotency-Key` while the database rejects writes: a key never has two responses, and no effect is repeated.
 
 use conclave_model::faults::{Fault, arm, left};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use test_postgres::Engine;
 use super::database::{COMMIT_FAILS, assert_unavailable};
 use crate::support::{Request, Response, TestApp};
 
-/// A room `a` with Alice, who publishes a track. Returns the sids of both.
+/// Creates room `a` with Alice, who publishes a track. Returns both sids.
 fn call(app: &TestApp) -> (String, String) {
     app.room("a");
     let alice = app.join("a", "alice", "host");
@@ -33,7 +33,7 @@ fn on_alice(app: &TestApp, action: &str, body: Value) -> Request {
         .idempotency_key(action)
 }
 
-/// How many messages a participant has received.
+/// Number of messages that a participant received.
 fn received(app: &TestApp, sid: &str) -> usize {
     let view = app.view(sid);
     view["inbox"]
@@ -77,12 +77,12 @@ fn while_the_database_is_locked_nothing_is_done_and_the_same_key_then_does_it_on
             .collect();
         sent.into_iter()
             .for_each(|sent| assert_unavailable(&sent.join().unwrap()));
-        // Without a key, nothing is to be stored.
+        // Without a key, no response is stored.
         app.post("/v1/tokens")
             .json(json!({"room": "a", "identity": "bob"}))
             .send()
             .expect(201);
-        // A request that is malformed is refused alike each time.
+        // A malformed request is refused in the same way each time.
         let malformed = app
             .post("/v1/tokens")
             .json(json!({"room": "a"}))

@@ -1,4 +1,4 @@
-//! An app in which every kind of actor gets every message, through calls that repeat what a failed actor did not answer.
+//! An app in which every kind of actor gets every message, by calls that are repeated after an actor's failure.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::{Receiver, Request, Response, TestApp, WAIT_LIMIT};
 pub struct World {
     pub app: TestApp,
     pub receiver: Receiver,
-    /// The ids of the posts, and their events.
+    /// Delivery ids with their events.
     pub received: Vec<(String, Value)>,
 }
 
@@ -24,7 +24,7 @@ impl World {
         }
     }
 
-    /// Sends a request. While it waits, time passes, so that failed actors are rebuilt.
+    /// Sends a request. The clock advances meanwhile, so that failed actors are rebuilt.
     #[track_caller]
     pub fn answer(&self, request: Request) -> Response {
         let (sender, answer) = mpsc::channel();
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Sends a request until it has one of these statuses. A failed actor answers with an error of the server.
+    /// Repeats a request until it has one of these statuses. A failed actor causes a server error.
     #[track_caller]
     pub fn call(&self, request: Request, statuses: &[u16]) -> Response {
         for _ in 0..20 {
@@ -57,7 +57,7 @@ impl World {
         panic!("the call does not succeed");
     }
 
-    /// Lets time pass in small steps until `holds`.
+    /// Advances the clock in small steps until `holds`.
     #[track_caller]
     pub fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         let started = Instant::now();
@@ -92,7 +92,7 @@ impl World {
         joined["sid"].as_str().unwrap().to_owned()
     }
 
-    /// Lets every kind of actor get every message that it gets while rooms are open.
+    /// Causes every message that actors get while rooms are open.
     pub fn live(&mut self) {
         let app = &self.app;
         let endpoint = json!({"url": self.receiver.url});
@@ -114,7 +114,7 @@ impl World {
         self.ask_for_a_seat();
         self.follow();
         self.miss_an_answer();
-        // Two rounds of reconciliation, and the deadline of the idle room.
+        // Two reconciliation rounds, and the idle room's deadline.
         for _ in 0..13 {
             self.pass(Duration::from_secs(10));
         }
@@ -129,7 +129,7 @@ impl World {
         });
     }
 
-    /// A WebRTC client is let in and never connects its media, so its seat expires.
+    /// A WebRTC client is admitted and never connects its media, so its seat expires.
     fn ask_for_a_seat(&self) {
         let body = json!({"room": "sibling", "identity": "erin", "role": "guest"});
         let token = self
@@ -143,7 +143,7 @@ impl World {
         let (sender, answer) = mpsc::channel();
         std::thread::spawn(move || sender.send(tungstenite::connect(url).is_ok()));
         let started = Instant::now();
-        // A room that fails at the question refuses the client.
+        // A room that fails during admission refuses the client.
         while answer.recv_timeout(Duration::from_millis(50)).is_err() {
             assert!(started.elapsed() < WAIT_LIMIT, "a client hangs");
             self.app.advance(Duration::from_millis(100));
@@ -171,11 +171,11 @@ impl World {
                 .json(json!({"role": "host"})),
             &[200],
         );
-        // It may have been removed although the answer was lost.
+        // The participant may have been removed although the response was lost.
         self.call(app.delete(&of("participants/bob")), &[204, 404]);
     }
 
-    /// Recordings and ingress endpoints, of which some live on.
+    /// Starts recordings and ingress endpoints; some stay live.
     fn follow(&self) {
         let app = &self.app;
         let record = |key: &str| {
@@ -207,7 +207,7 @@ impl World {
         self.call(app.delete(&path), &[204]);
     }
 
-    /// A recording whose start has no answer.
+    /// Starts a recording without a response.
     fn miss_an_answer(&self) {
         let outage = |seconds: u32| {
             self.app
@@ -223,7 +223,7 @@ impl World {
         self.answer(outage(0)).expect(200);
     }
 
-    /// Ends the rooms, and waits until everything is delivered.
+    /// Ends the rooms and waits until all events are delivered.
     pub fn end(&mut self) {
         for room in ["stage", "sibling"] {
             self.call(self.app.delete(&format!("/v1/rooms/{room}")), &[204]);
@@ -253,7 +253,7 @@ impl World {
         );
     }
 
-    /// Whether no fault is left.
+    /// Whether no fault is armed.
     pub fn is_over(&self) -> bool {
         left(&self.app.project) == 0
     }

@@ -1,11 +1,11 @@
-//! The thread that writes panics outside of a job: the server ends, and its supervisor starts it again on the same data.
+//! The writer thread panics outside a job: the server exits, and its supervisor restarts it on the same data.
 
 use conclave_model::faults::{Fault, arm};
 use serde_json::json;
 
 use crate::support::{Request, TestApp};
 
-/// Lets the writer panic at a point of the next batch, which a request writes. Returns the server after its restart.
+/// Makes the writer panic at a point in the next batch, which a request causes. Returns the restarted server.
 #[track_caller]
 fn write_with_panic(app: TestApp, point: &str, request: Request) -> TestApp {
     arm(&app.database_scope(), point, Fault::Panic);

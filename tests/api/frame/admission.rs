@@ -1,4 +1,4 @@
-//! Admission: what a project asks for beyond its share waits or is refused, and others do not notice.
+//! Admission: a project's requests beyond its share are queued or refused, without an effect on other projects.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Response, TestApp, eventually};
 use crate::tools::other_project;
 
-/// One request of a project is handled, and one waits.
+/// Allows one running and one queued request per project.
 fn tiny(config: &mut Config) {
     config.limits.project_running = 1;
     config.limits.project_waiting = 1;

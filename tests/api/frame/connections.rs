@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and how long a client may keep the server waiting.
+//! Connections: their maximum number, and how long a client may keep the server waiting.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +12,10 @@ use serde_json::json;
 use crate::support::{TestApp, WAIT_LIMIT, Watcher, eventually};
 use crate::tools::parsed;
 
-/// The time that clients have, in these tests.
+/// Client timeout in these tests.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// More than the server reads behind a refusal and the buffers of both sockets take.
+/// More than the server reads after a refusal plus the buffers of both sockets.
 const MOST_UNREAD: usize = 64 * 1024 * 1024;
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -30,14 +30,14 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Opens a connection and sends bytes. The server may have closed it before.
+/// Opens a connection and sends bytes. The server may already have closed it.
 fn send(address: &str, bytes: &str) -> TcpStream {
     let mut stream = connect(address);
     let _ = stream.write_all(bytes.as_bytes());
     stream
 }
 
-/// What the server sends until it closes the connection.
+/// Reads until the server closes the connection.
 #[track_caller]
 fn rest(mut stream: TcpStream) -> String {
     let started = Instant::now();
@@ -57,7 +57,7 @@ fn kept_alive(address: &str) -> TcpStream {
     stream
 }
 
-/// The head of a request whose body is announced by `header`, and the body's beginning.
+/// A request head with `header`, and the first part of its body.
 fn unfinished(app: &TestApp, path: &str, header: &str) -> String {
     let begun = if header.starts_with("Transfer") {
         "5\r\n{"
@@ -137,7 +137,7 @@ fn a_client_that_does_not_read_its_responses_loses_its_connection() {
         impatient(config);
         config.http.max_connections = 1;
     });
-    // More than the buffers of the sockets take.
+    // More than the sockets' buffers.
     let stalled = send(
         &app.api,
         &"GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100),
@@ -164,7 +164,7 @@ fn a_client_that_waits_for_the_server_keeps_its_connection() {
     );
     refused.expect_error(503, "database_unavailable", None);
     drop(lock);
-    // A silent stream of events stays open, too.
+    // A silent event stream stays open.
     app.delete("/v1/rooms/before").send().expect_empty(204);
     assert_eq!(watcher.next().event, "room.finished");
 }
@@ -178,7 +178,7 @@ fn connections_beyond_the_maximum_are_closed_and_counted() {
     });
     let mut open: Vec<_> = (0..3).map(|_| kept_alive(&app.api)).collect();
     assert_eq!(rest(send(&app.api, HEALTH)), "");
-    // The admin listener has connections of its own.
+    // The admin listener has its own connection limit.
     let metrics = app.admin("GET", "/metrics").send().text();
     assert!(
         metrics.contains("conclave_http_connections_refused_total{limit=\"total\"} 1\n"),
@@ -192,7 +192,7 @@ fn connections_beyond_the_maximum_are_closed_and_counted() {
     });
 }
 
-/// Sends a part of a body again and again, until the server has closed the connection.
+/// Sends part of a body repeatedly until the server closes the connection.
 #[track_caller]
 pub fn assert_is_not_read_for_ever(mut stream: &TcpStream, part: &[u8]) {
     stream.set_write_timeout(Some(WAIT_LIMIT)).unwrap();
@@ -228,7 +228,7 @@ fn a_body_of_some_size_that_is_refused_unread_leaves_its_connection_to_the_next_
     let app = TestApp::start();
     let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x1_0000], b"\r\n"].concat();
     let mut stream = connect(&app.api);
-    // Each is read and dropped for itself.
+    // Each body is read and dropped separately.
     for _ in 0..4 {
         let head = "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
@@ -253,7 +253,7 @@ fn a_body_of_some_size_that_is_refused_unread_leaves_its_connection_to_the_next_
     );
 }
 
-/// Connects from another address of this machine, and sends a request.
+/// Connects from another address on this machine and sends a request.
 fn kept_alive_from(source: &str, address: &str) -> TcpStream {
     let socket: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
@@ -293,7 +293,7 @@ fn connections_that_wait_give_way_to_new_ones_on_the_admin_listener() {
         .collect();
     let unread_body = "POST /sandbox/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                        Content-Length: 100\r\n\r\n{";
-    // As many of each kind as there may be at all.
+    // Each kind up to the connection limit.
     for begun in ["", "GET /hea", unread_body, HEALTH] {
         let held: Vec<_> = (0..1_024).map(|_| send(&app.admin, begun)).collect();
         for path in ["/healthz", "/readyz", "/debug/actors"] {

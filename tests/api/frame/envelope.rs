@@ -1,4 +1,4 @@
-//! Unknown routes and methods, and what every answer has in common.
+//! Unknown routes and methods, and properties that all responses share.
 
 use serde_json::json;
 

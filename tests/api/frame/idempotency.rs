@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the first call runs, the others replay its answer.
+//! `Idempotency-Key`: the first call runs, the others replay its response.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn create(app: &TestApp, key: &str, body: Value) -> Response {
     app.post("/v1/rooms").json(body).idempotency_key(key).send()
 }
 
-/// Fails unless an answer is a replay of another, byte for byte.
+/// Fails unless a response replays another, byte for byte.
 #[track_caller]
 fn assert_replays(replay: &Response, first: &Response) {
     assert_eq!((replay.status, replay.text()), (first.status, first.text()));
@@ -322,7 +322,7 @@ fn operations_without_idempotency_ignore_a_key() {
         .expect(200);
 }
 
-/// A room with one participant who may mute, unmute and record, one who may only mute, and one without permissions.
+/// A room with three participants: the first may mute, unmute and record, the second may only mute, and the third has no permissions.
 fn stage() -> TestApp {
     let app = TestApp::start();
     let all = json!({"mute_others": true, "unmute_others": true, "record": true});
@@ -363,7 +363,7 @@ fn an_error_for_a_participant_is_replayed_only_to_that_participant() {
     let refused = record(&guest);
     refused.expect_error(403, "permission_denied", Some("record"));
     assert_replays(&record(&guest), &refused);
-    // A newer token of the same participant is the same caller.
+    // The same participant's newer token is the same caller.
     app.advance(Duration::from_secs(5));
     assert_replays(&record(&app.token("stage", "guest", "guest")), &refused);
     let other_body = by_token(
@@ -374,7 +374,7 @@ fn an_error_for_a_participant_is_replayed_only_to_that_participant() {
         json!({"type": "room_composite", "layout": "grid"}),
     );
     other_body.expect_error(409, "idempotency_key_reuse", None);
-    // A participant with the permission does not get that answer, and its own is stored for the key from then on.
+    // A participant with the permission does not get that response; its own is stored under the key from then on.
     let started = record(&chair);
     started.expect(201);
     assert_replays(&record(&chair), &started);
@@ -431,7 +431,7 @@ fn an_answer_is_replayed_only_to_participants_with_the_permission() {
             mute(&usher).expect_error(403, "permission_denied", Some(field));
         }
     }
-    // A demoted participant gets its own answer again, as every retry must, and no answer of another.
+    // A demoted participant gets its own response again, as every retry must, but no other participant's response.
     app.join("stage", "chair", "chair");
     let body = json!({"track_sid": track, "muted": true});
     let mine = by_token(&app, &chair, path, "mine", body.clone());

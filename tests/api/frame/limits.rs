@@ -7,12 +7,12 @@ use conclave::config::Config;
 use crate::support::{Request, Response, TestApp};
 use crate::tools::{conclave, other_project};
 
-/// The rates of the contract.
+/// The contract's rate limits.
 fn limited() -> TestApp {
     TestApp::start_with(rates)
 }
 
-/// The same, behind proxies.
+/// The same, behind trusted proxies.
 fn behind_proxy() -> TestApp {
     TestApp::start_with(|config| {
         rates(config);
@@ -28,7 +28,7 @@ fn rates(config: &mut Config) {
     config.limits.burst = 40;
 }
 
-/// Sends the request as often as the burst allows, then once more, and returns the last answer.
+/// Sends as many requests as the burst allows, then one more, and returns the last response.
 #[track_caller]
 fn exhaust(request: &Request, status: u16) -> Response {
     for count in 0..40 {
@@ -154,14 +154,14 @@ fn a_forwarded_address_is_used_only_from_trusted_proxies() {
     from("203.0.113.2")
         .send()
         .expect_error(401, "unauthorized", None);
-    // Addresses that the client itself wrote in front, and trusted proxies behind, change nothing.
+    // Addresses that the client itself added in front, and trusted proxies at the end, change nothing.
     from("198.51.100.9, 203.0.113.1")
         .send()
         .expect_error(429, "rate_limited", None);
     from("203.0.113.1, 10.1.2.3")
         .send()
         .expect_error(429, "rate_limited", None);
-    // A value that is no address is not trusted: the proxy itself is the client.
+    // A value that is not an address is ignored: the proxy itself is the client.
     from("nonsense")
         .send()
         .expect_error(401, "unauthorized", None);
@@ -211,7 +211,7 @@ fn ipv6_addresses_of_one_64_bit_network_are_one_client() {
     from("2001:db8:0:2::1")
         .send()
         .expect_error(401, "unauthorized", None);
-    // An IPv4 address in IPv6 form is that IPv4 address.
+    // An IPv4-mapped IPv6 address is the IPv4 address.
     exhaust(&from("::ffff:203.0.113.1"), 401);
     from("203.0.113.1")
         .send()
@@ -238,7 +238,7 @@ fn an_address_that_guesses_keys_is_refused_before_the_next_key_is_looked_up() {
     app.records()
         .run("ALTER TABLE hidden_keys RENAME TO api_keys");
     refused.expect_error(429, "rate_limited", None);
-    // A key that is in use is not refused for what others guess at its address.
+    // A valid key is not refused because of others' guesses from its address.
     app.get("/v1/rooms").send().expect(200);
 }
 

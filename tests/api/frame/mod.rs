@@ -1,4 +1,4 @@
-//! What holds for every call: credentials, rate limits, bodies, origins, idempotency, and the error envelope.
+//! Behaviour common to all calls: credentials, rate limits, bodies, origins, idempotency, and the error envelope.
 
 mod admission;
 mod bodies;

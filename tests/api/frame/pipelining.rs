@@ -48,7 +48,7 @@ fn get(app: &TestApp, path: &str, more: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The statuses of all responses, and the names of the rooms in their bodies.
+/// Statuses of all responses, and the room names in their bodies.
 fn answers(text: &str) -> (Vec<u16>, Vec<String>) {
     let statuses = text
         .split("HTTP/1.1 ")
@@ -95,7 +95,7 @@ fn what_is_pipelined_behind_a_large_response_waits_until_it_was_read_and_is_hand
     let app = TestApp::start();
     let mut stream = connect(&app.api);
     let description = app.get("/openapi.json").send().body.len();
-    // More than the buffers of both sockets take.
+    // More than the buffers of both sockets.
     let large = 64 * 1024 * 1024 / description;
     stream
         .write_all(&get(&app, "/openapi.json", "").repeat(large))
@@ -158,7 +158,7 @@ fn each_address_has_a_rate_of_what_is_the_same_for_everyone() {
     });
     stream.write_all(&sent).unwrap();
     let text = reading.join().unwrap();
-    // 4 before and 1,996 of these are the 2,000 that an address may send at once.
+    // With the 4 before, these 1,996 reach the burst of 2,000 per address.
     assert_eq!(
         (
             text.matches("HTTP/1.1 200").count(),

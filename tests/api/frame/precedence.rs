@@ -1,4 +1,4 @@
-//! Which error is given when several apply.
+//! Error precedence when several errors apply.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::tools::{conclave, other_project};
 
 const EVIL: &str = "https://evil.example.org";
 
-/// A request with everything wrong that a key's request can have: origin, size, media type, query and body.
+/// A request by key with all possible errors: origin, size, media type, query and body.
 fn all_wrong(app: &TestApp) -> Request {
     app.post("/v1/rooms?x=1")
         .raw("x".repeat(70_000))

@@ -1,4 +1,4 @@
-//! A project cannot reach another's resources: to its key they do not exist.
+//! Project isolation: for a project's key, other projects' resources do not exist.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::contract::every_operation;
 use crate::support::{Receiver, TestApp, eventually};
 use crate::tools::{default_template, other_project};
 
-/// The first project's resources, by the names of path parameters.
+/// The first project's resources, by path parameter.
 struct Things {
     template: String,
     session: String,
@@ -63,7 +63,7 @@ impl Things {
     }
 }
 
-/// The answers to everything that the first project can read.
+/// Responses of all reads of the first project.
 fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
     let lists = [
         "/v1/rooms",
@@ -125,7 +125,7 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
     assert_eq!(everything(&app, &things), before);
 }
 
-/// The answers of all operations without path parameters that only read, by operation id.
+/// Responses of all read-only operations without path parameters, by operation id.
 fn reads(app: &TestApp, key: &str) -> BTreeMap<String, Value> {
     let operations = every_operation(app);
     let reads = operations

@@ -1,4 +1,4 @@
-//! What LiveKit and those who pretend to be LiveKit can ask of the server.
+//! Requests from LiveKit, and from clients that pretend to be LiveKit.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::{livekit, livekit_app_with, livekit_webhook};
 use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
 use crate::tools::jwt;
 
-/// The largest report, in bytes.
+/// Largest report, in bytes.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// Announces the largest report and sends its first bytes.
@@ -25,12 +25,12 @@ fn begin_report(app: &TestApp, authorization: &str, sent: usize) -> TcpStream {
          Content-Length: {LARGEST}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // The server may answer before it has read all of it.
+    // The server may respond before it has read everything.
     let _ = stream.write_all(&vec![b' '; sent]);
     stream
 }
 
-/// Says whether a report that is unfinished has neither been answered nor lost its connection.
+/// Whether an unfinished report has neither a response nor a closed connection.
 fn is_being_received(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     stream
@@ -38,7 +38,7 @@ fn is_being_received(stream: &TcpStream) -> bool {
         .is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Announces the largest report, sends its first byte, and returns the answer.
+/// Announces the largest report, sends its first byte, and returns the response.
 fn announce_report(app: &TestApp, authorization: &str) -> String {
     let mut stream = begin_report(app, authorization, 1);
     let mut answer = String::new();
@@ -89,7 +89,7 @@ fn reports_have_64_mib_of_memory_and_further_ones_are_to_be_sent_again() {
     assert_eq!(report().status, 200);
     let mut unfinished = Vec::new();
     eventually(|| {
-        // One whose last bytes arrive while the short report holds memory is refused instead of that: it is begun again.
+        // A report may be refused if its last bytes arrive while the short report occupies memory; it is then sent again.
         unfinished.retain(is_being_received);
         unfinished.resize_with(4, || begin_report(&app, &signed.authorization, LARGEST - 1));
         report().status == 503
@@ -113,7 +113,7 @@ fn readyz_asks_the_media_plane_once_a_second() {
             })
             .count()
     };
-    // The check of LiveKit's settings at the start asks too.
+    // The check of LiveKit's settings at startup lists rooms, too.
     let settings =
         || app.admin("GET", "/readyz").send().expect(200)["parts"]["media_settings"] == "ok";
     eventually(settings);

@@ -1,4 +1,4 @@
-//! Receivers that never answer delay neither the calls to LiveKit nor the webhooks of other projects.
+//! Receivers that never respond delay neither LiveKit calls nor other projects' webhooks.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::{livekit_with, room};
 use crate::support::{Hanging, NEVER, Receiver, Request, TestApp, eventually};
 use crate::tools::other_project;
 
-/// More than the threads that the whole process once had for blocking work.
+/// More than the process' former limit for blocking threads.
 const HANGING: usize = 600;
 
-/// Returns the number of webhook endpoints whose tick is armed.
+/// Number of webhook endpoints with an armed tick.
 fn armed(app: &TestApp) -> usize {
     let page = |offset| {
         app.actors(&format!("?kind=webhook_endpoint&limit=200&offset={offset}"))["actors"].clone()
@@ -38,7 +38,7 @@ fn armed(app: &TestApp) -> usize {
 /// Proves R-9.
 #[test]
 fn hanging_receivers_delay_neither_livekit_nor_another_project() {
-    // What waited for a hanging receiver would not be done before the test gives up.
+    // Work behind a hanging receiver would not finish before the test fails.
     let (app, double) = livekit_with(|config| config.webhooks.timeout = NEVER);
     let (hanging, receiver) = (Hanging::start(), Receiver::start());
     let other = other_project(&app, "self_hosted");
@@ -78,7 +78,7 @@ fn hanging_receivers_delay_neither_livekit_nor_another_project() {
     double.join(&room, &Joining::participant("alice"));
     let listed = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(listed["participants"][0]["identity"], "alice");
-    // The 600 were due long before the event of the other project.
+    // The 600 were due long before the other project's event.
     assert!(
         hanging.held() < HANGING,
         "{} posts run at once",

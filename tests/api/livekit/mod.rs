@@ -1,5 +1,5 @@
-//! The API over a LiveKit media plane: a double of its server, which sends its webhooks to the app. What holds for any
-//! plane is tested in [`crate::scenarios`].
+//! The API over a LiveKit media plane: a LiveKit double, which sends its webhooks to the app. Tests for any plane are in
+//! [`crate::scenarios`].
 
 mod edges;
 mod hanging_receivers;
@@ -19,15 +19,15 @@ use serde_json::json;
 use crate::support::{Receiver, Request, TestApp, eventually};
 use crate::tools::jwt;
 
-/// The time from one round of reconciliation to the next.
+/// Reconciliation interval.
 const RECONCILE: Duration = Duration::from_secs(60);
 
-/// An app that drives a double. Webhooks are signed at the time of the machine, so that is the app's.
+/// An app on a double. Webhooks are signed with the machine's time, so the app's clock starts there.
 fn livekit_app(double: &Double) -> TestApp {
     livekit_app_with(double, |_| {})
 }
 
-/// The same, with some settings changed.
+/// The same, with changed settings.
 fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_at(Clock::system().now(), |config| {
         config.media.kind = MediaKind::Livekit;
@@ -38,12 +38,12 @@ fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestAp
     })
 }
 
-/// The same, and the double reports to it.
+/// The same, with the double's webhooks sent to the app.
 pub fn livekit() -> (TestApp, Double) {
     livekit_with(|_| {})
 }
 
-/// The same, with some settings changed.
+/// The same, with changed settings.
 fn livekit_with(change: impl FnOnce(&mut Config)) -> (TestApp, Double) {
     let double = Double::start();
     let app = livekit_app_with(&double, change);
@@ -160,7 +160,7 @@ fn lost_webhooks_are_made_up_for_by_reconciliation() {
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     double.join(&room, &Joining::participant("bob"));
     double.publish(&room, "bob", TrackType::Audio, TrackSource::Microphone);
-    // Long enough after alice joined that she does not count as joining. One list without her may be wrong.
+    // Long enough after alice's join that she no longer counts as joining. A single list without her may be wrong.
     app.next_round();
     app.wait_until_seen("standup");
     app.next_round();
@@ -350,10 +350,10 @@ fn while_livekit_is_unreachable_live_state_is_503_and_a_room_still_ends() {
         "the live side could not be closed"
     );
     double.heal();
-    // A result is used for a second.
+    // A result is cached for one second.
     app.advance(Duration::from_secs(1));
     eventually(|| app.admin("GET", "/readyz").send().status == 200);
-    // The return alone closes the room that is left, well before the next round of reconciliation.
+    // The return alone closes the remaining room, well before the next reconciliation round.
     let before = app.clock.now();
     eventually(|| {
         app.advance(Duration::from_millis(100));
@@ -503,7 +503,7 @@ fn readyz_reports_livekits_settings_and_checks_again_after_an_outage() {
         ..Settings::default()
     });
     double.fail_all(Fault::NoResponse);
-    // A result is used for a second.
+    // A result is cached for one second.
     app.advance(Duration::from_secs(1));
     assert_eq!(settings(503).as_deref(), Some("ok"), "what was found last");
     double.heal();

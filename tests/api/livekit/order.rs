@@ -1,4 +1,4 @@
-//! Webhooks out of order: LiveKit guarantees no order, sends some twice and loses some.
+//! Webhooks out of order: LiveKit guarantees no order, repeats some and loses some.
 
 use livekit_double::{Double, Joining, Webhook};
 use proto::{DisconnectReason, TrackSource, TrackType};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RECONCILE, livekit_app, livekit_webhook, proto};
 use crate::support::{Receiver, TestApp, eventually};
 
-/// Every permutation of a list.
+/// All permutations of a list.
 fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     if things.is_empty() {
         return vec![Vec::new()];
@@ -31,13 +31,13 @@ fn hand_over(app: &TestApp, webhook: &Webhook) {
     assert_eq!(answer.status, 200, "{}: {}", webhook.event, answer.text());
 }
 
-/// A participant joins, publishes and leaves; the webhooks are kept.
+/// A participant joins, publishes and leaves; the double keeps the webhooks.
 fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
     double.join(room, &Joining::participant("alice"));
     double.publish(room, "alice", TrackType::Audio, TrackSource::Microphone);
     double.leave(room, "alice", DisconnectReason::ClientInitiated);
     let mut webhooks = double.webhooks();
-    // The app looks at LiveKit's settings meanwhile, in a room of its own.
+    // Meanwhile the app checks LiveKit's settings, in a separate room.
     let of_room = |webhook: &Webhook| {
         serde_json::from_slice::<Value>(&webhook.body).unwrap()["room"]["name"] == room
     };
@@ -46,7 +46,7 @@ fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
     webhooks
 }
 
-/// How many begin and end events each subject (a join, a track) has.
+/// Number of start and end events by subject (a join, a track).
 fn pairs(app: &TestApp, begun: &str, ended: &[&str], subject: &str) -> Vec<(usize, usize)> {
     let events: Vec<Value> = app
         .deliveries("")
@@ -81,7 +81,7 @@ fn a_track_and_a_leave_that_arrive_before_their_join_are_recorded_after_it() {
         .iter()
         .rev()
         .for_each(|webhook| hand_over(&app, webhook));
-    // Without reconciliation.
+    // Before any reconciliation.
     assert_eq!(
         app.event_types(&receiver),
         [
@@ -108,13 +108,13 @@ fn in_every_order_of_webhooks_each_join_has_one_leave_and_each_track_one_end() {
         let webhooks = short_visit(&double, &format!("{}.{name}", app.project));
         let order = &orders(&webhooks)[number];
         order.iter().for_each(|webhook| hand_over(&app, webhook));
-        // Each is sent twice, as when an answer was lost.
+        // Each is sent twice, as after a lost response.
         order
             .iter()
             .rev()
             .for_each(|webhook| hand_over(&app, webhook));
     }
-    // A participant recorded as present, because the leave came first, is looked up and not found.
+    // A participant recorded as present because the leave came first is looked up and not found.
     app.advance(RECONCILE);
     eventually(|| {
         app.advance(std::time::Duration::from_millis(100));

@@ -1,4 +1,4 @@
-//! Reconciliation with a LiveKit whose lists are wrong for a while, and with participants and jobs that no record expects.
+//! Reconciliation with a LiveKit whose lists are temporarily wrong, and with participants and jobs that no record expects.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use serde_json::json;
 use super::{livekit, livekit_webhook, proto, room};
 use crate::support::{Receiver, TestApp, eventually};
 
-/// An empty list: protobuf has no shorter way to say it.
+/// An empty list: empty in protobuf as well.
 const EMPTY_LIST: Fault = Fault::Answer(200, "application/protobuf", "");
 
-/// How far apart two lists are at least that lack a participant who is gone.
+/// Minimum interval between the two lists that must both lack a participant.
 const BETWEEN_LISTS: Duration = Duration::from_secs(10);
 
 impl TestApp {
@@ -35,7 +35,7 @@ impl TestApp {
         self.wait_until_seen(room);
     }
 
-    /// The metrics of the calls for a room's participants, one for each outcome.
+    /// Metrics of the calls that list a room's participants, by outcome.
     fn lists(&self) -> Vec<String> {
         let metrics = self.admin("GET", "/metrics").send().text();
         let calls = metrics
@@ -82,7 +82,7 @@ fn a_session_is_closed_after_two_absences_in_a_row() {
     for listed in [false, true, false] {
         double.set_listed(&room, "alice", listed);
         if listed {
-            // Whether a participant who was absent is back is asked before the next round, which would otherwise begin with two lists.
+            // The return is checked before the next round, which would otherwise start with two lists.
             app.advance(BETWEEN_LISTS);
             app.wait_until_seen("standup");
         }
@@ -123,7 +123,7 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
         (&again["participant_sid"], &again["occurred_at"]),
         (&json!(sid), &json!(app.now()))
     );
-    // Past the deadline that began with the closed session.
+    // Past the deadline that started when the session closed.
     app.observed("standup");
     assert_eq!(
         app.get("/v1/rooms/standup").send().expect(200)["status"],
@@ -151,7 +151,7 @@ fn a_crash_of_the_server_ends_no_session_on_livekit() {
     let app = app.crash_for(Duration::from_secs(3_600));
     app.wait_until_seen("standup");
     app.assert_open_sessions(&["alice", "bob"]);
-    // LiveKit does not report when a participant left while the server was down.
+    // LiveKit does not report participants' leaves from the time when the server was down.
     app.reconciled("participant.connection_aborted", 1);
     app.assert_open_sessions(&["alice"]);
     let closed = app.get("/v1/sessions?active=false").send().expect(200);
@@ -165,18 +165,18 @@ fn a_participant_whose_identity_the_contract_does_not_allow_is_removed() {
     let room = room(&app);
     let connected = || double.room(&room).map(|room| room.num_participants);
     double.join(&room, &Joining::participant("alice"));
-    // LiveKit appends such a suffix to the identity of a client that connects with `?publish=`.
+    // LiveKit appends such a suffix to a client's identity if it connects with `?publish=`.
     double.join(&room, &Joining::participant("alice#camera"));
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
     eventually(|| connected() == Some(1));
-    // Its join is lost: the next round finds it.
+    // Its join webhook is lost: the next round finds the participant.
     double.drop_webhooks();
     double.join(&room, &Joining::participant("bob#camera"));
     assert_eq!(connected(), Some(2));
     app.observed("standup");
     eventually(|| connected() == Some(1));
-    // The same in a room without anybody else.
+    // The same in a room without other participants.
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     app.reconciled("participant.connection_aborted", 0);
     app.reconciled("participant.connection_aborted", 1);
@@ -191,7 +191,7 @@ fn a_job_whose_start_lost_its_answer_is_stopped_as_soon_as_its_retry_has_one() {
     let (app, double) = livekit();
     let room = room(&app);
     let operators = double.start_egress(&room, "operator.mp4");
-    // LiveKit cannot be asked at once what became of the start.
+    // `ListEgress` fails, so the start's outcome is unknown at first.
     double.fail("ListEgress", Fault::NoResponse);
     let start = || {
         app.post("/v1/rooms/standup/recordings")
@@ -314,7 +314,7 @@ fn who_left_in_an_outage_is_closed_within_fifteen_seconds_of_its_end_also_if_not
     eventually(|| checks() >= before + 2);
     let lists = app.lists();
     double.heal();
-    // In steps: the check that failed last may set the time of the next one only after the clock was moved.
+    // In steps: the last failed check may set the next one's time only after the clock moved.
     let is_listed_after_a_second = |_| {
         app.advance(Duration::from_secs(1));
         let until = Instant::now() + Duration::from_secs(2);

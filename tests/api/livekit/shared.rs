@@ -1,5 +1,4 @@
-//! A LiveKit that others use too: another deployment of Conclave, or an operator. What is in no record of this server is left
-//! alone.
+//! A LiveKit with other users: another Conclave deployment, or an operator. Resources without a record in this server are left alone.
 
 use livekit_double::{Double, Joining};
 use serde_json::json;
@@ -8,7 +7,7 @@ use super::{livekit, proto};
 use crate::support::{TestApp, eventually};
 use crate::tools::other_project;
 
-/// A room that another deployment uses, with a participant, an egress and an ingress endpoint.
+/// Another deployment's room, with a participant, an egress and an ingress endpoint.
 struct Foreign {
     room: String,
     egress: String,
@@ -17,7 +16,7 @@ struct Foreign {
 
 impl Foreign {
     fn new(double: &Double, room: String) -> Self {
-        // One identity that this server would not allow.
+        // An identity that this server would not allow.
         double.join(&room, &Joining::participant("carol#1"));
         double.join(&room, &Joining::participant("dave"));
         let (egress, ingress) = (
@@ -40,7 +39,7 @@ impl Foreign {
     }
 }
 
-/// The number of lists that name nothing, of rooms, egresses and ingress endpoints.
+/// Number of unfiltered list calls for rooms, egresses and ingress endpoints.
 fn surveys(double: &Double) -> [usize; 3] {
     [
         double
@@ -61,7 +60,7 @@ fn surveys(double: &Double) -> [usize; 3] {
     ]
 }
 
-/// Advances to the next round of reconciliation and waits until what is live has been listed.
+/// Advances to the next reconciliation round and waits until it has listed all live resources.
 fn surveyed(app: &TestApp, double: &Double) {
     let [.., before] = surveys(double);
     app.next_round();
@@ -77,13 +76,13 @@ fn what_is_in_no_record_is_left_alone() {
         Foreign::new(&double, "prj_ffffffffffff.standup".into()),
         Foreign::new(&double, format!("{}.unrecorded", app.project)),
     ];
-    // An operator records a room of this server, and keeps an endpoint in it.
+    // An operator records this server's room and keeps an endpoint in it.
     let standup = format!("{}.standup", app.project);
     let (egress, ingress) = (
         double.start_egress(&standup, "operator.mp4"),
         double.create_ingress(&standup),
     );
-    // Webhooks arrive in order: once this join is recorded, those of the other rooms have been answered.
+    // Webhooks arrive in order: once this join is recorded, the other rooms' webhooks have been processed.
     double.join(&standup, &Joining::participant("alice"));
     app.wait_until_joined(1);
     foreign
@@ -113,7 +112,7 @@ fn what_has_a_record_that_ended_is_closed() {
     let egress = started["egress_id"].as_str().unwrap();
     app.delete("/v1/rooms/standup").send().expect_empty(204);
     eventually(|| double.room(&standup).is_none() && double.is_stopped(egress));
-    // A client that still has its token opens the room again, by its join and without a webhook.
+    // A client with a valid token opens the room again by its join, without a webhook.
     double.join(&standup, &Joining::participant("alice"));
     eventually(|| {
         double
@@ -135,7 +134,7 @@ fn one_survey_of_livekit_serves_all_projects() {
             .json(json!({"name": "standup"}))
             .send()
             .expect(201);
-        // Opened by a recording, and left open by a LiveKit that did not answer.
+        // Opened by a recording, and left open because LiveKit did not respond.
         let record = app.post("/v1/rooms/standup/recordings").bearer(&other.key);
         record
             .json(json!({"type": "room_composite"}))

@@ -1,4 +1,4 @@
-//! Makes the calls of a sequence to the app and to the model, and compares.
+//! Makes a sequence's calls to the app and to the model, and compares the results.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use super::reference::{CODE_LIFE, Call, Model, Room, SPEAKERS};
 use crate::support::{Receiver, Response, TestApp};
 
-/// How long records that a timer changes may take to be as the model says, in real time.
+/// Real time in which records that a timer changes must match the model.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The app, the model, and the names that the app has given.
+/// The app, the model, and the names that the app assigned.
 pub struct Driver {
     app: Option<TestApp>,
     model: Model,
     template: String,
-    /// The sid of each connected person.
+    /// Sid by connected participant.
     sids: BTreeMap<(usize, usize), String>,
     codes: Vec<String>,
     _receiver: Receiver,
@@ -61,7 +61,7 @@ impl Driver {
         self.app.as_ref().unwrap()
     }
 
-    /// Makes a call to the app. Returns the status, and the code of an error.
+    /// Makes a call to the app. Returns the status and the error code.
     fn call(&mut self, call: &Call) -> (u16, String) {
         match *call {
             Call::CreateRoom {
@@ -144,7 +144,7 @@ impl Driver {
         outcome(&joined)
     }
 
-    /// A client that is not connected cannot leave, so the model's refusal is that of a removal.
+    /// A disconnected client cannot leave, so the model's refusal applies to a removal.
     fn leave(&mut self, room: usize, person: usize, clean: bool) -> (u16, String) {
         match self.sids.remove(&(room, person)) {
             Some(sid) => outcome(&self.app().act(&sid, "leave", json!({"clean": clean}))),
@@ -174,7 +174,7 @@ impl Driver {
             .unwrap_or_else(|| "aaaa-bbbb-cccc".into())
     }
 
-    /// Compares all records. Those that a timer changes may need a moment.
+    /// Compares all records. Records that a timer changes may need a moment.
     fn compare(&mut self) -> Result<(), String> {
         let model = &self.model;
         self.sids
@@ -223,7 +223,7 @@ impl Driver {
         })
     }
 
-    /// Newest first: the name, whether it is open, whether it was started.
+    /// Newest first: the name, whether it is open, whether it has started.
     fn rooms(&self) -> Value {
         let rooms = self.app().get("/v1/rooms").send().expect(200);
         let row = |room: &Value| {
@@ -285,7 +285,7 @@ impl Driver {
             .collect()
     }
 
-    /// Of each room, newest first: the uses, and whether it is disabled.
+    /// Codes by room, newest first: the uses, and whether the code is disabled.
     fn codes_of_rooms(&self) -> Value {
         let of_room = |room: &Room| -> Value {
             let codes = self
@@ -318,7 +318,7 @@ impl Driver {
         self.model.rooms.iter().map(of_room).collect()
     }
 
-    /// Of each room, oldest first: the type of the event and its participant.
+    /// Events by room, oldest first: the event type and its participant.
     fn events(&self) -> Value {
         let mut rooms: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for delivery in self.app().deliveries("").iter().rev() {

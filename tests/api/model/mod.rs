@@ -1,8 +1,8 @@
-//! Random sequences of calls against the app and against a small model of the contract. A difference fails the test, and
-//! proptest shrinks the sequence to a short story that shows it.
+//! Random sequences of calls against the app and against a small model of the contract. A difference fails the test, and proptest shrinks
+//! the sequence to a minimal scenario.
 //!
-//! [`reference`] is the model: rooms, participants, sessions, codes and events as the contract describes them, in memory and
-//! without concurrency. [`driver`] makes the same calls to the app and compares every response, and all records after each.
+//! [`reference`] is the model: rooms, participants, sessions, codes and events as the contract describes them, in memory and without
+//! concurrency. [`driver`] makes the same calls to the app and compares every response, and all records after each.
 
 mod driver;
 mod reference;
@@ -16,14 +16,14 @@ use proptest::test_runner::{Config, TestRng, TestRunner};
 use self::driver::Driver;
 use self::reference::Call;
 
-/// How many sequences a run tries.
+/// Number of sequences per run.
 const SEQUENCES: u32 = 20;
-/// The longest sequence.
+/// Maximum length.
 const CALLS: usize = 60;
-/// How many sequences show that the generator reaches what is to be compared. Only the model runs them, so they may be many.
+/// Number of sequences that show that the generator covers the compared behaviour. Only the model runs them, so there may be many.
 const SAMPLE: u32 = 1000;
 
-/// A runner that makes the same sequences each time, for tests about the search itself: its luck is not what they test.
+/// A runner with a fixed seed, for tests about the search itself: they must not depend on chance.
 fn repeatable(cases: u32) -> TestRunner {
     let config = Config {
         cases,
@@ -34,7 +34,7 @@ fn repeatable(cases: u32) -> TestRunner {
     TestRunner::new_with_rng(config, random)
 }
 
-/// Few rooms and people, so that calls meet. A room exists from the start: without one most calls are 404.
+/// Few rooms and participants, so that calls interact. A room exists from the start: without one most calls are 404.
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let (room, person) = (0..2_usize, 0..3_usize);
     let role = prop_oneof![Just("host"), Just("speaker")];

@@ -1,15 +1,15 @@
-//! The model: what the contract says about rooms, participants, sessions, codes and events.
+//! The model: the contract's rules for rooms, participants, sessions, codes and events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Seconds that an unjoined room stays open when its timeout is 0.
+/// Seconds for which an unjoined room stays open if its timeout is 0.
 const DEFAULT_EMPTY_TIMEOUT: u64 = 300;
-/// Seconds that a code lives.
+/// Lifetime of a code, in seconds.
 pub const CODE_LIFE: u64 = 120;
-/// The most participants with the role `speaker` for which tokens are given.
+/// Maximum number of participants with the role `speaker`; further tokens are refused.
 pub const SPEAKERS: usize = 1;
 
-/// A call. Rooms, people and codes are numbers; the driver gives them names.
+/// A call. Rooms, participants and codes are numbers; the driver names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     CreateRoom {
@@ -57,7 +57,7 @@ pub enum Call {
     Restart,
 }
 
-/// The response that the contract demands: its status, and the code of an error.
+/// The response that the contract requires: its status and error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
     pub status: u16,
@@ -88,7 +88,7 @@ const ROOM_ENDED: Expected = refused(409, "room_ended");
 const ROLE_FULL: Expected = refused(409, "role_capacity_reached");
 const IDENTITY_TAKEN: Expected = refused(409, "identity_taken");
 
-/// A room; its number is its place in the order of creation.
+/// A room; its number is its position in creation order.
 #[derive(Debug, Clone)]
 pub struct Room {
     pub name: usize,
@@ -97,11 +97,11 @@ pub struct Room {
     empty_timeout: u64,
     max_participants: usize,
     deadline: Option<u64>,
-    /// The role of each connected person.
+    /// Role by connected participant.
     people: BTreeMap<usize, &'static str>,
-    /// Who was given another role.
+    /// Participants with a changed role.
     changed: BTreeSet<usize>,
-    /// The types of its events, with the person of each.
+    /// Event types, each with its participant.
     pub events: Vec<(&'static str, Option<usize>)>,
 }
 
@@ -125,13 +125,13 @@ pub struct Code {
     expires: u64,
 }
 
-/// The whole state.
+/// The model's whole state.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     now: u64,
-    /// In the order of creation.
+    /// In creation order.
     pub rooms: Vec<Room>,
-    /// In the order of the joins.
+    /// In join order.
     pub sessions: Vec<Session>,
     pub codes: Vec<Code>,
 }
@@ -194,7 +194,7 @@ impl Model {
         self.rooms.iter().filter(|room| room.open).count()
     }
 
-    /// Whether the person is connected to the room.
+    /// Whether the participant is connected to the room.
     pub fn is_connected(&self, room: usize, person: usize) -> bool {
         self.rooms
             .iter()
@@ -258,7 +258,7 @@ impl Model {
         room.events.push(("room.finished", None));
     }
 
-    /// The refusal of a token for a person, whose own place does not count.
+    /// The refusal of a participant's token; the participant's own seat does not count.
     fn token(&self, at: usize, person: usize, role: &str) -> Option<Expected> {
         let room = &self.rooms[at];
         let speakers = room
@@ -415,7 +415,7 @@ impl Model {
         }
     }
 
-    /// The embedded media plane forgets who was connected, in the order of the joins.
+    /// The embedded media plane disconnects all participants, in join order.
     fn restart(&mut self) {
         for at in 0..self.rooms.len() {
             let connected: Vec<usize> = self

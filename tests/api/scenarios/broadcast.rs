@@ -67,7 +67,7 @@ fn a_broadcast_that_fails_says_why(mut stage: Stage) {
         .get(&format!("/v1/broadcasts/{egress}"))
         .send()
         .expect(200);
-    // A worker may quote the URL, and with it the key.
+    // A worker may quote the URL, including the key.
     assert_eq!(
         (&failed["status"], &failed["error"]),
         (&json!("failed"), &json!("rtmp://… does not answer"))

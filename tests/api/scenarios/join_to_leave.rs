@@ -93,7 +93,7 @@ fn a_call_from_the_first_join_to_the_end_of_its_room(mut stage: Stage) {
                 .iter()
                 .all(|session| session["left_at"].is_string())
     );
-    // A media plane may have a clock of its own.
+    // A media plane may use its own clock.
     stage.app.advance(Duration::from_secs(330));
     stage.expect(&["room.finished"]);
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_full_room_admits_no_further_participant(mut stage: Stage) {
     stage.end();
 }
 
-/// The identities in the room. Both joined at the same time of the test's clock, so in any order.
+/// Identities in the room. Both joined at the same test time, so in any order.
 fn listed(stage: &Stage) -> BTreeSet<String> {
     let page = stage
         .app

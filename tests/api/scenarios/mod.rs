@@ -1,4 +1,4 @@
-//! Scenarios that run on both media planes: answers and events are the same on each.
+//! Scenarios for both media planes: responses and events are the same on each.
 
 mod broadcast;
 mod embedded;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Receiver, TestApp, eventually};
 
-/// What happens on a media plane without the control plane: actions of clients, encoders and egress workers.
+/// Media plane events without the control plane: actions by clients, encoders and egress workers.
 trait Outside {
     /// A client joins with a token. Returns the sid.
     fn join(&self, app: &TestApp, token: &str) -> String;
@@ -23,7 +23,7 @@ trait Outside {
     -> Option<String>;
     /// A participant leaves, or loses its connection.
     fn leave(&self, app: &TestApp, who: &Participant, clean: bool);
-    /// The topics of the data messages that a participant received from the server.
+    /// Topics of the data messages that the server sent to a participant.
     fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String>;
     /// A worker reports the status of its egress: `active`, or a final one.
     fn egress(&self, app: &TestApp, egress_id: &str, status: &str, error: Option<&str>);
@@ -46,7 +46,7 @@ struct Stage {
     app: TestApp,
     receiver: Receiver,
     outside: Box<dyn Outside>,
-    /// The types of all events so far, in their order.
+    /// All event types so far, in order.
     expected: Vec<String>,
 }
 
@@ -89,8 +89,8 @@ impl Stage {
         self.outside.egress(&self.app, egress_id, status, error);
     }
 
-    /// Waits until exactly these events have been recorded since the last call, and returns them in any order: they have the
-    /// same time. Their order is checked at the receiver, at the [end](Stage::end).
+    /// Waits until exactly these events have been recorded since the last call, and returns them in any order, since they have the same
+    /// time. Their order is checked at the receiver, in [`end`](Stage::end).
     #[track_caller]
     fn expect(&mut self, types: &[&str]) -> Vec<Value> {
         let before = self.expected.len();
@@ -117,7 +117,7 @@ impl Stage {
             .collect()
     }
 
-    /// Delivers all events and checks that they arrive in their order.
+    /// Delivers all events and checks their order.
     #[track_caller]
     fn end(self) {
         assert_eq!(self.app.event_types(&self.receiver), self.expected);

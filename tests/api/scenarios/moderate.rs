@@ -1,4 +1,4 @@
-//! Moderation: by a participant whose role may, over one whose role may not.
+//! Moderation: a participant whose role permits it acts on a participant whose role does not.
 
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ fn a_demoted_participant_does_not_get_its_role_back_by_joining_again_with_its_ol
     stage.leave(&again, true);
     stage.expect(&["participant.left"]);
 
-    // A token that the API mints afterwards counts again.
+    // A token that the API mints later is valid again.
     let newer = stage.join("town-hall", "anna", "host");
     assert_eq!(
         stage

@@ -1,4 +1,4 @@
-//! Who is admitted, what a client gets then, and how a refusal looks.
+//! Admission: admitted clients, their first response, and the form of refusals.
 
 use std::io::Write;
 use std::time::Duration;
@@ -136,7 +136,7 @@ fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
     assert_refused(&app.get("/rtc/v1").anonymous().send(), 404, "websockets");
 }
 
-/// Returns a join request for a url, with this many tracks.
+/// Returns a join request for a URL, with this many tracks.
 fn join_request(tracks: usize) -> String {
     let client_info = Some(proto::ClientInfo {
         protocol: 16,
@@ -363,7 +363,7 @@ fn a_join_whose_media_never_connects_is_aborted_after_a_minute() {
                 .encode_to_vec(),
             ))
             .unwrap();
-        // Heard before the clock goes on: a client that is silent for 15 s has lost its signalling.
+        // Received before the clock advances: a client that is silent for 15 s loses its signalling session.
         client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
     }
     app.advance(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! A client of LiveKit's signalling, without media.
+//! A client for LiveKit's signalling, without media.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,11 +13,11 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 
 use crate::support::{Response, TestApp, WAIT_LIMIT};
 
-/// A websocket of a client.
+/// A client's WebSocket.
 pub struct Client(pub WebSocket<Connection>);
 
-/// The connection of a client. One that the server has closed can still be read to its end: a write, such as the answer to a
-/// ping, does not fail then, because tungstenite would read nothing more.
+/// A client's connection. After the server closes it, it can still be read to its end: a write, such as the response to a ping, does not
+/// fail then, because tungstenite would stop reading.
 pub struct Connection(pub TcpStream);
 
 impl Read for Connection {
@@ -51,7 +51,7 @@ impl Client {
         Self::connect_as(app, path, "tests")
     }
 
-    /// Connects as a program with this `user-agent`.
+    /// Connects with this `user-agent`.
     pub fn connect_as(
         app: &TestApp,
         path: &str,
@@ -79,7 +79,7 @@ impl Client {
         self.0.send(Message::binary(frame)).unwrap();
     }
 
-    /// The next message; `None` once the websocket is closed.
+    /// The next message; `None` once the WebSocket is closed.
     pub fn next(&mut self) -> Option<SignalResponse> {
         loop {
             match self.0.read() {
@@ -102,7 +102,7 @@ impl Client {
 }
 
 impl Client {
-    /// The sid of its participant, which the first message names.
+    /// The participant's sid from the first message.
     pub fn sid(&mut self) -> String {
         self.until(|response| match response {
             SignalResponse::Join(join) => join.participant.map(|participant| participant.sid),
@@ -110,7 +110,7 @@ impl Client {
         })
     }
 
-    /// The server answers a ping, so the client's session goes on.
+    /// Expects an answer to a ping: the client's session continues.
     pub fn expect_pong(&mut self) {
         self.send(SignalRequest::PingReq(proto::Ping {
             timestamp: 7,
@@ -119,12 +119,12 @@ impl Client {
         self.until(|response| matches!(response, SignalResponse::PongResp(_)).then_some(()));
     }
 
-    /// The server lets the client resume.
+    /// Expects that the client may resume.
     pub fn expect_resume(&mut self) {
         self.until(|response| matches!(response, SignalResponse::Reconnect(_)).then_some(()));
     }
 
-    /// The server tells the client to join anew.
+    /// Expects that the client must join anew.
     #[track_caller]
     pub fn expect_no_resume(&mut self) {
         let Some(SignalResponse::Leave(leave)) = self.next() else {
@@ -133,7 +133,7 @@ impl Client {
         assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
     }
 
-    /// The server disconnects the client because its identity has joined again.
+    /// Expects a disconnect because the client's identity has joined again.
     #[track_caller]
     pub fn expect_leave(&mut self) {
         let leave = self.until(|response| {
@@ -179,7 +179,7 @@ impl TestApp {
             .send()
     }
 
-    /// How many clients have exceeded a limit.
+    /// Number of clients that exceeded a limit.
     pub fn excesses(&self, limit: &str) -> u64 {
         let metrics = self.admin("GET", "/metrics").send().text();
         let name = format!("conclave_rtc_excesses_total{{limit=\"{limit}\"}} ");

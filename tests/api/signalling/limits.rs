@@ -1,4 +1,4 @@
-//! What clients may send, and how often they may connect.
+//! Limits on clients' messages and connection rate.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use super::client::{Client, query};
 use crate::frame::connections::assert_is_not_read_for_ever;
 use crate::support::{TestApp, WAIT_LIMIT};
 
-/// Returns an offer that the server answers: it disconnects a client whose offer it cannot read.
+/// An offer that the server answers: a client with an unreadable offer is disconnected.
 fn data_channel_offer() -> String {
     let fingerprint = ["00"; 32].join(":");
     format!(
@@ -25,7 +25,7 @@ fn data_channel_offer() -> String {
     )
 }
 
-/// Sends messages until the server closes the websocket. Returns why, as `leave` and the Close frame say.
+/// Sends messages until the server closes the WebSocket. Returns the reasons in `leave` and in the Close frame.
 fn sent_until_closed(
     client: &mut Client,
     message: &SignalRequest,
@@ -37,7 +37,7 @@ fn sent_until_closed(
     let mut reason = None;
     let end = Instant::now() + WAIT_LIMIT;
     while Instant::now() < end {
-        // The server may have closed it already, or be busy with what it has got.
+        // The server may have closed it already, or be busy with earlier messages.
         let _ = client.0.send(Message::binary(frame.clone()));
         client.0.get_ref().0.set_nonblocking(true).unwrap();
         loop {
@@ -126,7 +126,7 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
         );
         assert_eq!(count(), before + 1);
     }
-    // Others are not concerned.
+    // Other clients are unaffected.
     let token = app.token("standup", "alice", "host");
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
     client.send(SignalRequest::Ping(1));
@@ -139,7 +139,7 @@ fn a_frame_that_is_too_large_closes_the_websocket_and_says_so() {
     app.room("standup");
     let token = app.token("standup", "alice", "host");
     let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-    // The server may close it before all is written.
+    // The server may close the connection before everything is written.
     let _ = client.0.send(Message::binary(vec![0; 3 * 1024 * 1024]));
     let code = loop {
         match client.0.read() {
@@ -159,7 +159,7 @@ fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_re
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     let begun = Instant::now();
-    // The rate allows 200 at once, whatever is wrong with them.
+    // The rate allows a burst of 200, whatever is wrong with the requests.
     for path in ["/rtc/v1/validate?access_token=none", "/rtc"]
         .iter()
         .cycle()

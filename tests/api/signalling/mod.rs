@@ -1,4 +1,4 @@
-//! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
+//! `/rtc`: WebRTC clients are admitted or rejected before their WebSocket opens. Their media is tested elsewhere.
 
 mod admission;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The external billing service, `billing.url`: what it decides, and what works without it.
+//! The external billing service, `billing.url`: its decisions, and operation while it is unavailable.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::support::{FakeBilling, Request, Response, TestApp, eventually};
 use crate::tools::conclave;
 
 const TOKEN: &str = "tell-nobody";
-/// How long an answer is cached, and how long a failure.
+/// Cache lifetimes of an answer and of a failure.
 const ANSWER_HOLDS: Duration = Duration::from_secs(30);
 const FAILURE_HOLDS: Duration = Duration::from_secs(1);
 
-/// An app with a billing service, an open room and a code to it.
+/// An app with a billing service, an open room and a room code.
 struct Billed {
     app: TestApp,
     service: FakeBilling,
@@ -41,7 +41,7 @@ impl Billed {
         }
     }
 
-    /// Sets the service's answer and lets the cached one expire.
+    /// Sets the service's answer and expires the cached one.
     fn set_standing(&self, standing: &str) {
         self.service.set_standing(standing);
         self.app.advance(ANSWER_HOLDS);
@@ -123,7 +123,7 @@ fn every_call_that_starts_work_is_refused_as_the_service_says() {
     billed.exchange().send().expect(201);
     billed.create("b").send().expect(201);
     assert_eq!(billed.quota_state(), "active");
-    // A use is counted for the exchange that gave a token, and for no other.
+    // A use is counted only for the exchange that returned a token.
     assert_eq!(
         billed.app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"],
         1
@@ -219,7 +219,7 @@ fn a_timeout_of_the_service_is_cached_for_a_second() {
     let before = billed.service.request_count();
     billed.service.silent_while(|| {
         unavailable(&billed.token().send());
-        // The failure is cached, so no call waits for it again.
+        // The failure is cached, so no call waits for the service again.
         unavailable(&billed.token().send());
         unavailable(&billed.exchange().send());
     });
@@ -253,7 +253,7 @@ fn without_the_service_operations_that_do_not_list_the_503_follow_the_records() 
         app.get("/v1/rooms/a/codes").send().expect(200)["codes"][0]["uses"],
         0
     );
-    // What the records refuse is refused also while the service is unreachable.
+    // A refusal by the records applies even while the service is unreachable.
     conclave(&app, &["project", "suspend", &app.project]);
     let token = app
         .post("/v1/tokens")
@@ -312,7 +312,7 @@ fn calls_refused_by_the_operator_or_the_plan_do_not_ask_the_service() {
 fn the_local_wallet_counts_only_while_the_service_is_unreachable() {
     let billed = Billed::start();
     billed.spend_the_block();
-    // Nothing is in the wallet here, and the service covers it.
+    // The local wallet is empty, and the service covers the charge.
     billed.create("b").send().expect(201);
     assert_eq!(billed.quota_state(), "active");
     billed.service.answer_with(server::Response::new(500));

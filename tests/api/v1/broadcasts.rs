@@ -144,7 +144,7 @@ fn a_broadcast_needs_urls_or_a_destination_and_never_both() {
     ] {
         start(&app, body).expect_error(400, code, Some(field));
     }
-    // This name does not resolve here; it may on the media plane.
+    // This name does not resolve here; it may resolve on the media plane.
     start(
         &app,
         json!({"urls": ["rtmp://nowhere.invalid/a/b"], "layout": "speaker", "audio_only": true}),

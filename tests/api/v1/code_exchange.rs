@@ -1,4 +1,4 @@
-//! `POST /v1/codes/{code}/exchange`: no credential, a token for the holder of a usable code.
+//! `POST /v1/codes/{code}/exchange`: needs no credential; returns a token for a usable code.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::tools::{conclave, default_template, fields, jwt, other_project, room_
 const APP: &str = "https://app.example.org";
 const EVIL: &str = "https://evil.example.org";
 
-/// A code for the room `a`, with these extra fields.
+/// Creates a code for room `a` with these extra fields.
 #[track_caller]
 fn code(app: &TestApp, body: Value) -> String {
     app.post("/v1/rooms/a/codes").json(body).send().expect(201)["code"]
@@ -157,7 +157,7 @@ fn an_unknown_body_field_is_refused_and_counts_no_use() {
     exchange(&app, &code, json!({})).expect(201);
 }
 
-/// The claim `name` of the token that a code gives.
+/// The claim `name` in the token for a code.
 fn named(app: &TestApp, code: &str, body: Value) -> Value {
     let token = exchange(app, code, body).expect(201);
     jwt(token["token"].as_str().unwrap(), 1)["name"].clone()
@@ -414,7 +414,7 @@ fn no_credential_is_asked_for_and_a_wrong_one_changes_nothing() {
         jwt(token["token"].as_str().unwrap(), 1)["video"]["room"],
         format!("{}.a", app.project)
     );
-    // It ignores an Idempotency-Key too: each exchange is a use.
+    // An `Idempotency-Key` is ignored: each exchange counts as a use.
     for _ in 0..2 {
         let answer = request(&app, &code).idempotency_key("k").send();
         answer.expect(201);
@@ -423,7 +423,7 @@ fn no_credential_is_asked_for_and_a_wrong_one_changes_nothing() {
     assert_eq!(uses(&app), 6);
 }
 
-/// The rates of the contract.
+/// The contract's rate limits.
 fn limited() -> TestApp {
     TestApp::start_with(rates)
 }

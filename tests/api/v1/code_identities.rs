@@ -1,4 +1,4 @@
-//! What a room code that is not locked to an identity gives: never another participant's place, and never more than its own role.
+//! Room codes without a locked identity: never another participant's identity, and never more than the code's own role.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::signalling::client::{Client, assert_refused, query, status_of};
 use crate::support::{Response, TestApp, eventually};
 use crate::tools::jwt;
 
-/// A room whose host may end it and give roles, and whose listener may only listen.
+/// A room whose host may end it and assign roles, and whose listener may only listen.
 fn stage(app: &TestApp) {
     app.room_with_roles("stage", &roles());
 }
@@ -63,7 +63,7 @@ fn give_role(app: &TestApp, identity: &str, role: &str) {
         .expect(200);
 }
 
-/// The role that a participant has that joins with this token, and leaves again.
+/// Role of a participant that joins with this token and leaves again.
 fn role_of_join(app: &TestApp, token: &str) -> String {
     let sid = join(app, token);
     let participant = app.view(&sid)["participant"].clone();
@@ -132,7 +132,7 @@ fn a_connected_identity_and_one_that_was_given_a_role_are_taken_and_count_no_use
     );
     token(&app, &guest, "alice");
     token(&app, &guest, "Bob");
-    // The role changes of a room are nothing to another.
+    // A room's role changes do not affect other rooms.
     app.room("a");
     let elsewhere = app
         .post("/v1/rooms/a/codes")
@@ -154,7 +154,7 @@ fn a_code_that_is_locked_to_an_identity_is_not_affected() {
     let second = token(&app, &locked, "bob");
     assert_eq!(jwt(&second, 1)["attributes"]["svc.role"], "guest");
     app.leave(&sid, true);
-    // The change holds for its next joins, as for those by tokens from the backend.
+    // The change applies to its next joins, as it does for backend tokens.
     assert_eq!(
         (role_of_join(&app, &first), role_of_join(&app, &second)),
         ("host".into(), "host".into())
@@ -209,7 +209,7 @@ fn a_token_of_a_code_is_not_promoted_by_joining_again_and_a_demotion_holds() {
             next,
             "{own} that was made a {given}"
         );
-        // A client gets a new token with its new role, with which it connects again after a loss of its network.
+        // A client gets a new token with its new role, and reconnects with it after losing its network.
         assert_eq!(role_of_join(&app, &refreshed), given);
         let refused = end_room(&app, &old);
         refused.expect_error(403, "permission_denied", Some("end_room"));
@@ -222,7 +222,7 @@ fn a_token_of_a_code_throws_nobody_out_and_does_not_act_for_another() {
     let app = TestApp::start();
     stage(&app);
     let guest = open_code(&app, "guest");
-    // Both were minted before the others came.
+    // Both tokens were minted before the others joined.
     let (as_alice, as_bob) = (token(&app, &guest, "alice"), token(&app, &guest, "bob"));
     let again = token(&app, &guest, "bob");
     let (alice, bob) = (app.join("stage", "alice", "host"), join(&app, &as_bob));
@@ -233,7 +233,7 @@ fn a_token_of_a_code_throws_nobody_out_and_does_not_act_for_another() {
         assert!(is_connected(&app, sid));
         end_room(&app, other).expect_error(403, "permission_denied", Some("end_room"));
     }
-    // The one whom the host has promoted acts as a host with the token that it came with, as long as it is connected.
+    // A participant promoted by the host acts as a host with its original token while it is connected.
     let change = app
         .post("/v1/rooms/stage/participants/alice/role")
         .anonymous()
@@ -243,7 +243,7 @@ fn a_token_of_a_code_throws_nobody_out_and_does_not_act_for_another() {
     end_room(&app, &as_bob).expect_error(403, "permission_denied", Some("end_room"));
     app.leave(&alice, true);
     assert_eq!(role_of_join(&app, &as_alice), "guest");
-    // A token from the backend takes the place of whoever came with a code.
+    // A backend token replaces a participant that joined with a code.
     let carol = join(&app, &token(&app, &guest, "carol"));
     app.join("stage", "carol", "host");
     assert!(!is_connected(&app, &carol));

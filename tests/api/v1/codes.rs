@@ -17,7 +17,7 @@ fn create(app: &TestApp, body: Value) -> Response {
     app.post(CODES).json(body).send()
 }
 
-/// A code for guests of the room `a`, with these extra fields.
+/// Creates a guest code for room `a` with these extra fields.
 fn code(app: &TestApp, extra: Value) -> String {
     let mut body = json!({"role": "guest"});
     body.as_object_mut()
@@ -42,7 +42,7 @@ fn exchange(app: &TestApp, code: &str) -> Response {
         .send()
 }
 
-/// A body for a code of the room `a` that expires so many seconds from now.
+/// A body for a code in room `a` that expires in so many seconds.
 fn expiring(app: &TestApp, seconds: u64) -> Value {
     json!({"role": "guest", "expires_at": app.clock.now().after(Duration::from_secs(seconds)).to_string()})
 }
@@ -440,7 +440,7 @@ fn no_file_contains_a_code() {
     assert!(!app.holds(&code) && !app.holds(&code.replace('-', "")));
 }
 
-/// The program in a process of its own, killed when dropped.
+/// The program in its own process, killed when dropped.
 struct Program(Child);
 
 impl Drop for Program {
@@ -492,7 +492,7 @@ fn no_log_line_contains_a_code() {
     request("POST", &format!("/v1/codes/{code}/exchange"))
         .send()
         .expect(201);
-    // Mistakes that users make with a code.
+    // User errors with a code.
     for (method, path) in [
         ("GET", format!("/v1/codes/{code}")),
         ("POST", format!("/v1/codes/{code}/exchange/")),

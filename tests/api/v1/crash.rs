@@ -1,4 +1,4 @@
-//! What a crash of the server leaves behind, with the embedded media plane.
+//! State after a server crash, with the embedded media plane.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use test_postgres::Engine;
 
 use crate::support::{TestApp, eventually};
 
-/// The interval of heartbeats in a file. On PostgreSQL it is a second.
+/// Heartbeat interval with SQLite. With PostgreSQL it is one second.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 impl TestApp {
@@ -20,7 +20,7 @@ impl TestApp {
         self.wait_for_heartbeat();
     }
 
-    /// Waits until the heartbeat of this time is written: only then is the timer of the next one armed.
+    /// Waits until this heartbeat is written: only then is the next one's timer armed.
     #[track_caller]
     fn wait_for_heartbeat(&self) {
         eventually(|| {
@@ -58,7 +58,7 @@ fn sessions_end_at_the_last_heartbeat_before_a_crash_and_the_empty_timer_starts_
             json!(app.now())
         }
     };
-    // Bob's join may be the last thing that is known of him.
+    // Bob's join may be his last recorded event.
     let last_of_bob = json!(last.as_str().max(Some(&joined)));
     let app = app.crash_for(Duration::from_secs(3_600));
     app.wait_for_event("participant.connection_aborted", 2);
@@ -89,7 +89,7 @@ fn sessions_end_at_the_last_heartbeat_before_a_crash_and_the_empty_timer_starts_
         4.0
     };
     assert_eq!(usage["total_participant_minutes"], minutes, "{usage}");
-    // Participants who still have a token have the whole timeout to come back.
+    // Participants with a valid token have the whole timeout to return.
     assert_eq!(
         app.get("/v1/rooms/standup").send().expect(200)["status"],
         "open"
@@ -144,7 +144,7 @@ fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_ag
         app.get("/v1/rooms/standup").send().expect(200)["status"],
         "open"
     );
-    // Participants who still have a token have the whole timeout to come back.
+    // Participants with a valid token have the whole timeout to return.
     app.advance(Duration::from_secs(59));
     app.join("standup", "alice", "host");
     app.advance(Duration::from_secs(3_600));

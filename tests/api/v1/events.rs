@@ -1,4 +1,4 @@
-//! The events that a receiver gets: their types, their order, and their exact fields.
+//! Events at a receiver: their types, their order, and their exact fields.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn a_track_is_reported_with_its_muted_state_at_that_moment() {
         app.events(&receiver),
         [app.event_before_tick("track.published", &facts)]
     );
-    // A mute is no event of the contract; the next event of the track contains it.
+    // A mute is no event in the contract; the track's next event contains it.
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true}))
         .expect(200);
     app.unpublish(&alice, &track);
@@ -79,7 +79,7 @@ fn a_track_is_reported_with_its_muted_state_at_that_moment() {
 }
 
 impl TestApp {
-    /// An event in "standup" that happened before the tick that has just delivered it.
+    /// An event in "standup" from before the tick that has just delivered it.
     fn event_before_tick(&self, event_type: &str, more: &Value) -> Value {
         let mut event = self.event(event_type, "standup", more);
         let then = self.clock.now().before(Duration::from_secs(5));
@@ -271,7 +271,7 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("busy");
     let mut inside: Vec<String> = Vec::new();
-    // Random actions, the same ones each time.
+    // Random actions from a fixed seed.
     let mut dice = 0x2545_f491_u32;
     for _ in 0..60 {
         dice ^= dice << 13;
@@ -281,7 +281,7 @@ fn every_join_is_followed_by_exactly_one_leave_whatever_happens() {
             0 | 1 => inside.push(app.join("busy", &format!("participant-{}", dice % 7), "guest")),
             2 if !inside.is_empty() => {
                 let sid = inside.swap_remove(dice as usize % inside.len());
-                // A participant that was replaced has left already.
+                // A replaced participant has left already.
                 app.act(&sid, "leave", json!({"clean": dice & 64 == 0}));
             }
             3 => inside.iter().take(1).for_each(|sid| {

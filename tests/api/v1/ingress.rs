@@ -1,4 +1,4 @@
-//! `/v1/rooms/{name}/ingress` and `/v1/ingress`: an endpoint from its creation to its end, and its encoder.
+//! `/v1/rooms/{name}/ingress` and `/v1/ingress`: an endpoint from creation to deletion, and its encoder.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::{Receiver, Response, TestApp, eventually};
 use crate::tools::{conclave, fields, other_project, refuses_bad_pages, walk_pages};
 
 impl TestApp {
-    /// Creates an RTMP endpoint and returns it, its stream key included.
+    /// Creates an RTMP endpoint and returns it, including its stream key.
     #[track_caller]
     pub fn ingress(&self, room: &str, identity: &str) -> Value {
         let body = json!({"input_type": "rtmp", "participant_identity": identity});
@@ -18,7 +18,7 @@ impl TestApp {
             .expect(201)
     }
 
-    /// An action of an encoder: `connect` or `disconnect`.
+    /// An encoder action: `connect` or `disconnect`.
     #[track_caller]
     pub fn encoder(&self, ingress: &Value, what: &str) -> Response {
         let key = ingress["stream_key"].as_str().unwrap();
@@ -37,7 +37,7 @@ impl TestApp {
         self.get(&path(ingress)).send().expect(200)
     }
 
-    /// The expected event of an endpoint.
+    /// An endpoint's expected event.
     fn ingress_event(&self, event_type: &str, ingress: &Value, status: &str) -> Value {
         let facts = json!({
             "participant_identity": ingress["participant_identity"], "ingress_id": ingress["ingress_id"],
@@ -133,7 +133,7 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
         .map(|track| &track["source"])
         .collect();
     assert_eq!(sources, ["camera", "microphone"]);
-    // Connecting again changes nothing and makes no event.
+    // Connecting again changes nothing and causes no event.
     assert_eq!(app.connect(&made), state);
     let events = app.events(&receiver);
     let types: Vec<_> = events
@@ -151,7 +151,7 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
     let mut expected = app.ingress_event("ingress.started", &made, "publishing");
     expected["occurred_at"] = events[0]["occurred_at"].clone();
     assert_eq!(events[4], expected);
-    // An encoder keeps its room open and makes a session, like any participant.
+    // An encoder keeps its room open and creates a session, like any participant.
     app.advance(Duration::from_secs(3_600));
     let gone = app.encoder(&made, "disconnect").expect(200);
     assert_eq!(
@@ -185,7 +185,7 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
         ]
     );
     assert_eq!(events[3], ended);
-    // It is no one-way street.
+    // An ended endpoint can be used again.
     app.connect(&made);
     assert_eq!(
         app.event_types(&receiver).last().unwrap(),
@@ -220,7 +220,7 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     types.retain(|event| event != "participant.joined");
     assert_eq!(types, gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
-    // The encoder joins with it again.
+    // The encoder joins with the identity again.
     app.connect(&made);
     let inside = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(
@@ -333,7 +333,7 @@ fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end
             .clone()
     };
     eventually(|| actors() == json!([]));
-    // No encoder can connect any more; once the media plane has deleted the endpoint, its key is unknown.
+    // No encoder can connect now; once the media plane has deleted the endpoint, its key is unknown.
     eventually(|| app.encoder(&idle, "connect").status == 404);
     // Its owner may still delete it.
     app.delete(&path(&live)).send().expect_empty(204);
@@ -463,7 +463,7 @@ fn invalid_creations_are_refused_in_the_order_of_the_contract() {
     ] {
         make("over", body).expect_error(400, code, Some(field));
     }
-    // A plan without streaming: what else is wrong with the room comes first.
+    // A plan without streaming: the room's other errors come first.
     conclave(&app, &["project", "set-plan", &app.project, "free"]);
     make("nowhere", good.clone()).expect_error(404, "room_not_found", None);
     make("over", good.clone()).expect_error(409, "room_ended", None);
@@ -525,7 +525,7 @@ fn a_restart_disconnects_the_encoder_and_its_stream_key_still_works() {
         app.event_types(&receiver).last().unwrap(),
         "ingress.started"
     );
-    // What was deleted stays so.
+    // A deleted endpoint stays deleted.
     app.delete(&path(&made)).send().expect_empty(204);
     let app = app.restart();
     app.encoder(&made, "connect")

@@ -1,4 +1,4 @@
-//! Without `media.public_url`, a server that listens on all addresses names the host by which a request came.
+//! Without `media.public_url`, a server that listens on all addresses uses the request's host.
 
 use conclave::config::Config;
 use serde_json::json;
@@ -13,7 +13,7 @@ fn on_all_addresses(change: impl FnOnce(&mut Config)) -> TestApp {
     })
 }
 
-/// The url of a token that a request gets.
+/// URL in the token response to a request.
 fn url(request: Request) -> String {
     request.send().expect(201)["url"]
         .as_str()
@@ -67,7 +67,7 @@ fn tokens_by_key_and_by_code_and_ingress_endpoints_name_the_host_of_the_request(
             "it stays as it was created"
         );
     }
-    // What is no host is not repeated.
+    // An invalid host is not repeated.
     let own = format!("ws://{}", app.api.trim_start_matches("http://"));
     assert_eq!(url(mint(&app, "user@evil.example")), own);
     assert_eq!(url(mint(&app, "0.0.0.0:1")), own);

@@ -8,7 +8,7 @@ const ALICE: &str = "/v1/rooms/standup/participants/alice";
 const MUTE: &str = "/v1/rooms/standup/participants/alice/mute";
 const SEND: &str = "/v1/rooms/standup/send-data";
 
-/// A room with one role for each permission, a role that may nothing, and alice in it.
+/// A room with one role per permission, a role without permissions, and alice in it.
 struct Standup {
     app: TestApp,
     alice: String,

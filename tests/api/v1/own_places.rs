@@ -1,4 +1,4 @@
-//! A token for an identity that is connected already: its own place does not count, so a client that loads its page again is admitted.
+//! A token for a connected identity: its own seat does not count, so a client that reloads its page is admitted.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn the_holder_of_a_full_role_gets_a_token_for_it_and_replaces_itself() {
             .len(),
         1
     );
-    // A participant with another role takes a place of this one.
+    // A participant with another role occupies a seat in this role.
     app.join("a", "bob", "guest");
     full(&mint(&app, "bob", "one"));
 }
@@ -136,7 +136,7 @@ fn the_holder_of_a_full_role_joins_livekit_again() {
     eventually(|| active() == json!([]));
 }
 
-/// Calls with a room token: a join, its dry run, moderation, and what the call page asks.
+/// Calls with a room token: a join, its dry run, moderation, and the call page's requests.
 fn uses(app: &TestApp, token: &str) -> [u16; 4] {
     let with_token = |request: Request| {
         request

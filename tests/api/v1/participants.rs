@@ -1,4 +1,4 @@
-//! `/v1/rooms/{name}/participants`, and what participants may do and receive.
+//! `/v1/rooms/{name}/participants`, and participants' permissions to act and to receive.
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn a_hidden_participant_is_listed_but_no_participant_receives_it() {
     assert_eq!(identities(&page).len(), 2);
     assert_eq!(app.subscriptions(&speaker), Vec::<String>::new());
     assert_eq!(app.subscriptions(&observer), [seen]);
-    // It is an ordinary participant otherwise: it keeps the room and makes a session.
+    // Otherwise it is an ordinary participant: it keeps the room open and has a session.
     assert!(
         app.get("/v1/rooms/stage")
             .send()
@@ -187,7 +187,7 @@ fn subscriptions_follow_to_roles() {
             "deaf": {"subscribe": {"to_roles": []}}
         }),
     );
-    // The pupil joins before the participants it may receive, so the rules hold for later joins too.
+    // The pupil joins before the participants that it may receive, so the rules hold for later joins, too.
     let pupil = app.join("class", "pia", "pupil");
     let (teacher, other, deaf) = (
         app.join("class", "tom", "teacher"),
@@ -315,7 +315,7 @@ fn a_room_admits_at_most_max_participants() {
     app.join_with(&tokens[0]).expect(201);
     let second = app.join_with(&tokens[1]).expect(201);
     assert_eq!(app.join_with(&tokens[2]).status, 409);
-    // A participant of the room may rejoin, and a leave frees its place.
+    // A connected participant may rejoin, and a leave frees its seat.
     app.join_with(&tokens[0]).expect(201);
     app.leave(second["sid"].as_str().unwrap(), true);
     app.join_with(&tokens[2]).expect(201);

@@ -61,7 +61,7 @@ fn a_recording_starts_before_its_file_exists_with_the_fields_of_the_contract() {
         app.get(ROOM).send().expect(200)["recordings"],
         json!([expected])
     );
-    // No participant has joined: the room waits for the first one.
+    // No participant has joined: the room starts with the first one.
     assert!(
         app.get("/v1/rooms/standup")
             .send()
@@ -553,7 +553,7 @@ fn a_destination_is_named_in_the_record_and_cannot_be_deleted_while_it_is_used()
     delete().expect_error(409, "destination_in_use", None);
     app.drive(id(&recording), json!({"status": "complete"}));
     delete().expect_empty(204);
-    // The record keeps what was used.
+    // The record keeps the destination that was used.
     assert_eq!(get(&app, id(&recording))["destination"], "archive");
 }
 

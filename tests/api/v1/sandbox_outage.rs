@@ -1,5 +1,5 @@
-//! A media plane that does not answer for a while, and one whose reports get lost: what callers are answered, and how the
-//! records are reconciled with the media plane.
+//! A media plane that is unreachable for a while or loses reports: the responses to callers, and how the records are reconciled with the
+//! media plane.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl TestApp {
         assert_eq!(answer, json!({"seconds": seconds}));
     }
 
-    /// Drops this many of the next reports.
+    /// Drops the next `count` reports.
     pub fn drop_reports(&self, count: u32) {
         let answer = self
             .admin("POST", "/sandbox/drop_reports")
@@ -40,7 +40,7 @@ impl TestApp {
         assert_eq!(answer, json!({"count": count}));
     }
 
-    /// The events of these types so far, oldest first, as the log of deliveries has them.
+    /// Events with these types so far, oldest first, from the delivery log.
     pub fn logged(&self, types: &[&str]) -> Vec<Value> {
         let mut events: Vec<_> = self
             .deliveries("")
@@ -52,8 +52,7 @@ impl TestApp {
         events
     }
 
-    /// Advances to the next round of reconciliation. The timers of the previous round must be armed, or this one would come a
-    /// round late.
+    /// Advances to the next reconciliation round. The previous round's timers must be armed, or this round would be skipped.
     #[track_caller]
     pub fn next_round(&self) {
         let is_armed = |actor: &str, timer: &str| {
@@ -70,7 +69,7 @@ impl TestApp {
         self.advance(RECONCILE);
     }
 
-    /// Advances to the next round of reconciliation and waits for this many events of a type.
+    /// Advances to the next reconciliation round and waits for this many events of a type.
     #[track_caller]
     pub fn reconciled(&self, event_type: &str, count: usize) {
         self.next_round();
@@ -111,7 +110,7 @@ impl TestApp {
         }
     }
 
-    /// When a session ended; `None` while it is open.
+    /// A session's end; `None` while it is open.
     fn session(&self, sid: &str) -> Option<Value> {
         let sessions = self.get("/v1/sessions").send().expect(200);
         let found = sessions["sessions"]
@@ -124,7 +123,7 @@ impl TestApp {
     }
 }
 
-/// Every call that needs the media plane.
+/// All calls that need the media plane.
 fn asking(app: &TestApp, ingress: &str, track: &str) -> Vec<Request> {
     let room = |path: &str| format!("/v1/rooms/standup/{path}");
     vec![
@@ -172,7 +171,7 @@ fn during_an_outage_calls_that_need_the_media_plane_are_503_and_the_others_work(
         app.get(path).send().expect(200);
     }
     app.room("retro");
-    // Participants stay, and their actions are reported; so are joins for which the media plane need not be called.
+    // Participants stay, and their actions are reported; so are joins that need no call to the media plane.
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true}))
         .expect(200);
     let bob = app.join("standup", "bob", "host");
@@ -250,10 +249,10 @@ fn a_room_ended_during_an_outage_ends_at_once_and_its_participants_leave_after_t
     assert_eq!(app.ingress_now(&ingress)["status"], "complete");
     app.wait_for_event("room.finished", 1);
     assert_eq!(app.view(&alice)["participant"]["state"], "active");
-    // Without any call, the return is noticed before the next round of reconciliation.
+    // Without a call, the return is noticed before the next reconciliation round.
     app.advance(Duration::from_secs(20));
     eventually(|| {
-        // The health check may come a moment before the end of the outage.
+        // The health check may run a moment before the outage ends.
         app.advance(Duration::from_millis(100));
         app.view(&alice)["participant"]["state"] == "disconnected"
     });
@@ -371,7 +370,7 @@ fn lost_reports_of_tracks_are_recorded_within_one_round() {
     app.drop_reports(1);
     app.act(&alice, "mute", json!({"track_sid": track, "muted": true}))
         .expect(200);
-    // A mute is no event, but the next event of the track contains it.
+    // A mute is no event, but the track's next event contains it.
     app.next_round();
     app.wait_until_seen("standup");
     app.drop_reports(1);

@@ -1,4 +1,4 @@
-//! Recordings, broadcasts and ingress endpoints while the media plane does not answer, or its reports get lost.
+//! Recordings, broadcasts and ingress endpoints while the media plane is unreachable or loses reports.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{Request, Response, TestApp, eventually};
 const RECORDINGS: &str = "/v1/rooms/standup/recordings";
 const BROADCASTS: &str = "/v1/rooms/standup/broadcasts";
 
-/// The event types of recordings and broadcasts.
+/// Event types of recordings and broadcasts.
 const EGRESS_EVENTS: [&str; 8] = [
     "recording.started",
     "recording.updated",
@@ -21,7 +21,7 @@ const EGRESS_EVENTS: [&str; 8] = [
     "broadcast.failed",
 ];
 
-/// A room that stays open, and a webhook endpoint that no delivery is posted to, for its log.
+/// A room that stays open, and a webhook endpoint without deliveries, for its log.
 fn started() -> TestApp {
     let app = TestApp::start();
     app.endpoint("http://127.0.0.1:9/hook");
@@ -41,12 +41,12 @@ fn stream(app: &TestApp) -> Request {
         .json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
 }
 
-/// The id in an answer to a start.
+/// The id in a start's response.
 fn id(egress: &Value) -> String {
     egress["egress_id"].as_str().unwrap().to_owned()
 }
 
-/// The records of a kind; lists do not ask the media plane.
+/// Records of one kind; lists do not call the media plane.
 fn listed(app: &TestApp, kind: &str) -> Vec<Value> {
     app.get(&format!("/v1/{kind}")).send().expect(200)[kind]
         .as_array()
@@ -61,7 +61,7 @@ fn statuses(app: &TestApp, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// The types of all events of recordings and broadcasts, in order.
+/// Types of all recording and broadcast events, in order.
 fn egress_events(app: &TestApp) -> Vec<String> {
     app.logged(&EGRESS_EVENTS)
         .iter()
@@ -101,7 +101,7 @@ fn lost_reports_of_an_egress_are_recorded_within_one_round_and_reported_once() {
             [expected(&app, "ended", &done, "complete")]
         );
 
-        // Both reports are lost, and the egress failed: its status in between is unknown.
+        // Both reports are lost, and the egress failed: its intermediate status is unknown.
         let failed = id(&start(&app).send().expect(201));
         app.drop_reports(2);
         app.drive(&failed, json!({"status": "active"}));
@@ -158,7 +158,7 @@ fn a_stopped_egress_whose_end_was_lost_is_final_before_the_next_round() {
     );
 }
 
-/// Every call about an egress or an ingress that needs the media plane, with its status once the plane is back.
+/// All egress and ingress calls that need the media plane, each with its status after the outage.
 fn asking(app: &TestApp, egress: &str, ingress: &str) -> Vec<(Request, u16)> {
     let make = json!({"input_type": "rtmp", "participant_identity": "second"});
     vec![
@@ -216,7 +216,7 @@ fn egress_calls_during_an_outage_are_503_without_an_effect_and_work_afterwards()
         .json(json!({"type": "room_composite"}))
         .send()
         .expect_error(404, "room_not_found", None);
-    // The stream key whose deletion was refused still works.
+    // The stream key still works, because its deletion was refused.
     app.connect(&ingress);
     app.encoder(&ingress, "disconnect").expect(200);
 

@@ -146,7 +146,7 @@ fn after_and_before_include_the_instant_itself() {
     assert_eq!(of(&format!("after={}", joined[1])), "cb");
     assert_eq!(of(&format!("before={}", joined[1])), "ba");
     assert_eq!(of(&format!("after={0}&before={0}", joined[1])), "b");
-    // The same instant, written another way.
+    // The same instant in another notation.
     assert_eq!(of("after=2026-03-01T14:00:10%2B02:00"), "cb");
     for field in ["after", "before"] {
         let refused = app.get(&format!("/v1/sessions?{field}=yesterday")).send();
@@ -163,7 +163,7 @@ fn invalid_filters_are_refused_by_name() {
     refused("/v1/sessions?room=a%20b").expect_error(400, "invalid_room_name", Some("room"));
     refused("/v1/sessions?identity=a%20b").expect_error(400, "invalid_identity", Some("identity"));
     refused("/v1/sessions?role=a%20b").expect_error(400, "invalid_request", Some("role"));
-    // The list of a room is one room's already.
+    // A room's list already has one room only.
     refused("/v1/rooms/standup/sessions?room=standup").expect_error(
         400,
         "invalid_request",

@@ -1,4 +1,4 @@
-//! `/v1/tokens`, and what a token opens: `DELETE /v1/rooms/{name}` with one.
+//! `/v1/tokens`, and room tokens as credentials: `DELETE /v1/rooms/{name}`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn mint(app: &TestApp, body: Value) -> Response {
     app.post("/v1/tokens").json(body).send()
 }
 
-/// The payload of a token minted with these extra fields for alice in the room `a`.
+/// Payload of a token minted with these extra fields for alice in room `a`.
 fn payload(app: &TestApp, extra: Value) -> Value {
     let mut body = json!({"room": "a", "identity": "alice"});
     body.as_object_mut()

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::TestApp;
 use crate::tools::conclave;
 
-/// Runs `conclave project …` on the data of a running app.
+/// Runs `conclave project …` on a running app's data.
 fn project(app: &TestApp, words: &[&str]) {
     conclave(app, &[&["project"], words].concat());
 }
@@ -146,7 +146,7 @@ fn a_spent_month_refuses_work_until_the_next_begins() {
     let app = on_plan("free");
     create(&app, "a").expect(201);
     app.join("a", "alice", "host");
-    // 10,000 minutes are 166 hours and 40 minutes of one participant.
+    // 10,000 minutes are one participant for 166 hours and 40 minutes.
     app.advance(hours(166));
     let token = json!({"room": "a", "identity": "bob"});
     app.post("/v1/tokens")
@@ -168,7 +168,7 @@ fn a_spent_month_refuses_work_until_the_next_begins() {
     app.advance(hours(31 * 24 - 12 + 7 - 167));
     let plan = app.get("/v1/plan").send().expect(200);
     assert_eq!(plan["period_start"], "2026-04-01");
-    // Alice is still connected, and only her time of the new month counts.
+    // Alice is still connected, and only her time in the new month counts.
     let (used, state) = (
         plan["participant_minutes_used"].as_f64().unwrap(),
         &plan["quota_state"],

@@ -1,4 +1,4 @@
-//! `/v1/webhook-deliveries`: what is posted, and the log of it.
+//! `/v1/webhook-deliveries`: the posts and their log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -141,7 +141,7 @@ fn within_each_room_first_attempts_keep_the_order_of_events() {
     for room in rooms {
         app.room(room);
     }
-    // One delivered event first, after which rooms go side by side.
+    // One delivered event first, after which rooms are posted in parallel.
     app.join("a", "first", "");
     app.deliver();
     for round in 0..12 {
@@ -232,7 +232,7 @@ fn pending_deliveries_survive_a_restart() {
 /// Proves R-9, S-76.
 #[test]
 fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
-    // One that waited for a hanging receiver would not be posted before the test gives up.
+    // A delivery behind a hanging receiver would not be posted before the test fails.
     let app = TestApp::start_with(|config| config.webhooks.timeout = NEVER);
     let (receiver, hanging) = (Receiver::start(), Hanging::start());
     for n in 0..100 {
@@ -247,7 +247,7 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     app.tick();
     assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
     eventually(|| hanging.held() == 100);
-    // And again, while every one of them is still hanging.
+    // And again, while all of them still hang.
     app.join("standup", "bob", "");
     app.wait_until_endpoint_armed(&answering);
     app.advance(Duration::from_secs(5));
@@ -259,7 +259,7 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
 fn after_a_restart_a_receiver_that_has_answered_does_not_wait_for_hanging_ones() {
     let mut app =
         TestApp::start_with(|config| config.webhooks.timeout = Duration::from_millis(300));
-    // Dropped before the app, which would wait for the posts that hang.
+    // Dropped before the app, which would wait for the hanging posts.
     let (receiver, hanging) = (Receiver::start(), Hanging::start());
     let answering = app.endpoint(&receiver.url)["id"]
         .as_str()

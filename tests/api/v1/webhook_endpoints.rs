@@ -78,7 +78,7 @@ fn an_address_that_is_not_public_is_blocked() {
         "http://[::ffff:127.0.0.1]/",
         "http://[fe80::1]/",
         "http://[fd00::1]/",
-        // The same loopback address in the other spellings that resolvers take.
+        // The same loopback address in other notations that resolvers accept.
         "http://2130706433/",
         "http://0x7f.1/",
         "http://127.1/",

@@ -1,4 +1,4 @@
-//! The results of posts are recorded, so that nothing is posted twice: while the database cannot be written, and at a stop.
+//! Delivery results are recorded, so that nothing is posted twice: while the database rejects writes, and during a stop.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, WAIT_LIMIT, eventually};
 
-/// Queues exactly one event: a room that is created and ended reports only its end.
+/// Queues exactly one event: creating and ending a room reports only its end.
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
     app.delete(&format!("/v1/rooms/{room}"))
@@ -30,7 +30,7 @@ fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
     let lock = app.records().lock();
     app.advance(Duration::from_secs(5));
     receiver.next();
-    // Until its result cannot be written, and then over two more ticks.
+    // Until its result cannot be written, and then for two more ticks.
     for _ in 0..3 {
         eventually(|| endpoint_state(&app)["unrecorded"] == 1);
         app.advance(Duration::from_secs(5));
@@ -51,7 +51,7 @@ fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
     assert_eq!(endpoint_state(&app)["unrecorded"], 0);
 }
 
-/// Accepts a connection and reads the POST. Returns the connection and the room of the event.
+/// Accepts a connection and reads the POST. Returns the connection and the event's room.
 fn accept(listener: &TcpListener) -> (TcpStream, String) {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
@@ -79,7 +79,7 @@ fn a_stop_records_every_post_in_flight() {
     let app = TestApp::start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     app.endpoint(&format!("http://{}/hook", listener.local_addr().unwrap()));
-    // After a success, rooms are posted side by side.
+    // After a success, rooms are posted in parallel.
     one_event(&app, "first");
     app.tick();
     answer(accept(&listener).0);
@@ -91,7 +91,7 @@ fn a_stop_records_every_post_in_flight() {
     let mut posts = [accept(&listener), accept(&listener)];
     posts.sort_by(|(_, one), (_, other)| one.cmp(other));
     let [(a, _), (b, _)] = posts;
-    // "a" has further deliveries, and its answer comes after the stop has begun; that of "b" comes later still.
+    // "a" has further deliveries, and its response comes after the stop has started; the response for "b" comes later still.
     let (api, records) = (app.api.clone(), Arc::clone(app.records()));
     let answering = std::thread::spawn(move || {
         let delivered = "SELECT count(*) FROM webhook_deliveries WHERE status = 'delivered'";

@@ -1,4 +1,4 @@
-//! Deliveries that fail: the retry schedule, giving up, and retrying by request.
+//! Failed deliveries: the retry schedule, giving up, and retries on request.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn failing(status: u16) -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-/// Queues exactly one event: a room that is created and ended reports only its end.
+/// Queues exactly one event: creating and ending a room reports only its end.
 fn one_event(app: &TestApp, room: &str) {
     app.room(room);
     app.delete(&format!("/v1/rooms/{room}"))
@@ -74,7 +74,7 @@ fn a_failing_delivery_is_posted_five_times_on_the_schedule_and_given_up() {
                 attempt,
                 "not before its time"
             );
-            // The time at which it is due is a tick, so it is posted then and not at the next one.
+            // The retry is due exactly at a tick, so it is posted then and not at the next one.
             app.advance(Duration::from_millis(1));
             app.settle();
         }

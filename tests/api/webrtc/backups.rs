@@ -1,4 +1,4 @@
-//! Videos in more than one codec: one track for the API, of which each client gets a codec that it has.
+//! Videos in more than one codec: one track for the API; each client receives a codec that it supports.
 
 use livekit_protocol as proto;
 use proto::signal_request::Message as Request;
@@ -10,7 +10,7 @@ use super::client::{Client, VP9_KEY_FRAME};
 
 const ALICE: &str = "/v1/rooms/stage/participants/alice";
 
-/// Alice publishes a camera in VP9 that she could send in VP8 as well. Bob has both, Carol has no VP9.
+/// Alice publishes a camera in VP9 and could also send VP8. Bob has both, Carol has no VP9.
 struct Stage {
     call: Call,
     alice: usize,
@@ -62,7 +62,7 @@ impl Stage {
         stage
     }
 
-    /// Announces a video, or a codec of one.
+    /// Announces a video or an additional codec.
     fn announce(&mut self, sid: &str, cid: &str, codecs: &[(&str, &str)]) {
         let codec = |(codec, cid): &(&str, &str)| proto::SimulcastCodec {
             codec: (*codec).to_owned(),
@@ -79,7 +79,7 @@ impl Stage {
         }));
     }
 
-    /// Waits until Alice is asked for a codec.
+    /// Waits until the server requests a codec from Alice.
     #[track_caller]
     fn wait_for_request(&mut self, codec: &str) {
         let alice = self.alice;
@@ -103,7 +103,7 @@ impl Stage {
         });
     }
 
-    /// Does as LiveKit's clients do: publishes VP8 once it is asked for.
+    /// Publishes VP8 when the server requests it, as LiveKit's clients do.
     fn publish_backup(&mut self) {
         self.wait_for_request("vp8");
         let camera = self.camera.clone();
@@ -137,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// The MIME types of the tracks that the API lists.
+    /// MIME types of the tracks that the API lists.
     fn listed(&self) -> Vec<String> {
         let alice = self.call.app.get(ALICE).send().expect(200);
         let tracks = alice["tracks"].as_array().unwrap();

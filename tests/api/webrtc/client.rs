@@ -1,4 +1,4 @@
-//! A WebRTC client of LiveKit's protocol: a websocket, and one peer connection over UDP.
+//! A WebRTC client for LiveKit's protocol: a WebSocket, and one peer connection over UDP.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -20,29 +20,29 @@ use tungstenite::{Error, Message, WebSocket};
 use super::connection::{Abilities, NewSection, Outgoing, Received};
 use super::socket::{ESTIMATES, PacketSocket, SocketClient};
 
-/// How often the microphone sends a packet.
+/// Packet interval of the microphone.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The size of a frame of video, of which there are as many: 80 kbit/s.
+/// Size of a video frame, at the same interval: 80 kbit/s.
 const VIDEO_BYTES: usize = 200;
 
-/// How a key frame of VP8 of 640x360 begins.
+/// First bytes of a 640x360 VP8 key frame.
 const VP8_KEY_FRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 0x80, 0x02, 0x68, 0x01];
-/// How the payload descriptor of a key frame of VP9 begins that has one layer and one packet.
+/// First payload descriptor byte of a VP9 key frame with one layer and one packet.
 pub const VP9_KEY_FRAME: u8 = 0x8c;
 
-/// Makes a socket for media with the answer to a join.
+/// Creates the media socket from the join response.
 pub type MediaSocket = Box<dyn FnOnce(&proto::JoinResponse) -> Box<dyn PacketSocket> + Send>;
 
-/// A WebRTC client that uses one peer connection.
+/// A WebRTC client with one peer connection.
 pub struct Client {
     pub sid: String,
-    /// What the server has said, in order.
+    /// The server's messages, in order.
     pub responses: Vec<Response>,
-    /// Whether the server has closed the websocket.
+    /// Whether the server has closed the WebSocket.
     pub is_closed: bool,
     pub transport: SocketClient,
-    /// Makes the socket of the media with the answer to the join.
+    /// Creates the media socket from the join response.
     media: Option<MediaSocket>,
     pub publications: Vec<Publication>,
     url: String,
@@ -51,13 +51,13 @@ pub struct Client {
     has_left: bool,
     offers: u32,
     is_negotiating: bool,
-    /// Receiving sections that the server asked for while an offer was unanswered.
+    /// Receiving sections that the server requested while an offer was unanswered.
     required: Option<[u32; 2]>,
-    /// Tracks that the server admitted and that no offer has yet.
+    /// Admitted tracks that are not yet in an offer.
     admitted: VecDeque<proto::TrackPublishedResponse>,
 }
 
-/// A track that a client sends, whether it is muted or not: it obeys nobody.
+/// A published track. It is sent even while muted: this client ignores the server's mutes.
 pub struct Publication {
     pub sid: String,
     mid: Mid,
@@ -67,12 +67,12 @@ pub struct Publication {
 }
 
 impl Client {
-    /// Joins with a token. Returns once the server has answered; media connects while the client is driven.
+    /// Joins with a token. Returns after the server's response; media connects while the client is driven.
     pub fn join(api: &str, token: &str) -> Result<Self, Box<Error>> {
         Self::join_by(api, token, None)
     }
 
-    /// The same. Media goes by a socket that is made with the answer, if that is given.
+    /// The same. If `media` is given, it creates the media socket from the response.
     pub fn join_by(api: &str, token: &str, media: Option<MediaSocket>) -> Result<Self, Box<Error>> {
         Self::start(api, token, media, SocketClient::udp())
     }
@@ -126,7 +126,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Opens another websocket for the same join, as a client does whose network has changed.
+    /// Opens another WebSocket for the same join, as a client does after a network change.
     pub fn resume(&mut self) {
         let request = proto::JoinRequest {
             reconnect: true,
@@ -137,7 +137,7 @@ impl Client {
         self.is_closed = false;
     }
 
-    /// Loses the websocket.
+    /// Drops the WebSocket.
     pub fn lose_signalling(&mut self) {
         self.tcp().shutdown(std::net::Shutdown::Both).unwrap();
     }
@@ -156,7 +156,7 @@ impl Client {
         self.websocket.send(Message::binary(frame)).unwrap();
     }
 
-    /// Writes a request, which waits for [`Client::flush`].
+    /// Writes a request, which is buffered until [`Client::flush`].
     pub fn write(&mut self, message: Request) {
         let frame = proto::SignalRequest {
             message: Some(message),
@@ -169,12 +169,12 @@ impl Client {
         self.websocket.flush().unwrap();
     }
 
-    /// Writes a Close frame, and all that waits.
+    /// Writes a Close frame and all buffered requests.
     pub fn write_close(&mut self) {
         self.websocket.close(None).unwrap();
     }
 
-    /// The connection of its websocket.
+    /// The WebSocket's connection.
     pub fn tcp(&self) -> &TcpStream {
         match self.websocket.get_ref() {
             MaybeTlsStream::Plain(stream) => stream,
@@ -182,19 +182,19 @@ impl Client {
         }
     }
 
-    /// Says that it is there, as the answer to a ping of the websocket does.
+    /// Sends an unsolicited pong, which also counts as a sign of life.
     pub fn pong(&mut self) {
         self.websocket
             .send(Message::Pong(Vec::new().into()))
             .unwrap();
     }
 
-    /// Announces a track. It is sent from when the server has answered.
+    /// Announces a track. It is sent once the server has responded.
     pub fn announce(&mut self, medium: MediaKind) {
         self.announce_with(medium, proto::encryption::Type::None);
     }
 
-    /// Announces a track that is encrypted end to end in a way, or not.
+    /// Announces a track with this end-to-end encryption, or without.
     pub fn announce_with(&mut self, medium: MediaKind, encryption: proto::encryption::Type) {
         let (kind, source) = match medium {
             MediaKind::Audio => (proto::TrackType::Audio, proto::TrackSource::Microphone),
@@ -212,7 +212,7 @@ impl Client {
         self.request(Request::AddTrack(announced));
     }
 
-    /// Sends and receives what there is.
+    /// Sends and receives everything available.
     pub fn drive(&mut self) {
         while let Some(response) = self.read() {
             self.handle(&response);
@@ -225,7 +225,7 @@ impl Client {
         for publication in &mut self.publications {
             publication.send(&mut self.transport, now);
         }
-        // The server closes the connection of a participant that is gone.
+        // The server closes a removed participant's connection.
         if !self.transport.connection.is_closed {
             self.transport.exchange();
         }
@@ -312,7 +312,7 @@ impl Client {
         mid
     }
 
-    /// Stops to send a publication: its section sends no more.
+    /// Stops sending a publication and deactivates its section.
     pub fn unpublish(&mut self, index: usize) {
         let mid = self.publications.remove(index).mid;
         let sdp = self.transport.connection.stop_sending(mid);
@@ -331,7 +331,7 @@ impl Client {
         }));
     }
 
-    /// Returns the packets of a track that have arrived.
+    /// Returns a track's received packets.
     pub fn received<'a>(&'a self, track: &'a str) -> impl Iterator<Item = &'a Received> {
         self.transport
             .connection
@@ -340,7 +340,7 @@ impl Client {
             .filter(move |packet| packet.track == track)
     }
 
-    /// Sends a data message to everyone, or to some.
+    /// Sends a data message to everyone, or to some participants.
     pub fn send_data(&mut self, text: &str, to: &[&str]) {
         let user = proto::UserPacket {
             payload: text.into(),
@@ -355,7 +355,7 @@ impl Client {
         self.send_packet(&packet);
     }
 
-    /// Whether its channel for reliable data is open, the last part of its connection.
+    /// Whether its channel for reliable data is open, which is the last step of connecting.
     pub fn has_channel(&self) -> bool {
         self.transport.connection.channels.contains_key("_reliable")
     }
@@ -370,7 +370,7 @@ impl Client {
         assert!(sent, "the channel is open");
     }
 
-    /// Returns the texts of the data messages that have arrived, with their senders.
+    /// Returns the texts of the received data messages, with their senders.
     pub fn messages(&self) -> Vec<(String, String)> {
         let packets = self.transport.connection.messages.iter();
         let packets =
@@ -385,7 +385,7 @@ impl Client {
         texts.collect()
     }
 
-    /// Returns the last information that the client got about a participant.
+    /// Returns the client's latest information about a participant.
     pub fn seen(&self, identity: &str) -> Option<&proto::ParticipantInfo> {
         let infos = self.responses.iter().flat_map(|response| match response {
             Response::Join(join) => join.other_participants.as_slice(),
@@ -395,7 +395,7 @@ impl Client {
         infos.rev().find(|info| info.identity == identity)
     }
 
-    /// Returns why the server ended the participant's stay, if it did.
+    /// Returns why the server ended the participant's session, if it did.
     pub fn left(&self) -> Option<proto::DisconnectReason> {
         self.responses.iter().rev().find_map(|response| {
             if let Response::Leave(leave) = response {
@@ -429,7 +429,7 @@ impl Publication {
         (self.next, self.sequence) = (now + INTERVAL, self.sequence + 1);
         let is_video = self.codec != Codec::Opus;
         let [high, low] = (u16::try_from(self.sequence & 0x7fff).unwrap() | 0x8000).to_be_bytes();
-        // A key frame of VP8 of 640x360 with its counters or one of VP9, or a little sound.
+        // A 640x360 VP8 key frame with its counters, a VP9 key frame, or a little audio.
         let mut frame = match self.codec {
             Codec::Vp9 => vec![VP9_KEY_FRAME, high, low],
             _ => [&[0x90, 0xf0, high, low, low, 0][..], &VP8_KEY_FRAME].concat(),
@@ -472,7 +472,7 @@ fn join_request() -> proto::JoinRequest {
     }
 }
 
-/// Opens a websocket from which reading does not wait.
+/// Opens a non-blocking WebSocket.
 fn open(
     url: &str,
     token: &str,

@@ -1,4 +1,4 @@
-//! Data messages of clients: what a client gets when it resumes, and what it may not send.
+//! Clients' data messages: messages received after a resume, and refused messages.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Call {
         client
     }
 
-    /// Sends a reliable message with its number, as clients of LiveKit do.
+    /// Sends a reliable message with its sequence number, as LiveKit's clients do.
     fn say(&mut self, client: usize, sequence: u32, text: &str) {
         let user = proto::UserPacket {
             payload: text.into(),
@@ -35,7 +35,7 @@ impl Call {
         self.clients[client].send_packet(&packet);
     }
 
-    /// The texts that a client has received.
+    /// Texts that a client has received.
     fn heard(&self, client: usize) -> Vec<String> {
         self.clients[client]
             .messages()
@@ -45,7 +45,7 @@ impl Call {
     }
 }
 
-/// What a client says that has received messages of a sender up to a number.
+/// A client's resume state: it has received a sender's messages up to a number.
 fn state(sender: &str, last_seq: u32, times: usize) -> Request {
     let state = proto::DataChannelReceiveState {
         publisher_sid: sender.to_owned(),
@@ -68,7 +68,7 @@ fn a_client_that_resumes_gets_what_it_has_missed_once_and_nothing_from_before_it
     call.wait("it arrives", |call| call.heard(bob) == ["after"]);
     let sid = call.clients[alice].sid.clone();
 
-    // Without a resume there is nothing to say.
+    // Outside a resume, the state has no effect.
     call.clients[bob].request(state(&sid, 0, 1));
     call.run(Duration::from_millis(300));
     assert_eq!(call.heard(bob), ["after"]);

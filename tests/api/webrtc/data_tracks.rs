@@ -1,4 +1,4 @@
-//! Data tracks from client to client, under the rules of roles.
+//! Data tracks between clients, under the roles' rules.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::support::{Receiver, TestApp};
 const LABEL: &str = "_data_track";
 const PARTICIPANTS: &str = "/v1/rooms/stage/participants";
 
-/// A room with roles, and clients that have channels for data tracks.
+/// A room with roles, and clients with data track channels.
 fn stage(members: &[(&str, &str)]) -> Call {
     let mut call = Call::new(TestApp::start_with_webrtc());
     let roles = json!({
@@ -54,7 +54,7 @@ fn packet(handle: u16, number: u8) -> Vec<u8> {
 }
 
 impl Call {
-    /// Publishes a data track with a handle. Returns its sid, or why it is refused.
+    /// Publishes a data track with a handle. Returns its sid, or the reason for the refusal.
     fn publish_data(&mut self, client: usize, handle: u16) -> Result<String, Reason> {
         self.clients[client].forget_responses();
         let name = format!("track {handle}");
@@ -92,7 +92,7 @@ impl Call {
         ));
     }
 
-    /// The handle by which a client gets a track, by what it was told last.
+    /// A client's handle for a track, from the latest message.
     fn handle(&self, client: usize, track: &str) -> Option<u16> {
         let told =
             self.clients[client]
@@ -124,7 +124,7 @@ impl Call {
         assert!(sent, "the channel takes it");
     }
 
-    /// The packets that a client has received.
+    /// Packets that a client has received.
     fn packets(&self, client: usize) -> Vec<Vec<u8>> {
         let messages = self.clients[client].transport.connection.messages.iter();
         messages
@@ -133,7 +133,7 @@ impl Call {
             .collect()
     }
 
-    /// Waits until a client receives a packet of a sender that goes on sending.
+    /// Waits until a client receives a packet from a sender that keeps sending.
     fn assert_gets(&mut self, from: usize, sent: &[u8], to: usize, expected: &[u8]) {
         let before = self.packets(to).len();
         let mut at = 0;
@@ -146,7 +146,7 @@ impl Call {
         assert_eq!(self.packets(to).last().unwrap(), expected);
     }
 
-    /// Checks that a client gets nothing of what another sends.
+    /// Checks that a client receives nothing from a sender.
     fn assert_gets_nothing(&mut self, from: usize, sent: &[u8], to: usize) {
         self.run(Duration::from_millis(300));
         let before = self.packets(to).len();

@@ -1,4 +1,4 @@
-//! What operators see of WebRTC clients.
+//! WebRTC clients in the operator's views.
 
 use serde_json::json;
 use str0m::media::MediaKind;

@@ -1,4 +1,4 @@
-//! Clients that leave: whatever ends their connection right after their `leave`, they have left.
+//! Leaving clients: however their connection ends right after their `leave`, they have left.
 
 use std::net::Shutdown;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::Call;
 use super::client::Client;
 use crate::support::{Receiver, TestApp, eventually};
 
-/// How a client ends its connection.
+/// How a client closes its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Everything in one segment: `leave`, the Close frame and the end of the connection.
+    /// One segment: `leave`, the Close frame and the FIN.
     OneSegment,
     /// The same without a Close frame.
     WithoutClose,
-    /// It sends nothing more, and reads on.
+    /// The client closes its sending side and keeps reading.
     HalfClosed,
     /// The connection is reset.
     Reset,
-    /// It asks for many responses and does not read them: what the server sends is refused before it has read everything.
+    /// The client requests many responses and does not read them: the server's writes fail before it has read everything.
     RefusedResponses,
 }
 
@@ -35,11 +35,11 @@ const ENDINGS: [Ending; 5] = [
     Ending::RefusedResponses,
 ];
 
-/// More requests than wait for a session.
+/// More requests than a session buffers.
 const REQUESTS: u32 = 300;
 
 impl Client {
-    /// Leaves, and ends the connection at once.
+    /// Leaves and closes the connection at once.
     fn leave_by(&mut self, ending: Ending) {
         set_tcp_cork(self.tcp(), true).unwrap();
         if ending == Ending::RefusedResponses {
@@ -77,7 +77,7 @@ fn a_client_that_leaves_has_left_whatever_ends_its_connection() {
     app.endpoint(&receiver.url);
     app.room("standup");
     let mut call = Call::new(app);
-    // A race is part of the matter, so each is tried several times.
+    // The outcome depends on a race, so each is tried several times.
     for ending in ENDINGS.repeat(4) {
         let alice = call.join("alice", "host");
         let mut client = call.clients.remove(alice);
@@ -124,7 +124,7 @@ fn a_stop_ends_the_sessions_of_clients_and_asks_them_to_connect_anew() {
     call.join("alice", "host");
     call.join("bob", "guest");
     call.speak(0);
-    // str0m takes the end of a channel that has not been opened for an error of the client.
+    // str0m treats the end of an unopened channel as a client error.
     call.wait("all have connected", |call| {
         call.clients.iter().all(Client::has_channel)
     });

@@ -1,4 +1,4 @@
-//! What clients say of themselves, as others and the API see it.
+//! Clients' own metadata, as other clients and the API see it.
 
 use livekit_protocol as proto;
 use proto::request_response::Reason;

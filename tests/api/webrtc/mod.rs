@@ -1,4 +1,4 @@
-//! The stories of the API with WebRTC clients on real transports, beside participants of the sandbox.
+//! API scenarios with WebRTC clients on real transports, next to sandbox participants.
 
 mod backups;
 mod client;
@@ -41,7 +41,7 @@ use client::{Client, MediaSocket};
 use rtmp::RtmpEncoder;
 use whip::Encoder;
 
-/// Time without a packet after which a test takes it that none is sent.
+/// Time without a packet after which a test assumes silence.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// An app, and WebRTC clients that send and receive while a test waits.
@@ -84,7 +84,7 @@ impl Call {
         self.add(client)
     }
 
-    /// Joins a client whose media goes by the TURN server, which it reaches by a transport.
+    /// Joins a client whose media is relayed by the TURN server over this transport.
     #[track_caller]
     fn join_relayed(&mut self, identity: &str, role: &str, transport: &'static str) -> usize {
         let token = self.app.token("standup", identity, role);
@@ -147,7 +147,7 @@ impl Call {
         }
     }
 
-    /// Drives the clients for a time, and reads all that has arrived by then.
+    /// Drives the clients for a time, and reads everything received meanwhile.
     fn run(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -175,7 +175,7 @@ impl Call {
         });
     }
 
-    /// Checks that a client receives nothing of a track any more. Packets that are on their way may still arrive.
+    /// Checks that a client no longer receives a track. Packets in flight may still arrive.
     #[track_caller]
     fn assert_silent(&mut self, client: usize, track: &str) {
         let end = Instant::now() + WAIT_LIMIT;

@@ -1,4 +1,4 @@
-//! Moderation holds for packets within 100 ms of the answer, whatever a client does: these go on sending.
+//! Moderation applies to packets within 100 ms after the response, whatever a client does: these clients keep sending.
 
 use livekit_protocol as proto;
 use proto::signal_response::Message as Response;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Call;
 use super::client::Client;
 
-/// A room with roles, two clients with the role "host" that send, and one that receives.
+/// A room with roles, two sending clients with the role "host", and a receiving one.
 fn stage(roles: &serde_json::Value) -> (Call, [String; 2]) {
     let mut call = Call::start();
     call.app.room_with_roles("stage", roles);

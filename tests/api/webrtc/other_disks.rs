@@ -1,6 +1,6 @@
-//! Recordings whose file is on the disk of a server that another one has replaced.
+//! Recordings whose file is on the disk of a replaced server.
 //!
-//! The other server has the same records, and a data directory of its own: the id and the files of the first one are put aside meanwhile.
+//! The new server has the same records and its own data directory: the first server's id and files are moved away meanwhile.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NODE: &str = "node.id";
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 impl Recorded {
-    /// Puts the disk of the server aside.
+    /// Moves the server's disk away.
     fn detach_disk(&self) -> TempDir {
         let disk = tempfile::tempdir().unwrap();
         fs::rename(self.call.app.data().join(NODE), disk.path().join(NODE)).unwrap();
@@ -23,14 +23,14 @@ impl Recorded {
         disk
     }
 
-    /// Gives the server its disk back.
+    /// Returns the server's disk.
     fn attach_disk(&self, disk: &TempDir) {
         fs::rename(disk.path().join(NODE), self.call.app.data().join(NODE)).unwrap();
         let _ = fs::remove_dir_all(self.recordings());
         fs::rename(disk.path().join("recordings"), self.recordings()).unwrap();
     }
 
-    /// The upload of a recording, as the debug endpoint shows it.
+    /// A recording's upload in the debug endpoint.
     fn upload(&self, id: &str) -> Value {
         let app = &self.call.app;
         // Right after a start there may be no actor yet.
@@ -38,7 +38,7 @@ impl Recorded {
         app.admin("GET", &path).send().json()["state"]["upload"].clone()
     }
 
-    /// Makes a recording that has ended, and that the storage does not take.
+    /// Makes a completed recording whose upload the storage refuses.
     fn record_to_a_storage_in_trouble(&mut self, filepath: &str) -> String {
         self.storage.refuse(Some(503));
         let id = self.record(filepath);

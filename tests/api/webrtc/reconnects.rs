@@ -1,4 +1,4 @@
-//! Clients that lose their websocket and come back: a resume keeps the session, a new join is another one.
+//! Clients that lose their WebSocket and return: a resume keeps the session, a new join starts another one.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
     call.assert_receives(bob, &of_alice);
     assert_eq!(call.sessions(), 2);
 
-    // It is a participant like before.
+    // It is still the same participant.
     call.app
         .post("/v1/rooms/standup/send-data")
         .json(json!({"data": "aGk=", "kind": "reliable"}))
@@ -61,7 +61,7 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
 fn a_client_that_only_answers_the_pings_of_its_websocket_keeps_it() {
     let mut call = Call::start();
     let alice = call.join("alice", "host");
-    // Several answers fall into the time after which a client counts as silent, so that one may be handled late.
+    // Several pongs fall into the silence timeout, so that one may be handled late.
     for _ in 0..15 {
         call.clients[alice].pong();
         call.run(Duration::from_millis(200));
@@ -152,7 +152,7 @@ fn clients_join_the_server_that_takes_over_with_the_tokens_that_they_have_and_he
     for token in &tokens {
         call.join_with(token);
     }
-    // It finds what the other one has left on disk, and none of its connections.
+    // The new server has the old one's disk and none of its connections.
     let mut call = Call::new(call.app.crash_for(Duration::from_secs(6)));
     let [alice, bob] = tokens.map(|token| call.join_with(&token));
     let (of_alice, of_bob) = (call.speak(alice), call.speak(bob));

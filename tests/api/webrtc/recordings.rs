@@ -1,4 +1,4 @@
-//! Recordings of rooms with WebRTC clients, as far as they need no ffmpeg. A script can stand for it.
+//! Recordings of rooms with WebRTC clients that need no ffmpeg, or only a script in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -56,7 +56,7 @@ fn the_recording_of_a_track_that_is_not_published_is_404() {
         .expect_error(404, "track_not_found", None);
 }
 
-/// A call whose recordings are encoded by a script: it copies what it is sent into the file, once the file `go` exists beside it.
+/// A call whose recordings a script encodes: it copies its input into the file, once the file `go` exists next to it.
 struct Encoded {
     call: Call,
     folder: TempDir,
@@ -79,7 +79,7 @@ impl Encoded {
         let app = TestApp::start_with_webrtc_and(|config| {
             config.egress.ffmpeg = program.display().to_string();
             config.egress.stop_timeout = NEVER;
-            // Memory holds some frames; the others are dropped.
+            // The buffer has room for some frames; the others are dropped.
             config.egress.buffer_mib = 0;
             config.recordings.dir = Some(recordings);
         });
@@ -101,7 +101,7 @@ impl Encoded {
         started["egress_id"].as_str().unwrap().to_owned()
     }
 
-    /// Lets the encoder read.
+    /// Makes the encoder read.
     fn release(&self) {
         fs::write(self.folder.path().join("go"), "").unwrap();
     }
@@ -143,7 +143,7 @@ fn a_recording_whose_encoder_is_late_catches_up_after_the_stop_and_its_dropped_f
     encoded.release();
     wait_for_status(&encoded.call.app, &id, "complete");
     assert!(recording(&encoded.call.app, &id).get("error").is_none());
-    // The recording is no more, its frames are.
+    // The recording has ended, but its frames still count.
     assert!(encoded.metric("conclave_egress_dropped_frames_total") > 5.);
     assert!(encoded.metric("conclave_egress_frames_total") > 5.);
 }

@@ -1,4 +1,4 @@
-//! Clients and participants of the sandbox in one room: joins, tracks, data, events and records.
+//! Clients and sandbox participants in one room: joins, tracks, data, events and records.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ fn a_client_that_sends_more_than_its_role_allows_is_reported() {
     while exceeded(&call).is_empty() {
         assert!(seconds < 20, "its packets are counted each second");
         call.run(Duration::from_millis(500));
-        // Heard, so that its signalling does not count as lost when the clock goes on.
+        // Sent so that its signalling does not count as lost when the clock advances.
         call.clients[0].request(proto::signal_request::Message::Ping(1));
         call.run(Duration::from_millis(50));
         call.app.advance(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! RTMP encoders on real sockets, beside a WebRTC client that receives.
+//! RTMP encoders on real sockets, next to a receiving WebRTC client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::Call;
 use crate::support::{Receiver, Request, TestApp, WAIT_LIMIT, eventually};
 
-/// How often a frame is sent, in milliseconds.
+/// Frame interval in milliseconds.
 const INTERVAL: u32 = 40;
-/// Bytes of a frame, so that it is split into packets.
+/// Frame size in bytes, large enough for several packets.
 const FRAME_BYTES: usize = 3_000;
 
 /// An RTMP encoder.
@@ -27,18 +27,18 @@ pub struct RtmpEncoder {
     is_closed: bool,
     frames: u32,
     next: Instant,
-    /// Whether its pictures refer to later ones.
+    /// Whether its stream has B-frames.
     has_b_pictures: bool,
 }
 
-/// What x264 writes for pictures of 640x360.
+/// SPS that x264 writes for 640x360.
 pub const SPS: [u8; 26] = [
     0x67, 0x64, 0x00, 0x1e, 0xac, 0xd9, 0x40, 0xa0, 0x2f, 0xf9, 0x70, 0x11, 0x00, 0x00, 0x03, 0x00,
     0x01, 0x00, 0x00, 0x03, 0x00, 0x32, 0x0f, 0x16, 0x2d, 0x96,
 ];
 
 impl RtmpEncoder {
-    /// Connects and asks to publish with a stream key.
+    /// Connects and requests to publish with a stream key.
     fn connect(app: &TestApp, key: &str) -> Self {
         let address = app.rtmp.expect("the app takes RTMP encoders");
         let mut stream = TcpStream::connect(address).unwrap();
@@ -102,7 +102,7 @@ impl RtmpEncoder {
         }
     }
 
-    /// Sends the frames that are due, and reads what there is.
+    /// Sends the frames that are due, and reads all available input.
     pub fn drive(&mut self) {
         while !self.is_closed && Instant::now() >= self.next {
             self.next += Duration::from_millis(INTERVAL.into());
@@ -111,7 +111,7 @@ impl RtmpEncoder {
         self.read();
     }
 
-    /// Sends a frame; each tenth one is a key frame.
+    /// Sends a frame; every tenth one is a key frame.
     fn send_frame(&mut self) {
         let (kind, unit) = match self.frames % 10 {
             0 => (0x17, [0x65, 0x88]),
@@ -143,7 +143,7 @@ impl RtmpEncoder {
         self.handle(vec![sent]);
     }
 
-    /// Ends the stream as an encoder does that is stopped.
+    /// Ends the stream as a stopped encoder does.
     fn stop(&mut self) {
         let results = self.session.stop_publishing().unwrap();
         self.handle(results);
@@ -169,7 +169,7 @@ impl RtmpEncoder {
     fn handle(&mut self, results: Vec<ClientSessionResult>) {
         for result in results {
             match result {
-                // The server closes the connection of an encoder that is gone.
+                // The server closes a removed encoder's connection.
                 ClientSessionResult::OutboundResponse(packet) => {
                     self.is_closed |= self.stream.write_all(&packet.bytes).is_err();
                 }
@@ -180,7 +180,7 @@ impl RtmpEncoder {
     }
 }
 
-/// Shakes hands, and returns what the server has sent behind that.
+/// Performs the handshake, and returns the bytes that follow it.
 fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
     let mut handshake = Handshake::new(PeerType::Client);
     stream
@@ -255,7 +255,7 @@ fn an_encoder_publishes_h264_as_a_participant_and_leaves() {
         (&camera["kind"], &camera["tracks"][0]["mime_type"]),
         (&json!("ingress"), &json!("video/H264"))
     );
-    // A key frame is its parameters in an aggregation packet, and then its picture. Packets that arrive before the answer that
+    // A key frame is its parameter sets in an aggregation packet, and then the frame itself. Packets that arrive before the answer that
     // describes them are lost to a client, which then waits for the next key frame.
     let key_frame = |call: &Call| -> Vec<_> {
         let packets = call.clients[viewer]
@@ -511,17 +511,17 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
         });
         !encoder.is_closed
     };
-    // It sends on while another one tries.
+    // It keeps sending while another encoder tries.
     let mut second = RtmpEncoder::connect(&call.app, key);
     call.run(Duration::from_secs(3));
     assert!(!is_accepted(&mut second), "the first one publishes");
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
-    // Its network is gone: nothing comes, and the connection stays.
+    // Its network is lost: no packets arrive, and the connection stays open.
     let lost = call.rtmp_encoders.remove(0);
     let since = Instant::now();
     let mut newcomer = loop {
         call.run(Duration::from_millis(500));
-        // The key may be tried once a second.
+        // A key may be tried once per second.
         call.app.advance(Duration::from_secs(1));
         let mut newcomer = RtmpEncoder::connect(&call.app, key);
         if is_accepted(&mut newcomer) {

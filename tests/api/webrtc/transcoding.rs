@@ -1,4 +1,4 @@
-//! WHIP encoders whose video is transcoded, by a script that stands for ffmpeg.
+//! WHIP encoders with transcoded video; a script replaces ffmpeg.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,9 +12,9 @@ use super::rtmp::SPS;
 use super::whip::{Encoder, key, offer, other_credentials, post};
 use crate::support::{Receiver, TestApp};
 
-/// Frames that the script makes, one every 40 ms: more than any test needs.
+/// Number of frames that the script writes, one every 40 ms: more than any test needs.
 const FRAMES: u32 = 1_500;
-/// How the script begins: as ffmpeg does that is asked what it is.
+/// Start of the script: it prints ffmpeg's version on request.
 const PREAMBLE: &str = "#!/bin/sh\ncase \"$*\" in\n*-version) echo 'ffmpeg version 5.1 of a test'; exit ;;\n\
     *-encoders) echo ' V..... libx264'; echo ' A..... libopus'; exit ;;\nesac\n";
 
@@ -25,7 +25,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// Starts with a script that does this instead of transcoding. It finds frames of H.264 in the folder `frames` beside it.
+    /// Starts with a script that runs this instead of transcoding. It finds H.264 frames in the folder `frames` next to it.
     fn start(transcode: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("ffmpeg");
@@ -51,7 +51,7 @@ impl Scripted {
         }
     }
 
-    /// The same with a script that keeps what it reads, with the process that does, and writes a frame every 40 ms.
+    /// The same, with a script that stores its input by process and writes a frame every 40 ms.
     fn start_transcoding() -> Self {
         Self::start(
             "echo $$ >> processes; exec 3<&0; cat <&3 > input.$$ &\n\
@@ -59,7 +59,7 @@ impl Scripted {
         )
     }
 
-    /// Returns what each process has read, in the order of their starts.
+    /// Returns each process' input, in start order.
     fn inputs(&self) -> Vec<Vec<u8>> {
         let started = fs::read_to_string(self.folder.path().join("processes")).unwrap_or_default();
         started
@@ -70,7 +70,7 @@ impl Scripted {
             .collect()
     }
 
-    /// Connects an encoder and waits until it publishes sound and pictures. Returns its endpoint and its tracks, sound first.
+    /// Connects an encoder and waits until it publishes audio and video. Returns its endpoint and its tracks, audio first.
     #[track_caller]
     fn publish(&mut self) -> (Value, [String; 2]) {
         let ingress = endpoint(&self.call.app, "studio", json!(true));
@@ -91,7 +91,7 @@ fn has_both_tracks(call: &Call) -> bool {
             .is_some_and(|tracks| tracks.len() == 2)
 }
 
-/// A frame of H.264 as ffmpeg writes it, behind what comes before the first one. Each tenth one is a key frame.
+/// An H.264 frame as ffmpeg writes it; the first one follows the file header and the parameter sets. Every tenth one is a key frame.
 fn made(number: u32) -> Vec<u8> {
     let parameters = [
         &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 0x1f, 0xff, 0xe1, 0, 26][..],
@@ -113,7 +113,7 @@ fn made(number: u32) -> Vec<u8> {
     [beginning, tag(number * 40, &frame)].concat()
 }
 
-/// A tag of FLV.
+/// An FLV tag.
 fn tag(milliseconds: u32, body: &[u8]) -> Vec<u8> {
     let [_, size @ ..] = u32::try_from(body.len()).unwrap().to_be_bytes();
     let [_, time @ ..] = milliseconds.to_be_bytes();
@@ -147,7 +147,7 @@ fn viewers_receive_what_ffmpeg_makes_of_the_pictures_and_the_sound_as_it_is() {
     let call = &mut scripted.call;
     call.assert_receives(viewer, &sound);
     call.assert_receives(viewer, &pictures);
-    // The encoder sends VP8, which nobody receives.
+    // The encoder sends VP8, which no client receives.
     let expected: [&[u8]; 2] = [&[0x41, 0xe0], &[0x78]];
     let payloads: Vec<_> = call.clients[viewer]
         .received(&pictures)
@@ -224,7 +224,7 @@ fn a_transcoded_encoder_is_one_participant_with_the_events_of_an_encoder() {
         call.encoders[0].transport.connection.is_closed
     });
     let mut types = call.app.event_types(&receiver);
-    // The order of the first pictures and of the start of the stream depends on ffmpeg.
+    // The order between the first frames and the stream's start depends on ffmpeg.
     let middle = types.drain(1..types.len() - 4).collect::<Vec<_>>();
     assert_eq!(types[0], "participant.joined");
     assert_eq!(
@@ -302,7 +302,7 @@ fn moderation_and_a_restart_of_ice_hold_for_a_transcoded_encoder() {
         call.encoders[0].transport.connection.is_closed
     });
     assert_eq!(call.status(&ingress), "inactive");
-    // Its owner was not asked to stop, so it may come again.
+    // The server did not stop the encoder, so it may return.
     call.encoders.clear();
     call.encoders.push(Encoder::connect(&call.app, &ingress));
     call.wait("both tracks are published again", has_both_tracks);
@@ -327,12 +327,12 @@ fn a_transcoded_encoder_gives_way_after_two_seconds_of_silence_and_not_while_it_
     post(&call.app, key(&ingress), &offer().1)
         .send()
         .expect_error(409, "encoder_connected", None);
-    // Its network is gone: nothing comes, and its session stays.
+    // Its network is lost: no packets arrive, and its session stays open.
     let lost = call.encoders.remove(0);
     let since = Instant::now();
     loop {
         call.run(Duration::from_millis(500));
-        // The key may be tried once a second.
+        // A key may be tried once per second.
         call.app.advance(Duration::from_secs(1));
         if post(&call.app, key(&ingress), "").send().status == 400 {
             break;
@@ -424,7 +424,7 @@ fn an_endpoint_is_transcoded_only_if_it_says_so_also_after_a_restart() {
     for is_restarted in [false, true] {
         if is_restarted {
             call = Call::new(call.app.restart());
-            // Actors restore the endpoints after the server is ready; a response with the status shows that theirs has.
+            // Actors restore the endpoints after the server is ready; a response with the status shows that its actor is ready.
             for endpoint in plain.iter().chain([&transcoded]) {
                 call.status(endpoint);
             }

@@ -1,4 +1,4 @@
-//! The TURN server at the API's listener and by UDP: what a client behind a strict firewall has of a call, and what others have not.
+//! The TURN server at the API's listener and over UDP: connectivity for clients behind a strict firewall, and refusals for all others.
 
 #[allow(
     dead_code,
@@ -33,7 +33,7 @@ use crate::support::{TestApp, eventually};
 use client::{Link, READ_TIMEOUT, TurnClient};
 use requests::{code, relayed};
 
-/// The API secret of the media plane, from which the credentials are derived.
+/// The media plane's API secret, from which the credentials are derived.
 const API_SECRET: &str = "the-secret-of-the-media-plane-in-tests";
 
 impl PacketSocket for TurnClient {
@@ -46,7 +46,7 @@ impl PacketSocket for TurnClient {
     }
 }
 
-/// Connects to the server that a client is given, by a transport, and makes an allocation.
+/// Connects to a client's TURN server by a transport and makes an allocation.
 pub fn relay(server: &proto::IceServer, transport: &str) -> TurnClient {
     let suffix = format!("?transport={transport}");
     let url = server
@@ -82,13 +82,13 @@ fn start() -> TestApp {
     TestApp::start_with_webrtc_and(with_turn)
 }
 
-/// Joins a participant to a room of its own. Returns its sid.
+/// Joins a participant to a new room. Returns its sid.
 fn join(app: &TestApp) -> String {
     app.room("relayed");
     app.join("relayed", "alice", "host")
 }
 
-/// The credentials of a participant that expire in this time.
+/// A participant's credentials with this lifetime.
 fn credentials(app: &TestApp, sid: &str, life: Duration) -> (String, String) {
     let key = blake3::derive_key("conclave 2026 credentials of TURN", API_SECRET.as_bytes());
     let username = username(sid, app.clock.now().after(life));
@@ -96,7 +96,7 @@ fn credentials(app: &TestApp, sid: &str, life: Duration) -> (String, String) {
     (username, password.reveal().to_owned())
 }
 
-/// A client with valid credentials of a participant.
+/// A client with a participant's valid credentials.
 fn client(app: &TestApp, sid: &str, link: Link) -> TurnClient {
     let (username, password) = credentials(app, sid, Duration::from_secs(3_600));
     TurnClient::new(link, &username, &password)
@@ -106,7 +106,7 @@ fn api(app: &TestApp) -> SocketAddr {
     ([127, 0, 0, 1], app.port()).into()
 }
 
-/// The value of a metric.
+/// A metric's value.
 fn metric(app: &TestApp, name: &str) -> f64 {
     let text = app.admin("GET", "/metrics").send().text();
     let found = text
@@ -115,7 +115,7 @@ fn metric(app: &TestApp, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// The address of a media worker.
+/// A media worker's address.
 fn media_worker(app: &TestApp) -> SocketAddr {
     let answer = whip::connected(app).text();
     let candidate = answer
@@ -231,7 +231,7 @@ fn nothing_but_media_workers_is_relayed_to() {
     let worker = media_worker(&app);
     for (peer, permit, bind) in [
         (worker, 0, 0),
-        // Of a permission, the port means nothing; what is sent there is not relayed.
+        // A permission ignores the port; data sent there is not relayed.
         (api(&app), 0, 403),
         ("192.0.2.1:53".parse().unwrap(), 403, 403),
         ("169.254.169.254:80".parse().unwrap(), 403, 403),
@@ -321,7 +321,7 @@ fn empty_messages_at_full_speed_hold_up_no_request() {
             .set_write_timeout(Some(Duration::from_millis(100)))
             .unwrap();
         while std::time::Instant::now() < end {
-            // What it cannot send waits, as for any client.
+            // Unsent data is buffered, as for any client.
             let _ = stream.write_all(&empty);
         }
     });
@@ -364,7 +364,7 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     let refresh = alice.requests.refresh(600);
     assert_eq!(alice.code(&refresh), 401, "they have expired");
     drop(alice);
-    // The quota is that of all the clients of one participant.
+    // The quota applies to all clients of one participant.
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
     let mut clients: Vec<_> = (0..25)
         .map(|_| client(&app, &sid, by_tcp(api(&app))))
@@ -401,7 +401,7 @@ fn by_tls(app: &TestApp, certificate: &[u8]) -> Connection {
     connect(app.port(), "localhost", certificate, app.clock.now()).unwrap()
 }
 
-/// Joins a participant to a room of its own. Returns its sid.
+/// Joins a participant to a new room. Returns its sid.
 fn join_by_tls(app: &TestApp, certificate: &[u8]) -> String {
     let create = |path: &str, body: &str| {
         let mut connection = by_tls(app, certificate);
@@ -428,7 +428,7 @@ fn join_by_tls(app: &TestApp, certificate: &[u8]) -> String {
     joined["sid"].as_str().unwrap().to_owned()
 }
 
-/// The answer to a request over TLS.
+/// Response to a request over TLS.
 fn http(mut connection: Connection) -> String {
     connection
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -466,7 +466,7 @@ fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
         (0..20).for_each(|_| stranger.write(garbage));
         stranger.wait_for_end();
     }
-    // What is not encrypted never gets to the relay.
+    // Unencrypted bytes never reach the relay.
     let mut plain = client(&app, &sid, by_tcp(api(&app)));
     let allocate = plain.requests.allocate();
     plain.write(&allocate);

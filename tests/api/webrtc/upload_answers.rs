@@ -1,10 +1,10 @@
-//! Uploads to a storage whose answers are lost, or mean "try again".
+//! Uploads to a storage whose responses are lost, or mean "try again".
 
 use test_http_server::Fault;
 
 use super::uploads::{PADDING, Recorded, recording, wait_for_status};
 
-/// Records a file, uploads it, and checks that it is there.
+/// Records a file, uploads it, and checks the stored object.
 fn upload(recorded: &mut Recorded) {
     let id = recorded.record("a.ogg");
     recorded.stop(&id);

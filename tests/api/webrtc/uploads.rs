@@ -1,4 +1,4 @@
-//! Uploads of recordings to object storage. Instead of ffmpeg, a shell script writes what it is sent into the file.
+//! Recording uploads to object storage. A shell script replaces ffmpeg and writes its input into the file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +17,8 @@ use crate::support::{Hanging, NEVER, TestApp, eventually};
 use crate::tools::{Other, default_template, other_project, room_on, template};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
-/// Zeros that the script puts before what it is sent: with them, a file has three parts. They are a hole, since the script runs when
-/// nothing else does, and has little time on a busy machine.
+/// Number of zeros that the script writes before its input, so that a file has three parts. They are a hole in the file, since the script
+/// runs at a low priority and has little time on a busy machine.
 pub(super) const PADDING: usize = 20_000_000;
 
 /// A call whose microphone is recorded to a destination.
@@ -26,11 +26,11 @@ pub(super) struct Recorded {
     pub(super) call: Call,
     pub(super) storage: ObjectStorage,
     track: String,
-    /// The script and the directory of recordings.
+    /// Folder with the script and the recordings directory.
     folder: TempDir,
 }
 
-/// Writes a program that behaves as ffmpeg does when it copies a track.
+/// Writes a program that behaves like ffmpeg when it copies a track.
 fn write_ffmpeg(folder: &Path) -> PathBuf {
     let program = folder.join("ffmpeg");
     let script = format!(
@@ -52,7 +52,7 @@ impl Recorded {
         Self::start_with(|_| {}, |url| url)
     }
 
-    /// With some settings changed, and with a storage that is reached at the url that `reached` returns.
+    /// Starts with changed settings and a storage at the URL that `reached` returns.
     pub(super) fn start_with(
         change: impl FnOnce(&mut Config),
         reached: impl FnOnce(String) -> String,
@@ -64,7 +64,7 @@ impl Recorded {
         );
         let app = TestApp::start_with_webrtc_and(|config| {
             config.egress.ffmpeg = program.display().to_string();
-            // As the script may take on a busy machine.
+            // The script may be slow on a busy machine.
             config.egress.stop_timeout = NEVER;
             config.recordings.dir = Some(recordings);
             change(config);
@@ -110,7 +110,7 @@ impl Recorded {
         self.track = track;
     }
 
-    /// Makes another call, in another project with a storage of its own. What follows is done there.
+    /// Makes another call, in another project with its own storage, and continues there.
     fn enter_other_project(&mut self, storage: &str) {
         let Other { project, key } = other_project(&self.call.app, "self_hosted");
         (self.call.app.project, self.call.app.key) = (project, key);
@@ -145,7 +145,7 @@ impl Recorded {
         assert_eq!(stopped["status"], "ending");
     }
 
-    /// The directory of recordings.
+    /// The recordings directory.
     pub(super) fn recordings(&self) -> PathBuf {
         self.folder.path().join("recordings")
     }
@@ -191,7 +191,7 @@ fn an_upload_that_hangs_keeps_no_state_of_the_database() {
     let id = recorded.record("a.ogg");
     recorded.stop(&id);
     eventually(|| recorded.storage.counts().2 == 1);
-    // Kept, it prevents that the log is emptied, which each command does at its end.
+    // If kept, it prevents the log truncation that each command does at its end.
     recorded.call.app.room("retro");
     eventually(|| !recorded.call.app.records().are_held_by_a_read());
     recorded.storage.release();
@@ -208,7 +208,7 @@ fn a_recording_below_a_file_is_an_invalid_filepath_and_other_users_read_none() {
             .permissions()
             .mode()
             & 0o777;
-        // The umask can forbid more.
+        // The umask can restrict more.
         assert_eq!(found & !mode, 0, "{path}: {found:o}");
     }
     let body = json!({"type": "track", "track_id": recorded.track, "filepath": "a/b.ogg/c.ogg"});
@@ -246,7 +246,7 @@ fn a_recording_is_uploaded_in_parts_and_removed_from_this_machine() {
         (&json!("archive"), &json!("talks/monday.ogg"))
     );
     assert!(recording.get("error").is_none() && recording["ended_at"].is_string());
-    // The name of the object is not used again, although there is no such file here.
+    // The object's name is not reused, although the local file is gone.
     let again = recorded.record("talks/monday.ogg");
     assert_eq!(
         self::recording(&recorded.call.app, &again)["filepath"],
@@ -294,7 +294,7 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
     let recorded = recorded.restart(TestApp::restart);
     eventually(|| !file.exists());
     assert!(recorded.storage.object("calls/2026/b.ogg").unwrap().len() > PADDING);
-    // A status is final; the error is not.
+    // The status is final, but the error changes.
     let recording = recording(&recorded.call.app, &id);
     assert_eq!(recording["status"], "failed");
     assert!(
@@ -336,7 +336,7 @@ fn an_upload_that_a_crash_interrupts_is_made_by_the_next_start_and_what_was_begu
     wait_for_status(&recorded.call.app, &id, "complete");
     assert!(recorded.storage.object("calls/2026/c.ogg").unwrap().len() > PADDING);
     eventually(|| !file.exists());
-    // Of the two that were begun, one was completed and the other was aborted.
+    // One of the two started uploads was completed and the other one aborted.
     assert_eq!(
         (recorded.storage.counts().0, recorded.storage.counts().3),
         (2, 0)
@@ -386,7 +386,7 @@ fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it
         recorded.file("j.ogg").metadata().unwrap().len(),
         recorded.file("j.ogg"),
     );
-    // What is said now is in the file in any case, even if it had all that was said before.
+    // Audio from now on is in the file in any case, even if the file already has all earlier audio.
     recorded.call.run(Duration::from_millis(200));
     recorded.storage.refuse(Some(503));
     let recorded = recorded.restart(TestApp::restart);
@@ -413,7 +413,7 @@ fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it
     assert!(recorded.storage.object("calls/2026/i.ogg").unwrap().len() > PADDING);
 }
 
-/// Returns whether the actor of an egress was rebuilt once, or will be.
+/// Whether an egress actor was rebuilt once, or will be.
 fn has_restarted(app: &TestApp) -> bool {
     app.admin("GET", "/metrics")
         .send()
@@ -421,7 +421,7 @@ fn has_restarted(app: &TestApp) -> bool {
         .contains("conclave_actor_restarts_total{kind=\"egress\"} 1\n")
 }
 
-/// Advances the clock until the actor that has failed is rebuilt. A read would wait for that, and stop the clock meanwhile.
+/// Advances the clock until the failed actor is rebuilt. A read would wait for that, and stop the clock meanwhile.
 fn rebuilt(app: &TestApp) {
     eventually(|| has_restarted(app));
     eventually(|| {
@@ -442,7 +442,7 @@ fn an_egress_that_panics_during_its_upload_is_rebuilt_and_completes_it() {
         let (project, id) = (recorded.call.app.project.clone(), recorded.record("g.ogg"));
         arm(&project, &format!("egress.{message}"), ActorFault::Panic);
         recorded.stop(&id);
-        // Small steps: while a slow machine uploads, the time of the call must not run out.
+        // Small steps: while a slow machine uploads, the call's time limit must not expire.
         eventually(|| {
             recorded.call.app.advance(Duration::from_secs(1));
             left(&project) == 0
@@ -511,7 +511,7 @@ fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_delete
     let id = recorded.record("e.ogg");
     recorded.stop(&id);
     eventually(|| {
-        // Attempts have delays by the clock, and their requests by real time.
+        // Retry delays follow the clock, and their requests follow real time.
         recorded.call.app.advance(Duration::from_secs(300));
         status(&recorded.call.app, &id) == "failed"
     });
@@ -540,7 +540,7 @@ fn an_upload_that_keeps_failing_is_given_up_and_one_whose_destination_was_delete
 #[test]
 fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was_saved() {
     let mut recorded = Recorded::start();
-    // The stop ends the recording, whose upload would begin at once.
+    // The stop ends the recording, whose upload would start at once.
     recorded.storage.refuse(Some(403));
     let id = recorded.record("f.ogg");
     let Recorded {
@@ -573,7 +573,7 @@ fn a_storage_in_the_operators_network_is_not_called_although_its_destination_was
 fn a_storage_that_hangs_delays_no_upload_of_another_project() {
     let (mut recorded, hanging) = (Recorded::start(), Hanging::start());
     recorded.enter_other_project(&hanging.url);
-    // As many as attempts of all projects run at once.
+    // As many as the concurrent attempts for all projects.
     let ids = [(); 6].map(|()| recorded.record("a.ogg"));
     ids.iter().for_each(|id| recorded.stop(id));
     let attempts = format!("/{}/egress", recorded.call.app.project);

@@ -1,4 +1,4 @@
-//! Uploads to an object storage whose certificate is of a private authority.
+//! Uploads to an object storage with a certificate from a private authority.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ fn a_storage_with_a_certificate_of_a_private_authority_is_trusted_by_a_setting()
 fn without_the_setting_the_recording_says_what_is_missing() {
     let authority = PrivateAuthority::new();
     let mut recorded = Recorded::start_with(
-        // Receivers of webhooks are trusted apart.
+        // Webhook receivers have separate trust settings.
         |config| config.webhooks.root_certs = Some(authority.root()),
         |url| authority.in_front_of(&url),
     );
     let id = recorded.record("a.ogg");
     recorded.stop(&id);
     eventually(|| {
-        // Attempts have delays by the clock, and their requests by real time.
+        // Retry delays follow the clock, and their requests follow real time.
         recorded.call.app.advance(Duration::from_secs(300));
         status(&recorded.call.app, &id) == "failed"
     });

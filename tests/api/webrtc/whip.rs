@@ -1,4 +1,4 @@
-//! `/whip`: encoders on real transports, beside a WebRTC client that receives.
+//! `/whip`: encoders on real transports, next to a receiving WebRTC client.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use super::connection::NewSection;
 use super::socket::SocketClient;
 use crate::support::{Receiver, Request, Response, TestApp, eventually};
 
-/// A WHIP encoder that sends sound and pictures, whatever the server says.
+/// A WHIP encoder that sends audio and video regardless of the server's responses.
 pub struct Encoder {
     pub transport: SocketClient,
     publications: Vec<Publication>,
-    /// The path of its session.
+    /// Path of its session.
     pub location: String,
     pub etag: String,
 }
@@ -75,7 +75,7 @@ impl Encoder {
     }
 }
 
-/// An encoder whose session is open, for the error codes that need one.
+/// An encoder with an open session, for the error codes that need one.
 pub struct ConnectedEncoder {
     app: TestApp,
     ingress: Value,
@@ -87,7 +87,7 @@ impl ConnectedEncoder {
         Self::start_at(TestApp::start_with_webrtc())
     }
 
-    /// The same, at a server that has media workers.
+    /// The same, on a server with media workers.
     pub fn start_at(app: TestApp) -> Self {
         app.room("standup");
         let ingress = whip_ingress(&app);
@@ -163,7 +163,7 @@ fn whip_ingress(app: &TestApp) -> Value {
 }
 
 impl Call {
-    /// Connects an encoder and waits until it publishes. Returns its endpoint and its tracks, sound first.
+    /// Connects an encoder and waits until it publishes. Returns its endpoint and its tracks, audio first.
     #[track_caller]
     fn publish_by_whip(&mut self) -> (Value, [String; 2]) {
         let ingress = whip_ingress(&self.app);
@@ -175,7 +175,7 @@ impl Call {
         (ingress, tracks)
     }
 
-    /// Returns the tracks of the encoder, sound first.
+    /// Returns the encoder's tracks, audio first.
     #[track_caller]
     pub fn tracks_of_studio(&self) -> [String; 2] {
         let studio = self
@@ -281,7 +281,7 @@ fn the_events_of_an_encoder_are_those_of_a_participant_and_of_its_endpoint() {
         ["track.published", "track.published", "ingress.started"],
         "after {types:?}, which are room.started and participant.joined"
     );
-    // It closes its connection and says nothing more.
+    // It closes its connection without a request.
     call.encoders[0].transport.connection.rtc.close().unwrap();
     call.run(Duration::from_millis(200));
     assert_eq!(
@@ -331,7 +331,7 @@ fn moderation_holds_for_an_encoder() {
         .expect_empty(204);
     call.assert_silent(viewer, &sound);
     assert_eq!(call.status(&ingress), "inactive");
-    // Its owner was not asked to stop, so it may come again.
+    // The server did not stop the encoder, so it may return.
     call.encoders.clear();
     call.encoders.push(Encoder::connect(&call.app, &ingress));
     call.wait("the encoder publishes again", |call| {
@@ -446,7 +446,7 @@ fn ice_is_restarted_by_a_fragment_with_new_credentials() {
     encoder
         .patch(app, Some(&etag), &ice)
         .expect_error(412, "precondition_failed", None);
-    // The same credentials again, with further addresses: there is nothing to do.
+    // The same credentials again, with further addresses: no change.
     encoder
         .patch(app, Some(&restarted.headers["etag"]), &ice)
         .expect_empty(204);
@@ -502,7 +502,7 @@ fn guesses_of_stream_keys_are_limited_by_address() {
         .next()
         .unwrap()
         .expect_error(404, "ingress_not_found", None);
-    // What is limited is answered later than other calls, so one is enough.
+    // Rate-limited responses come later than others, so one is enough.
     let limited = answers
         .find(|answer| answer.status != 404)
         .expect("the rate is limited");
@@ -538,13 +538,13 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
     post(&call.app, key(&ingress), &offer().1)
         .send()
         .expect_error(409, "encoder_connected", None);
-    // Its network is gone: nothing comes, and its session stays.
+    // Its network is lost: no packets arrive, and its session stays open.
     let lost = call.encoders.remove(0);
     let since = Instant::now();
     let (mut transport, offer, publications) = offer();
     let response = loop {
         call.run(Duration::from_millis(500));
-        // The key may be tried once a second.
+        // A key may be tried once per second.
         call.app.advance(Duration::from_secs(1));
         let response = post(&call.app, key(&ingress), &offer).send();
         if response.status == 201 {

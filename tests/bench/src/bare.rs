@@ -1,4 +1,4 @@
-//! The ceiling of the requests: a server whose routes do nothing but return a constant response.
+//! The requests' ceiling: a server whose routes only return a constant response.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::BenchError;
 use crate::process::WORKERS;
 
-/// Runs the server until it is killed. The file holds the response of each operation.
+/// Runs the server until it is killed. The file holds each operation's response.
 pub fn serve(file: &Path) -> Result<(), BenchError> {
     let responses: Arc<Value> = Arc::new(serde_json::from_str(&std::fs::read_to_string(file)?)?);
     actix_web::rt::System::new().block_on(async {

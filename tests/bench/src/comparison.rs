@@ -1,8 +1,8 @@
-//! Two versions of the server, measured alternately: what changed between them.
+//! Two versions of the server, measured alternately, and the changes between them.
 //!
-//! A machine is faster or slower from minute to minute, so a figure of yesterday says little about a change of today. Each round measures
-//! both programs one after the other, and the rounds take turns in which one comes first. A figure's change is the median of the changes of
-//! its rounds; the smallest and the largest show how much of it is noise.
+//! A machine's speed varies from minute to minute, so yesterday's figure is no reference for today's change. Each round measures both
+//! programs one after the other, and rounds alternate which one comes first. A figure's change is the median over its rounds; the smallest
+//! and the largest show how much is noise.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,49 +13,49 @@ use crate::BenchError;
 use crate::figure::{Figure, Section};
 use crate::report::Report;
 
-/// What the server is compared with besides bare programs: another version of it, or its last figures on this machine.
+/// Reference besides the bare programs: another version of the server, or its last figures on this machine.
 #[derive(Args)]
 pub struct Against {
-    /// Another version of the server: both are measured alternately, and the table shows what changed.
+    /// Another version of the server: both are measured alternately, and the table shows the changes.
     #[arg(long, global = true)]
     against: Option<PathBuf>,
-    /// How often both are measured.
+    /// Number of rounds, each with both programs.
     #[arg(long, global = true, requires = "against", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
-    /// A directory that keeps the figures. A ratio, or the processor time for a packet, that is worse than the last time on this kind of
-    /// machine fails; what is measured then replaces what was kept, unless something failed.
+    /// Directory for the figures. A ratio or a processor time per packet that is worse than the last run on this kind of machine fails; new
+    /// figures replace the stored ones, unless one failed.
     #[arg(long, global = true, conflicts_with = "against")]
     record: Option<PathBuf>,
-    /// By how many percent a figure may be worse than the other program's, or than the last time; 10 if absent.
+    /// Tolerated deterioration of a figure in percent, against the other program or the last run; 10 by default.
     #[arg(long, global = true)]
     tolerance: Option<f64>,
-    /// The commit of the server, for what is kept or reported.
+    /// The server's commit, for stored or reported figures.
     #[arg(long, global = true, default_value = "unknown")]
     pub commit: String,
 }
 
-/// What a measurement showed.
+/// A measurement's outcome.
 pub struct Outcome {
-    /// The table for people at a terminal.
+    /// Table for terminals.
     pub text: String,
-    /// The section of the server that is measured.
+    /// The measured server's figures.
     pub section: Section,
     /// Whether every figure is within its limit, or, compared with another program, no worse than tolerated.
     pub passes: bool,
 }
 
-/// A figure of both programs.
+/// A figure for both programs.
 struct Change {
     name: String,
-    /// The median of this program's values, and of the other's, as they are written.
+    /// Median of this program's values, and of the other's, as written in the table.
     texts: [String; 2],
-    /// By how many percent this program's value is higher: least, median, most.
+    /// Increase of this program's value in percent: least, median, most.
     percent: [f64; 3],
     is_worse: bool,
 }
 
 impl Against {
-    /// Whether a tolerance was named, and nothing to compare with.
+    /// Whether a tolerance was given without a reference.
     pub fn is_pointless(&self) -> bool {
         self.tolerance.is_some() && self.against.is_none() && self.record.is_none()
     }
@@ -64,12 +64,12 @@ impl Against {
         self.tolerance.unwrap_or(10.0)
     }
 
-    /// Whether there is another program.
+    /// Whether another program was given.
     pub fn is_wanted(&self) -> bool {
         self.against.is_some()
     }
 
-    /// Measures the server, and the other program if one was named.
+    /// Measures the server, and the other program if one was given.
     pub fn measure(
         &self,
         conclave: &Path,
@@ -80,7 +80,7 @@ impl Against {
         };
         let mut rounds = Vec::new();
         for number in 0..self.rounds {
-            // The second of two often finds a warmer machine.
+            // The second measurement often finds a warmer machine.
             rounds.push(if number % 2 == 0 {
                 let this = measure(conclave)?;
                 [this, measure(other)?]
@@ -108,7 +108,7 @@ impl Against {
         if let Some(record) = self.open_record()? {
             let first = record.worse(&section, self.tolerance());
             if !first.is_empty() {
-                // A minute in which the machine had other work is no change of the program. Only a figure that is worse twice counts.
+                // A busy minute on the machine is no change in the program. Only a figure that is worse twice counts.
                 section = measure(conclave)?;
                 let mut second = record.worse(&section, self.tolerance());
                 second.retain(|name, _| first.contains_key(name));
@@ -131,7 +131,7 @@ impl Against {
         self.record.as_ref().map(open).transpose()
     }
 
-    /// Keeps what was measured, for the next comparison.
+    /// Stores the measurements for the next comparison.
     pub fn write_record(&self, sections: &[Section]) -> Result<(), BenchError> {
         match self.open_record()? {
             Some(record) => record.add(sections),
@@ -140,7 +140,7 @@ impl Against {
     }
 }
 
-/// Compares the figures that every round has of both programs.
+/// Compares the figures that exist for both programs in every round.
 fn changes(rounds: &[[Section; 2]], tolerance: f64) -> Vec<Change> {
     let Some([first, _]) = rounds.first() else {
         return Vec::new();
@@ -194,7 +194,7 @@ fn table(title: &str, changes: &[Change]) -> String {
     text
 }
 
-/// The median of some values; of an even number, the mean of the two in the middle.
+/// Median; for an even number of values, the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Measures with these values of the server, round by round; the other program has always the same.
+    /// Measures with these server values by round; the other program's values are constant.
     fn outcome(values: &[(f64, f64)]) -> (Outcome, Vec<String>) {
         let (mut values, mut order) = (values.iter(), Vec::new());
         let rounds = u32::try_from(values.len()).unwrap();

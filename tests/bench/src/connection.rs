@@ -1,4 +1,4 @@
-//! A connection to a server.
+//! A server connection.
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,14 +12,14 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
-/// A response, in the buffer of its connection.
+/// A response in its connection's buffer.
 pub struct Response<'a> {
     pub status: u16,
     pub head: &'a str,
     pub body: &'a [u8],
 }
 
-/// Returns the bytes of a request.
+/// Returns a request's bytes.
 pub fn request(key: &str, head: &str, body: &str) -> Vec<u8> {
     let content = if body.is_empty() {
         String::new()
@@ -45,7 +45,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request whose response goes on: waits until it has begun.
+    /// Sends a request with a streaming response, and waits for the response's start.
     pub async fn start(&mut self, request: &[u8]) -> Result<(), BenchError> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and returns its response, whatever it is.
+    /// Sends a request and returns its response with any status.
     pub async fn send(&mut self, request: &[u8]) -> Result<Response<'_>, BenchError> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -86,7 +86,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request and returns the body of its response, which must be a 2xx.
+    /// Sends a request and returns the response body; the status must be 2xx.
     pub async fn exchange(&mut self, request: &[u8]) -> Result<&[u8], BenchError> {
         let response = self.send(request).await?;
         if response.status / 100 != 2 {
@@ -100,7 +100,7 @@ impl Connection {
         Ok(response.body)
     }
 
-    /// Sends a request and returns the JSON of its response.
+    /// Sends a request and returns the response's JSON.
     pub async fn json(&mut self, key: &str, head: &str, body: &Value) -> Result<Value, BenchError> {
         let body = if body.is_null() {
             String::new()

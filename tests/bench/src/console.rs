@@ -1,4 +1,4 @@
-//! The pages of the console on a server with many rows, and what pages cost that are open.
+//! Console pages on a server with many rows, and the cost of open pages.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use crate::process::Process;
 const OPEN_ROOMS: u32 = 100_000;
 const SESSIONS: u32 = 1_000_000;
 const DELIVERIES: u32 = 1_000_000;
-/// Participants in the room whose page is read.
+/// Participants in the measured room page.
 const PARTICIPANTS: usize = 20;
-/// Readings of each page, one after the other.
+/// Sequential reads per page.
 const READINGS: usize = 50;
-/// Readings before them that are not measured.
+/// Unmeasured reads before them.
 const WARM_UP: usize = 3;
-/// How long pages are open.
+/// Time with open pages.
 const OPEN: Duration = Duration::from_secs(60);
-/// How long no page is open.
+/// Time without open pages.
 const CLOSED: Duration = Duration::from_secs(30);
 
-/// The pages, without their project's part: a name, and a path in which `{project}`, `{template}` and so on are replaced.
+/// Pages below the project's path: a name, and a path in which `{project}`, `{template}` and so on are replaced.
 const PAGES: [(&str, &str); 27] = [
     ("overview", "/"),
     ("projects", "/projects"),
@@ -73,7 +73,7 @@ const PAGES: [(&str, &str); 27] = [
     ("actor", "/actors/{project}/room/bench"),
     ("server", "/server"),
 ];
-/// The pages that are open.
+/// Pages to keep open.
 const OPEN_PAGES: [&str; 3] = ["/", ROOM, "/actors"];
 /// The page of the room with participants. It streams the room's events.
 const ROOM: &str = "/projects/{project}/rooms/bench";
@@ -128,7 +128,7 @@ fn get(path: &str) -> Vec<u8> {
     request("", &format!("GET {path}"), "")
 }
 
-/// What stands in the paths of pages.
+/// Values for the pages' path parameters.
 struct Names([(&'static str, String); 4]);
 
 impl Names {
@@ -165,7 +165,7 @@ impl Names {
     }
 }
 
-/// The CPU of a server whose console is not open, and what open pages add to it.
+/// CPU of a server whose console is not open, and the additional CPU for open pages.
 async fn open_pages(server: &Process, names: &Names) -> Result<[Figure; 2], BenchError> {
     let sleep = async {
         tokio::time::sleep(CLOSED).await;
@@ -205,7 +205,7 @@ async fn keep_open(address: &str, path: String) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// How often a page reads itself again, from its text.
+/// A page's refresh interval, from its text.
 fn interval(page: &[u8]) -> Option<Duration> {
     let (_, rest) = std::str::from_utf8(page)
         .ok()?
@@ -217,7 +217,7 @@ fn interval(page: &[u8]) -> Option<Duration> {
         .map(Duration::from_secs)
 }
 
-/// The share of a core that the server uses meanwhile, in percent.
+/// The server's share of a core meanwhile, in percent.
 async fn cpu_of(
     server: &Process,
     meanwhile: impl Future<Output = Result<(), BenchError>>,

@@ -1,4 +1,4 @@
-//! Deliveries to receivers on the same machine, compared with a loop that only posts, over the same client.
+//! Deliveries to receivers on the same machine, compared with a loop that only posts, with the same client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::figure::{Figure, Section, Unit, thousands};
 use crate::participant::Participant;
 use crate::process::Process;
 
-/// The number of receivers.
+/// Number of receivers.
 const RECEIVERS: usize = 20;
-/// Participants that join and leave at the same time.
+/// Participants that join and leave concurrently.
 const PARTICIPANTS: usize = 20;
-/// Joins of each, and leaves, whose events are delivered to each receiver.
+/// Joins and leaves per participant; their events are delivered to each receiver.
 const PAIRS: usize = 50;
-/// The time that the bare loop posts.
+/// The bare loop's duration.
 const ROUND: Duration = Duration::from_secs(3);
 
-/// Receivers that answer 204 to everything.
+/// Receivers that respond to everything with 204.
 struct Receivers {
     urls: Vec<String>,
     received: Arc<AtomicU64>,
 }
 
-/// Measures how many deliveries are posted in a second.
+/// Measures the deliveries per second.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let receivers = Receivers::start()?;
     let before = receivers.post_in_a_loop();
@@ -57,7 +57,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Returns how many deliveries the server makes in a second, while it makes them.
+/// Returns the server's deliveries per second.
 async fn deliver(
     conclave: &Path,
     scratch: &Path,
@@ -75,7 +75,7 @@ async fn deliver(
     let participants = (0..PARTICIPANTS).map(|number| join_and_leave(&server, number));
     try_join_all(participants).await?;
     let posts = (2 * PARTICIPANTS * PAIRS * RECEIVERS) as u64;
-    // Posted at the next tick, whenever that is. What was posted at an earlier one is not measured.
+    // Posted at the next tick, whenever that is. Earlier ticks' posts are not measured.
     let first = receivers
         .wait_for_more_than(receivers.received.load(Ordering::Relaxed))
         .await?;
@@ -84,7 +84,7 @@ async fn deliver(
     Ok((posts - begun) as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Joins and leaves the room again and again.
+/// Joins and leaves the room repeatedly.
 async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchError> {
     let mut participant =
         Participant::new(server, &server.key(), "bench", &format!("user-{number}")).await?;
@@ -124,7 +124,7 @@ impl Receivers {
         Ok(Self { urls, received })
     }
 
-    /// Waits until they have received more requests than `number`, and returns how many.
+    /// Waits until they have received more requests than `number`, and returns the new count.
     async fn wait_for_more_than(&self, number: u64) -> Result<u64, BenchError> {
         let started = Instant::now();
         loop {
@@ -139,7 +139,7 @@ impl Receivers {
         }
     }
 
-    /// Returns how many requests a thread for each receiver posts in a second.
+    /// Returns the posts per second of a loop with one thread per receiver.
     fn post_in_a_loop(&self) -> f64 {
         let (sender, over) = (
             DeliverySender::new(
@@ -199,7 +199,7 @@ async fn accept(
     }
 }
 
-/// Answers each request of a connection with 204.
+/// Responds to each request on a connection with 204.
 async fn answer(mut stream: TcpStream, received: Arc<AtomicU64>) -> Result<(), BenchError> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(16 * 1024);

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The results of a part of the benchmark.
+/// Results for one part.
 pub struct Section {
     pub title: &'static str,
-    /// What was measured and against what, in a sentence or two.
+    /// The measurement's subject and reference, in a sentence or two.
     pub about: &'static str,
     pub figures: Vec<Figure>,
     pub curves: Vec<Curve>,
@@ -19,16 +19,16 @@ pub struct Figure {
     pub name: String,
     pub value: f64,
     pub unit: Unit,
-    /// The bound that it must keep, if there is one.
+    /// Bound for the value, if there is one.
     pub bound: Option<Bound>,
-    /// More about it, as in `61,000 of 155,000 requests/s`.
+    /// Details, as in `61,000 of 155,000 requests/s`.
     pub note: String,
 }
 
-/// How a value is written.
+/// Notation for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Of the ceiling.
+    /// Relative to the ceiling.
     Ratio,
     Microseconds,
     Milliseconds,
@@ -36,22 +36,22 @@ pub enum Unit {
     PerSecond,
     KibiBytes,
     Percent,
-    /// A number of things.
+    /// A count.
     Count,
 }
 
-/// The bound of a value.
+/// A value's bound.
 #[derive(Clone, Copy)]
 pub enum Bound {
     AtLeast(f64),
     Under(f64),
 }
 
-/// How a cost grows: points of size and cost, for each line.
+/// A cost's growth: points with size and cost, for each line.
 pub struct Curve {
     pub title: &'static str,
     pub size: &'static str,
-    /// The unit of the cost.
+    /// Unit for the cost.
     pub unit: &'static str,
     pub lines: Vec<(&'static str, Vec<(f64, f64)>)>,
 }
@@ -90,7 +90,7 @@ impl Figure {
         }
     }
 
-    /// Whether a higher value is the better one: as its bound says, or else, of rates.
+    /// Whether a higher value is better: according to its bound or, without one, for rates.
     pub fn is_better_when_higher(&self) -> bool {
         match self.bound {
             Some(Bound::AtLeast(_)) => true,
@@ -99,7 +99,7 @@ impl Figure {
         }
     }
 
-    /// Whether a value that is higher by so many percent is worse by more than `tolerance` percent.
+    /// Whether a value that is higher by this percentage is worse by more than `tolerance` percent.
     pub fn is_worse_by(&self, percent: f64, tolerance: f64) -> bool {
         if self.is_better_when_higher() {
             percent < -tolerance
@@ -108,7 +108,7 @@ impl Figure {
         }
     }
 
-    /// The columns of a table: name, value, bound, note.
+    /// Columns in a table: name, value, bound, note.
     pub fn columns(&self) -> [String; 4] {
         let bound = match self.bound {
             Some(Bound::AtLeast(bound)) => format!("at least {}", self.unit.write(bound)),
@@ -126,12 +126,12 @@ impl Figure {
 }
 
 impl Unit {
-    /// Whether a value hardly changes from minute to minute: a ratio to a program that is measured beside it, and processor time.
+    /// Whether a value hardly changes from minute to minute: a ratio to a program measured alongside, and processor time.
     pub fn is_steady(self) -> bool {
         matches!(self, Self::Ratio | Self::Microseconds)
     }
 
-    /// Returns a value of this unit for people.
+    /// Formats a value with this unit for people.
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Ratio => format!("{value:.2}"),
@@ -151,7 +151,7 @@ impl Section {
         self.figures.iter().all(Figure::passes)
     }
 
-    /// The value of a figure.
+    /// A figure's value.
     pub fn value(&self, name: &str) -> Option<f64> {
         let figure = self.figures.iter().find(|figure| figure.name == name);
         figure.map(|figure| figure.value)
@@ -166,7 +166,7 @@ impl Section {
         json!({"title": self.title, "figures": self.figures.iter().map(figure).collect::<Vec<_>>()})
     }
 
-    /// The table for people at a terminal.
+    /// Table for terminals.
     pub fn text(&self) -> String {
         let rows: Vec<_> = self.figures.iter().map(Figure::columns).collect();
         let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! Rows that are written to the database of a stopped server, because to make them by requests would take hours.
+//! Rows written directly to a stopped server's database, because creating them by requests would take hours.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::process::Process;
 
 /// The numbers above `?1` up to `?2`, as `n`.
 const NUMBERS: &str = "WITH RECURSIVE numbers (n) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) ";
-/// Ended rooms that sessions were in.
+/// Ended rooms for the sessions.
 const PAST_ROOMS: u32 = 1_000;
 
 const OPEN_ROOMS: &str =
@@ -21,7 +21,7 @@ const OPEN_ROOMS: &str =
 const ENDED_ROOMS: &str =
     "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, status, created_at, ended_at)
      SELECT randomblob(16), ?3, 'past-' || n, 0, 300, 'ended', unixepoch() * 1000, unixepoch() * 1000 FROM numbers";
-/// Of a thousand identities with three roles.
+/// From a thousand identities with three roles.
 const SESSIONS: &str =
     "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role, joined_at,
                            left_at)
@@ -33,7 +33,7 @@ const EVENT: &str = "INSERT INTO events (project_id, room, type, payload, create
             '{\"type\":\"room.started\",\"project_id\":\"p\",\"room\":\"past-1\",\"occurred_at\":\"2026-01-01T00:00:00Z\"}',
             unixepoch() * 1000
      FROM numbers";
-/// One of ten failed, the others were accepted.
+/// One in ten failed, the others were accepted.
 const DELIVERIES: &str =
     "INSERT INTO webhook_deliveries (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, attempts,
                                      delivered_at, created_at)
@@ -41,14 +41,14 @@ const DELIVERIES: &str =
             CASE n % 10 WHEN 0 THEN 'failed' ELSE 'delivered' END, 1, unixepoch() * 1000, unixepoch() * 1000
      FROM numbers JOIN events e ON e.id = (SELECT min(id) FROM events) + n % (SELECT count(*) FROM events)";
 
-/// The database of a server that does not run.
+/// A stopped server's database.
 pub struct Filler {
     connection: rusqlite::Connection,
     project: String,
 }
 
 impl Filler {
-    /// Lets a server create its database, with an open room, and stops it.
+    /// Runs a server to create its database with an open room, and stops it.
     pub async fn create(conclave: &Path, data: &Path) -> Result<Self, BenchError> {
         let server = Process::conclave(conclave, data)?;
         let mut connection = Connection::open(&server.api()).await?;
@@ -87,7 +87,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Adds the ended rooms that sessions were in, and some events.
+    /// Adds the ended rooms for the sessions, and some events.
     pub fn past_rooms(&self) -> Result<(), BenchError> {
         self.insert(ENDED_ROOMS, 0, PAST_ROOMS)?;
         self.insert(EVENT, 0, 1_000)

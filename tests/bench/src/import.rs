@@ -1,4 +1,4 @@
-//! How long a file with a million sessions and a million deliveries takes into PostgreSQL.
+//! Duration of importing a file with a million sessions and a million deliveries into PostgreSQL.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use crate::BenchError;
 use crate::figure::{Figure, Unit};
 use crate::fill::Filler;
 
-/// The numbers of sessions, and of deliveries.
+/// Session count; the delivery count is the same.
 const ROWS: u32 = 1_000_000;
 
-/// Imports into the empty database at a url, and returns how long that takes.
+/// Imports into the empty database at a URL, and returns the duration.
 pub async fn measure(conclave: &Path, scratch: &Path, url: &str) -> Result<Figure, BenchError> {
     let data = scratch.join("source");
     let filler = Filler::create(conclave, &data).await?;

@@ -14,11 +14,11 @@ use crate::participant::Participant;
 use crate::process::Process;
 use crate::{BenchError, metrics};
 
-/// Participants that join and leave again and again, each over a connection of its own.
+/// Participants that join and leave repeatedly, each over its own connection.
 const PARTICIPANTS: usize = 64;
-/// The rooms that they share.
+/// Rooms shared by them.
 const ROOMS: usize = 8;
-/// The measured time of a round.
+/// Measured time per round.
 const ROUND: Duration = Duration::from_secs(3);
 /// Rounds of each program, alternately.
 const ROUNDS: usize = 3;
@@ -83,7 +83,7 @@ async fn participants(server: &Process) -> Result<Vec<Participant>, BenchError> 
     Ok(participants)
 }
 
-/// Lets all participants join and leave for a time.
+/// Makes all participants join and leave for a time.
 pub async fn join_and_leave(
     participants: Vec<Participant>,
     time: Duration,
@@ -98,7 +98,7 @@ pub async fn join_and_leave(
     Ok(Sample::new(latencies.concat(), time))
 }
 
-/// Returns the time of each join and leave.
+/// Returns the durations of the joins and leaves.
 async fn repeat(mut participant: Participant, until: Instant) -> Result<Vec<Duration>, BenchError> {
     let mut latencies = Vec::new();
     while Instant::now() < until {
@@ -121,7 +121,7 @@ fn prepare_ceiling(database: &Path, to: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns how many joins and leaves SQLite writes in a second.
+/// Returns SQLite's joins and leaves per second.
 fn write_rows(file: &Path, batch: usize) -> Result<f64, BenchError> {
     let database = Database::open(file)?;
     database.execute_batch(
@@ -144,7 +144,7 @@ fn write_rows(file: &Path, batch: usize) -> Result<f64, BenchError> {
     Ok(written as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Writes the rows of a join and of the leave after it.
+/// Writes the rows for a join and the following leave.
 fn write_pair(database: &Database, project: &str, room: &[u8]) -> Result<(), BenchError> {
     let payload = "x".repeat(250);
     let event = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, 'room-0', ?2, ?3, 0)";

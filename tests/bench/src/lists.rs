@@ -1,4 +1,4 @@
-//! Lists of a project with a million sessions and a million deliveries, and how they grow until there.
+//! Lists in a project with a million sessions and a million deliveries, and their cost growth.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::fill::Filler;
 use crate::load::{self, Sample};
 use crate::process::Process;
 
-/// The numbers of sessions, and of deliveries, at which costs are measured.
+/// Session count at each measurement; the delivery count is the same.
 const SIZES: [u32; 5] = [1, 100, 10_000, 100_000, 1_000_000];
-/// Requests of each kind, one after the other.
+/// Sequential requests per kind.
 const REQUESTS: usize = 200;
-/// Requests before them that are not measured.
+/// Unmeasured requests before them.
 const WARM_UP: usize = 5;
-/// How many rows the deep pages skip.
+/// Rows skipped by the deep pages.
 const OFFSETS: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 500_000];
 
-/// The lists, each with a combination of filters.
+/// Lists, each with a combination of filters.
 const LISTS: [(&str, &str); 12] = [
     ("sessions", "/v1/sessions"),
     ("sessions of a room", "/v1/sessions?room=past-17"),
@@ -46,7 +46,7 @@ const LISTS: [(&str, &str); 12] = [
     ),
 ];
 
-/// The lists whose growth is drawn.
+/// Lists with a plotted growth.
 const DRAWN: [&str; 4] = [
     "sessions",
     "sessions of an identity",
@@ -54,7 +54,7 @@ const DRAWN: [&str; 4] = [
     "failed deliveries",
 ];
 
-/// Measures at each size, on one data directory that is filled between.
+/// Measures at each size, on one data directory that is filled in between.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let data = scratch.join("data");
     Filler::create(conclave, &data).await?.past_rooms()?;

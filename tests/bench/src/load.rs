@@ -1,4 +1,4 @@
-//! A load: connections that each send one request after the other for a time.
+//! A load: connections that each send requests sequentially for a time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,17 +9,17 @@ use tokio::task::LocalSet;
 use crate::BenchError;
 use crate::connection::Connection;
 
-/// The time before a round that is not measured.
+/// Unmeasured time before a round.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// What a load has seen: the latency of each response.
+/// A load's measurements: the latency of each response.
 pub struct Sample {
     latencies: Vec<Duration>,
     seconds: f64,
 }
 
 impl Sample {
-    /// Takes latencies that were seen in a time.
+    /// Creates a sample from the latencies in a time.
     pub fn new(latencies: Vec<Duration>, time: Duration) -> Self {
         Self {
             latencies,
@@ -27,18 +27,18 @@ impl Sample {
         }
     }
 
-    /// Responses each second.
+    /// Responses per second.
     pub fn rate(&self) -> f64 {
         self.latencies.len() as f64 / self.seconds
     }
 
-    /// The latency in milliseconds within which this percentage of all responses came.
+    /// The latency in milliseconds within which this percentage of responses came.
     pub fn percentile(&self, percent: f64) -> f64 {
         percentile(&self.latencies, percent)
             .map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)
     }
 
-    /// Joins two samples of the same load.
+    /// Merges two samples of the same load.
     pub fn and(self, other: Self) -> Self {
         let seconds = self.seconds + other.seconds;
         Self::new(
@@ -48,7 +48,7 @@ impl Sample {
     }
 }
 
-/// Returns the time that this percentage of all times do not exceed; `None` without times.
+/// Returns this percentile; `None` without times.
 pub fn percentile<T: Copy + Ord>(times: &[T], percent: f64) -> Option<T> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -56,7 +56,7 @@ pub fn percentile<T: Copy + Ord>(times: &[T], percent: f64) -> Option<T> {
     sorted.get(place.saturating_sub(1)).copied()
 }
 
-/// Sends requests one after the other, after some that are not measured: the first ones fill caches.
+/// Sends requests one after the other; the first ones fill caches and are not measured.
 pub async fn one_after_the_other(
     address: &str,
     (warm_up, requests): (usize, usize),
@@ -76,7 +76,7 @@ pub async fn one_after_the_other(
     Ok(Sample::new(latencies, begun.elapsed()))
 }
 
-/// Sends requests over some connections for a time. `next` gives the bytes of the next request of a connection.
+/// Sends requests over some connections for a time. `next` returns the bytes of a connection's next request.
 pub async fn run(
     address: &str,
     connections: usize,

@@ -1,8 +1,7 @@
-//! The benchmark that `scripts/bench server` runs: what the server does, compared with what the same machine does without it.
+//! The benchmark behind `scripts/bench server`: the server's work, compared with the same work on the same machine without the server.
 //!
-//! Each ceiling is a bare program that does the work and nothing else. Both are measured alternately, and what counts is the
-//! ratio: absolute numbers differ between machines and from minute to minute. All traffic is on loopback, and times and numbers
-//! are bounded.
+//! Each ceiling is a bare program that does only this work. Both are measured alternately, and only the ratio counts: absolute numbers
+//! differ between machines and from minute to minute. All traffic is on loopback, and times and numbers are bounded.
 //!
 //! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`], [`console`], [`postgres`]) returns a
 //! [`Section`](figure::Section), which is printed as a table and, for a report, written as Markdown with plots.
@@ -40,25 +39,25 @@ use figure::Section;
 use report::Report;
 use test_postgres::{OLDEST_VERSION, Programs};
 
-/// Any failure of the benchmark itself.
+/// An error in the benchmark itself.
 type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Compares the server's performance with that of bare programs, or of another version of the server.
+/// Compares the server's performance with bare programs, or with another version of the server.
 #[derive(Parser)]
 struct Arguments {
     /// The server to measure.
     #[arg(long, default_value = "conclave")]
     conclave: PathBuf,
-    /// What to measure; everything if absent.
+    /// Parts to measure; all by default.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
-    /// A directory for a report: `performance.json`, and written from it `performance.md` with its pictures.
+    /// Directory for a report: `performance.json`, and `performance.md` with its plots, written from it.
     #[arg(long, global = true)]
     report: Option<PathBuf>,
-    /// Removes this machine's tables of other commits from the report, which is refused otherwise.
+    /// Removes this machine's tables for other commits from the report, which is refused otherwise.
     #[arg(long, global = true, requires = "report")]
     discard_other_commits: bool,
-    /// Serves the responses in this file and nothing else: the ceiling of the requests.
+    /// Serves only the responses in this file: the ceiling for the requests.
     #[arg(long, hide = true)]
     bare: Option<PathBuf>,
     #[command(flatten)]
@@ -67,18 +66,18 @@ struct Arguments {
     test: Option<Test>,
 }
 
-/// What the program does besides benchmarks.
+/// The program's tests besides benchmarks.
 #[derive(Subcommand)]
 enum Test {
-    /// Asks for ten times what the server serves, and measures what another project notices.
+    /// Sends ten times the server's capacity in requests, and measures the effect on another project.
     Overload(overload::Options),
-    /// Attacks the server as a stranger or a participant, and measures what another project notices.
+    /// Attacks the server as an unauthenticated client or a participant, and measures the effect on another project.
     Attacks(attacks::Options),
-    /// Forwards generated media, and compares the cost with that of a LiveKit server.
+    /// Forwards generated media, and compares the cost with a LiveKit server's.
     Media(media::Options),
 }
 
-/// A part of the benchmark.
+/// A benchmark part.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Requests,
@@ -136,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
     Ok(passes)
 }
 
-/// Whether the results of a part are printed as soon as there are any.
+/// When a part's results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Tables,
@@ -145,7 +144,7 @@ enum Output {
 }
 
 impl Arguments {
-    /// Refuses what cannot be had of two programs.
+    /// Rejects options that a comparison of two programs does not support.
     fn check_comparison(&self) -> Result<(), BenchError> {
         if self.against.is_pointless() {
             return Err("--tolerance is for a comparison, by --against or --record".into());
@@ -167,8 +166,8 @@ impl Arguments {
         }
     }
 
-    /// Measures one part after the other, of the other program, too, if one was named, and writes the report if it is wanted. Returns
-    /// the results, and whether each of them is within its limit.
+    /// Measures one part after the other, including the other program if one was given, and writes the report if requested. Returns the
+    /// results, and whether each is within its limit.
     fn measure_all<T: Copy>(
         &self,
         parts: impl Iterator<Item = T>,
@@ -203,7 +202,7 @@ impl Arguments {
 }
 
 impl Part {
-    /// Returns whether the machine has what the part needs, and says so otherwise.
+    /// Returns whether the machine meets the part's requirements, and prints a message if not.
     fn is_possible(self) -> bool {
         let is_possible = self != Self::Postgres || Programs::find().is_some();
         if !is_possible {

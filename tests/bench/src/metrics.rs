@@ -1,11 +1,11 @@
-//! What the server reports of itself at `/metrics`.
+//! The server's own metrics at `/metrics`.
 
 use std::collections::BTreeMap;
 
 use crate::BenchError;
 use crate::connection::{Connection, request};
 
-/// Returns the value of each metric, by its name with its labels.
+/// Returns the metrics' values by name with labels.
 pub async fn read(admin: &str) -> Result<BTreeMap<String, f64>, BenchError> {
     let mut connection = Connection::open(admin).await?;
     let body = connection
@@ -22,7 +22,7 @@ pub async fn read(admin: &str) -> Result<BTreeMap<String, f64>, BenchError> {
         .collect()
 }
 
-/// The mean number of jobs in a batch of writes so far.
+/// The mean number of jobs per write batch so far.
 pub async fn mean_batch(admin: &str) -> Result<f64, BenchError> {
     let metrics = read(admin).await?;
     let value = |name: &str| metrics.get(name).copied().ok_or("no such metric");

@@ -6,14 +6,14 @@ use crate::BenchError;
 use crate::connection::Connection;
 use crate::process::Process;
 
-/// A participant with a room token and a connection of its own.
+/// A participant with a room token and its own connection.
 pub struct Participant {
     token: String,
     admin: Connection,
 }
 
 impl Participant {
-    /// Mints a token for a room that exists, with the API key of its project.
+    /// Mints a token for an existing room with its project's API key.
     pub async fn new(
         server: &Process,
         key: &str,

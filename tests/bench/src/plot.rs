@@ -1,4 +1,4 @@
-//! Curves as SVG: both axes logarithmic, readable on light and dark pages.
+//! Curves as SVG with logarithmic axes, readable on light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 340.0;
 /// The margins: left, right (for the names), top, bottom.
 const MARGINS: (f64, f64, f64, f64) = (64.0, 170.0, 36.0, 44.0);
-/// Distinguishable for people who do not see red and green apart.
+/// Distinguishable with red-green colour blindness.
 const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 ];
 
-/// The powers of ten that an axis spans.
+/// The powers of ten on an axis.
 struct Axis {
     from: f64,
     to: f64,
-    /// The positions of both ends.
+    /// Positions of both ends.
     at: (f64, f64),
 }
 

@@ -1,4 +1,4 @@
-//! Records in PostgreSQL at a distance, beside records in a file: what many projects and one project write, and how long a read takes.
+//! Records in a remote PostgreSQL, compared with SQLite: the write throughput of many projects and of one, and the duration of a read.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -16,40 +16,40 @@ use crate::participant::Participant;
 use crate::process::Process;
 use crate::{import, joins};
 
-/// The round trip to the database, which is on this machine, behind a proxy that delays.
+/// Round trip to the database, which is on this machine, behind a delaying proxy.
 const ROUND_TRIP: Duration = Duration::from_micros(500);
-/// The cluster writes as one in production does.
+/// The cluster writes as durably as in production.
 const DURABLE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
-/// The projects of those measurements that are not about one.
+/// Projects in measurements with many projects.
 const PROJECTS: usize = 32;
-/// The rooms of a project, in which participants join.
+/// Rooms per project.
 const ROOMS: usize = 8;
-/// Connections of the load, or participants.
+/// The load's connections, or participants.
 const CLIENTS: usize = 64;
-/// The measured time of a round.
+/// Measured time per round.
 const ROUND: Duration = Duration::from_secs(3);
-/// Rounds of each server, alternately.
+/// Rounds per server, alternately.
 const ROUNDS: usize = 3;
-/// Sequential requests for a room, and those before them that are not measured.
+/// Unmeasured sequential requests for a room, and measured ones.
 const READS: (usize, usize) = (50, 500);
 
 /// A server with its projects.
 struct Server {
     process: Process,
-    /// The API key of each project.
+    /// API key by project.
     keys: Vec<String>,
-    /// The number of the next room.
+    /// The next room's number.
     next: Cell<u64>,
 }
 
-/// What is measured in each round.
+/// The load in each round.
 #[derive(Clone, Copy)]
 enum Load {
     Creates,
     Joins,
 }
 
-/// Measures a server on PostgreSQL, and alternately one on a file.
+/// Measures a server on PostgreSQL, and alternately one on SQLite.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let settings = DURABLE.map(str::to_owned).into();
     let cluster = Cluster::start(ClusterOptions {
@@ -89,7 +89,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Returns how many changes the first server makes, beside the second.
+/// Returns the first server's changes per second, relative to the second's.
 async fn written(
     name: &str,
     servers: [&Server; 2],
@@ -126,7 +126,7 @@ async fn alternate(
         .ok_or_else(|| "no round".into())
 }
 
-/// Returns the time of a read from the first server, beside the second.
+/// Returns the duration of a read from the first server, relative to the second.
 async fn read([server, file]: [&Server; 2]) -> Result<Figure, BenchError> {
     let (seen, file) = (server.read().await?, file.read().await?);
     let note = format!(
@@ -143,7 +143,7 @@ async fn read([server, file]: [&Server; 2]) -> Result<Figure, BenchError> {
 }
 
 impl Server {
-    /// Starts a server whose records are at a url, or in a file, and creates its projects and their rooms.
+    /// Starts a server with its records at a URL or in a file, and creates its projects and their rooms.
     async fn start(binary: &Path, data: &Path, url: Option<&str>) -> Result<Self, BenchError> {
         let program = || {
             let mut program = Command::new(binary);
@@ -194,7 +194,7 @@ impl Server {
 
     async fn create(&self, projects: usize) -> Result<Sample, BenchError> {
         let (keys, number) = (self.keys[..projects].to_vec(), Cell::new(self.next.get()));
-        // More than a round creates.
+        // More rooms than a round creates.
         self.next.set(number.get() + 10_000_000);
         let next = move |client: usize| {
             number.set(number.get() + 1);

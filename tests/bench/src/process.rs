@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::BenchError;
 
-/// Worker threads of each server.
+/// Worker threads per server.
 pub const WORKERS: usize = 2;
 
 /// A child process, killed when dropped.
 pub struct Process {
     child: Child,
-    /// The line of JSON that it printed when it was ready.
+    /// The JSON line that it printed when it was ready.
     ready: Value,
 }
 
@@ -53,7 +53,7 @@ impl Process {
         Self::start(&mut command)
     }
 
-    /// Starts a program that says nothing when it is ready, with its output in a file.
+    /// Starts a program without a ready line, with its output in a file.
     pub fn silent(command: &mut Command, log: &Path) -> Result<Self, BenchError> {
         let log = std::fs::File::create(log)?;
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
@@ -63,7 +63,7 @@ impl Process {
         })
     }
 
-    /// The id of the process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -72,12 +72,12 @@ impl Process {
         self.ready[field].as_str().unwrap_or_default()
     }
 
-    /// Address and port of the API.
+    /// The API's address and port.
     pub fn api(&self) -> String {
         self.text("api").trim_start_matches("http://").to_owned()
     }
 
-    /// Address and port of the admin listener.
+    /// The admin listener's address and port.
     pub fn admin(&self) -> String {
         self.text("admin").trim_start_matches("http://").to_owned()
     }
@@ -86,7 +86,7 @@ impl Process {
         self.text("api_key").to_owned()
     }
 
-    /// The resident memory in KiB.
+    /// Resident memory in KiB.
     pub fn resident(&self) -> Result<f64, BenchError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status
@@ -96,12 +96,12 @@ impl Process {
         Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
     }
 
-    /// The CPU time used so far, in seconds.
+    /// CPU time so far, in seconds.
     pub fn cpu(&self) -> Result<f64, BenchError> {
         cpu(self.child.id())
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests a stop, and waits for the exit.
     pub fn stop(mut self) -> Result<(), BenchError> {
         Command::new("kill")
             .arg(self.child.id().to_string())
@@ -118,10 +118,10 @@ impl Drop for Process {
     }
 }
 
-/// The CPU time that a process has used so far, in seconds.
+/// A process's CPU time so far, in seconds.
 pub fn cpu(process: u32) -> Result<f64, BenchError> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // User and system time are the 12th and 13th of the fields.
+    // User and system time are the fields 12 and 13.
     let fields: Vec<&str> = stat_fields(&stat).collect();
     let ticks = |at: usize| {
         fields
@@ -129,11 +129,11 @@ pub fn cpu(process: u32) -> Result<f64, BenchError> {
             .and_then(|field| field.parse::<f64>().ok())
             .ok_or("no CPU time")
     };
-    // Linux reports a hundred ticks each second.
+    // Linux counts a hundred ticks per second.
     Ok((ticks(11)? + ticks(12)?) / 100.0)
 }
 
-/// The fields of a process's `stat` behind its name, which is in parentheses and may hold spaces: the state, the parent and so on.
+/// The fields in a process's `stat` behind its name, which is in parentheses and may contain spaces: the state, the parent and so on.
 pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit(')')
         .next()

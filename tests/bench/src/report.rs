@@ -1,8 +1,8 @@
-//! The measurements that are kept: for the documentation, and for the next run on this machine.
+//! Stored measurements: for the documentation, and for the next run on this machine.
 //!
-//! `performance.json` holds a table for each section, kind of machine and commit. Beside it, `performance.md` and a picture for each
-//! curve are written from it: first the ratios of all machines side by side, then the tables. The tables of one machine are of one
-//! commit, so that a page never shows a fast version's requests beside a slow version's calls.
+//! `performance.json` holds a table for each section, kind of machine and commit. `performance.md` and a plot for each curve are written
+//! from it: first the ratios on all machines side by side, then the tables. One machine's tables are from one commit, so that a page never
+//! shows a fast version's requests beside a slow version's calls.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ processor all the same: judge by the range, not by the best column. Absolute num
 const DATA: &str = "performance.json";
 const PAGE: &str = "performance.md";
 
-/// The measurements in a directory, and what a new one is labelled with.
+/// Measurements in a directory, and the labels for a new one.
 pub struct Report {
     directory: PathBuf,
     tables: Vec<Table>,
@@ -45,12 +45,12 @@ struct Table {
     title: String,
     about: String,
     machine: Machine,
-    /// The commit of the server, shortened.
+    /// The server's commit, shortened.
     commit: String,
-    /// The day, as `2026-11-22`.
+    /// The date, as `2026-11-22`.
     date: String,
     rows: Vec<Row>,
-    /// The titles of its curves, each a picture beside the page.
+    /// Titles of its curves, each a plot next to the page.
     curves: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Row {
     name: String,
     value: f64,
     unit: Unit,
-    /// The value, its bound and its note, as the page shows them.
+    /// The value, its bound and its note, as shown on the page.
     text: String,
     wanted: String,
     note: String,
@@ -70,12 +70,12 @@ struct Machine {
     processor: String,
     cores: usize,
     memory_gib: u64,
-    /// The first two numbers of the kernel's version.
+    /// The first two numbers in the kernel's version.
     kernel: String,
 }
 
 impl Report {
-    /// Opens the measurements in a directory, to which those of `commit` on this machine will be added.
+    /// Opens a directory's measurements; measurements of `commit` on this machine will be added.
     pub fn open(directory: &Path, commit: &str) -> Result<Self, BenchError> {
         Self::open_on(directory, commit, Machine::current()?)
     }
@@ -95,8 +95,8 @@ impl Report {
         })
     }
 
-    /// Refuses what would make the page untrue: a server with changes that no commit has, and tables of several commits on one machine.
-    /// With `discard`, this machine's tables of other commits are removed instead.
+    /// Rejects misleading pages: a server with uncommitted changes, and tables from several commits on one machine. With `discard`, this
+    /// machine's tables for other commits are removed instead.
     pub fn require_one_commit(&mut self, discard: bool) -> Result<(), BenchError> {
         let commit = &self.commit;
         if commit.ends_with("-dirty") {
@@ -120,8 +120,8 @@ impl Report {
         Ok(())
     }
 
-    /// The figures that are worse than this machine's last ones by more than `tolerance` percent, each described. Only ratios and the
-    /// processor time for a packet are compared: latencies differ more than that from minute to minute.
+    /// Figures that are worse than this machine's last ones by more than `tolerance` percent, each described. Only ratios and the processor
+    /// time per packet are compared: latencies vary more than that from minute to minute.
     pub fn worse(&self, section: &Section, tolerance: f64) -> BTreeMap<String, String> {
         let last = self.tables.iter().find(|table| self.is_of(table, section));
         let mut worse = BTreeMap::new();
@@ -142,7 +142,7 @@ impl Report {
         worse
     }
 
-    /// Adds sections, in the place of those with the same title on the same kind of machine, and writes data, page and pictures.
+    /// Adds sections, replacing those with the same title on the same kind of machine, and writes data, page and plots.
     pub fn add(mut self, sections: &[Section]) -> Result<(), BenchError> {
         std::fs::create_dir_all(&self.directory)?;
         for section in sections {
@@ -223,7 +223,7 @@ impl Machine {
         })
     }
 
-    /// Whether figures of both can be compared. A newer kernel is no other machine.
+    /// Whether both machines' figures can be compared. A newer kernel does not make another machine.
     fn is_like(&self, other: &Self) -> bool {
         (&self.processor, self.cores) == (&other.processor, other.cores)
     }
@@ -233,7 +233,7 @@ impl Machine {
     }
 }
 
-/// Writes the page: the ratios of all machines, then each section with its tables.
+/// Writes the page: all machines' ratios, then each section with its tables.
 fn page(tables: &[Table]) -> String {
     let mut titles: Vec<&str> = Vec::new();
     let mut machines: Vec<&Machine> = Vec::new();

@@ -13,9 +13,9 @@ use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::{self, Sample};
 use crate::process::Process;
 
-/// Connections of the load.
+/// The load's connections.
 const CONNECTIONS: usize = 64;
-/// The measured time of a round.
+/// Measured time per round.
 const ROUND: Duration = Duration::from_secs(3);
 /// Rounds for each server and operation, alternately.
 const ROUNDS: usize = 3;
@@ -25,7 +25,7 @@ struct Operation {
     name: &'static str,
     head: &'static str,
     body: &'static str,
-    /// The least ratio to the bare handler.
+    /// Minimum ratio to the bare handler.
     ratio: f64,
 }
 
@@ -87,7 +87,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Starts the bare server with responses of the real one.
+/// Starts the bare server with the real server's responses.
 async fn start_bare(server: &Process, scratch: &Path) -> Result<Process, BenchError> {
     let (mut api, key) = (Connection::open(&server.api()).await?, server.key());
     let room = api
@@ -107,7 +107,7 @@ async fn start_bare(server: &Process, scratch: &Path) -> Result<Process, BenchEr
     )
 }
 
-/// Returns what the bare and the real server did.
+/// Returns the bare and the real server's results.
 async fn alternate(
     operation: &'static Operation,
     bare: &Process,

@@ -1,4 +1,4 @@
-//! What open rooms cost: memory, CPU while idle, the start of the server, and the requests of their project.
+//! Cost of open rooms: memory, idle CPU, server start, and their project's requests.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use crate::fill::Filler;
 use crate::load;
 use crate::process::Process;
 
-/// The numbers of open rooms at which costs are measured.
+/// Open rooms at each measurement.
 const SIZES: [u32; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
-/// Requests of each kind, one after the other.
+/// Sequential requests per kind.
 const REQUESTS: usize = 300;
-/// Requests before them that are not measured.
+/// Unmeasured requests before them.
 const WARM_UP: usize = 20;
-/// How long idle CPU is measured.
+/// Duration for measuring idle CPU.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The requests whose growth is measured. `{n}` is replaced by a number that is never repeated.
+/// Requests with measured growth. `{n}` is replaced by a number that is never repeated.
 const GROWING: [(&str, &str, &str); 5] = [
     ("get_room", "GET /v1/rooms/bench", ""),
     ("create_room", "POST /v1/rooms", r#"{"name":"new{n}"}"#),
@@ -30,7 +30,7 @@ const GROWING: [(&str, &str, &str); 5] = [
     ("get_usage", "GET /v1/usage", ""),
 ];
 
-/// Measures at each size, on one data directory that is filled between.
+/// Measures at each size, on one data directory that is filled in between.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let data = scratch.join("data");
     let server = Process::conclave(conclave, &data)?;
@@ -91,7 +91,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Starts the server, and returns how long it took until the first response.
+/// Starts the server, and returns the time until the first response.
 async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), BenchError> {
     let begun = Instant::now();
     let server = Process::conclave(conclave, data)?;
@@ -103,7 +103,7 @@ async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), Benc
     Ok((server, ready))
 }
 
-/// What rooms cost while nothing happens.
+/// Cost of idle rooms.
 async fn at_rest(
     server: &Process,
     (ready, empty): (Duration, f64),
@@ -133,7 +133,7 @@ async fn at_rest(
     ])
 }
 
-/// The resident memory once it does not fall any more.
+/// Resident memory once it has stopped falling.
 async fn settled_memory(server: &Process) -> Result<f64, BenchError> {
     let mut memory = server.resident()?;
     loop {

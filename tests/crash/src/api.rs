@@ -10,22 +10,22 @@ use crate::service::{Attempt, Call};
 /// Connections to one server.
 pub struct Api {
     agent: ureq::Agent,
-    /// The url of its API listener.
+    /// API listener URL.
     url: String,
     key: String,
 }
 
-/// Why a request has no answer.
+/// Reason for a request without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Nothing listens there: the request was not sent.
+    /// No listener: the request was not sent.
     Refused,
-    /// The connection broke, or no answer came in time.
+    /// The connection broke, or the response timed out.
     Broken,
 }
 
 impl Api {
-    /// `timeout` is how long an answer is waited for.
+    /// `timeout` is the response timeout.
     pub fn new(url: &str, key: &str, timeout: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -37,7 +37,7 @@ impl Api {
         }
     }
 
-    /// Sends each request on a connection of its own: one that the server has closed meanwhile is none that broke.
+    /// Sends each request on a new connection, so that a connection closed by the server does not count as broken.
     pub fn without_keep_alive(url: &str, key: &str, timeout: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -66,7 +66,7 @@ impl Api {
         send(&self.agent, request, call.body)
     }
 
-    /// Sends a request and notes when.
+    /// Sends a request and records its times.
     pub fn attempt(&self, node: usize, call: Call<'_>) -> (Attempt, Option<Unanswered>) {
         let sent = Instant::now();
         let result = self.send(call);
@@ -82,7 +82,7 @@ impl Api {
         )
     }
 
-    /// Reads JSON that must be there.
+    /// Reads JSON, which must exist.
     pub fn get(&self, path: &str) -> Value {
         let answer = self.send(Call::new("GET", path)).expect("a response");
         assert_eq!(answer.status, 200, "GET {path}: {}", answer.body);
@@ -101,12 +101,12 @@ impl Api {
         let ended = self
             .send(Call::new("DELETE", &format!("/v1/rooms/{name}")))
             .expect("a response");
-        // It may have ended by itself meanwhile.
+        // The room may have ended on its own meanwhile.
         assert!([204, 404, 409].contains(&ended.status), "{}", ended.body);
     }
 }
 
-/// Sends a request with a body of JSON, or none.
+/// Sends a request with a JSON body, or without.
 pub fn send(
     agent: &ureq::Agent,
     request: ureq::http::request::Builder,

@@ -1,4 +1,4 @@
-//! The clients: each does random things with rooms of its own, and repeats requests that were not answered.
+//! The clients: each performs random actions on its own rooms, and repeats unanswered requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::journal::{Action, Answer, Entry, Journal};
 use crate::service::{Attempt, Call, Service};
 
-/// Seconds that rooms stay open without participants: some end by themselves, some do not.
+/// Rooms' empty timeouts in seconds: some rooms end on their own, some do not.
 const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 7_200, 7_200];
-/// The most rooms that a client works with; it forgets the oldest.
+/// Maximum rooms per client; the oldest is dropped.
 const ROOMS: usize = 12;
-/// How often a code can be exchanged.
+/// Maximum exchanges per code.
 pub const CODE_USES: u32 = 3;
 
-/// A request that was not answered, or with a 503, and can be repeated, because it has an idempotency key.
+/// A request without a response, or with a 503, that can be repeated, because it has an idempotency key.
 struct Unanswered {
     action: Action,
     path: String,
@@ -29,7 +29,7 @@ fn is_unanswered(answer: Option<&Answer>) -> bool {
     answer.is_none_or(|answer| answer.status == 503)
 }
 
-/// A client: what it knows, and what it has yet to repeat.
+/// A client: its resources, and the requests that it must repeat.
 pub struct Client {
     number: u32,
     random: fastrand::Rng,
@@ -108,7 +108,7 @@ impl Client {
         self.journal.add(Entry::new(action, None, attempt));
     }
 
-    /// Sends a request and writes all its attempts down. Returns the last answer.
+    /// Sends a request and records all its attempts. Returns the last response.
     fn call(&mut self, action: &Action, call: Call<'_>) -> Option<Answer> {
         let attempts = self.service.call(call);
         let answer = attempts.last().and_then(|attempt| attempt.answer.clone());
@@ -119,7 +119,7 @@ impl Client {
         answer
     }
 
-    /// Sends a request with an idempotency key, and keeps it for later if it is not answered.
+    /// Sends a request with an idempotency key, and keeps it for later if it gets no response.
     fn create(&mut self, action: Action, path: String, body: Value) -> Option<Answer> {
         let key = self.next_name("key");
         let answer = self.call(&action, Call::new("POST", &path).body(&body).key(&key));
@@ -134,7 +134,7 @@ impl Client {
         answer.filter(Answer::is_success)
     }
 
-    /// Repeats what was not answered. What is not answered again stays.
+    /// Repeats unanswered requests. Requests that are still unanswered stay.
     fn repeat_all(&mut self) {
         for request in std::mem::take(&mut self.unanswered) {
             let Unanswered {

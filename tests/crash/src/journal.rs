@@ -1,4 +1,4 @@
-//! What the clients asked for, and what they were told.
+//! The clients' requests and responses.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::service::Attempt;
 
-/// What a request asked for. The texts are the names by which the checks find the records.
+/// A request's purpose. The texts are the names by which the checks find the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     CreateRoom { name: String },
@@ -39,21 +39,21 @@ pub struct Answer {
     pub body: String,
 }
 
-/// A request and its response; without one, the server may have done what was asked, or not.
+/// A request and its response; without one, the request may or may not have been performed.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub action: Action,
     /// The request's `Idempotency-Key`.
     pub key: Option<String>,
     pub answer: Option<Answer>,
-    /// The number of the node, from 0; 0 for a server alone.
+    /// Node number, from 0; 0 for a single server.
     pub node: usize,
     pub sent: Instant,
-    /// When the answer came, or the client gave up.
+    /// Time at the response, or at the timeout.
     pub ended: Instant,
 }
 
-/// The requests of all clients.
+/// All clients' requests.
 #[derive(Debug, Default)]
 pub struct Journal(Mutex<Vec<Entry>>);
 
@@ -66,7 +66,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Whether the answer says that the request may have been performed, or not.
+    /// Whether the response leaves open if the request was performed.
     pub fn is_node_lost(&self) -> bool {
         self.status == 503 && self.json()["error"]["code"] == "node_lost"
     }
@@ -90,19 +90,19 @@ impl Entry {
         }
     }
 
-    /// Whether the request could be sent again without knowing whether it was performed.
+    /// Whether the request could be repeated without knowing whether it was performed.
     pub fn is_repeatable(&self) -> bool {
         self.key.is_some() || matches!(self.action, Action::ReadRoom { .. })
     }
 
-    /// Whether it failed: without an answer, or because of the server.
+    /// Whether it failed: without a response, or by a server error.
     pub fn has_failed(&self) -> bool {
         self.answer
             .as_ref()
             .is_none_or(|answer| answer.status >= 500)
     }
 
-    /// Whether it changed records, and was acknowledged.
+    /// Whether it changed records and was acknowledged.
     pub fn is_acknowledged_change(&self) -> bool {
         let is_change = self.action.is_request()
             && !matches!(
@@ -112,7 +112,7 @@ impl Entry {
         is_change && self.acknowledged().is_some()
     }
 
-    /// Whether it did not find a room that was created.
+    /// Whether it did not find an existing room.
     pub fn is_read_that_missed(&self) -> bool {
         matches!(self.action, Action::ReadRoom { .. })
             && self
@@ -121,7 +121,7 @@ impl Entry {
                 .is_some_and(|answer| answer.status == 404)
     }
 
-    /// Whether nobody knows if the request was performed.
+    /// Whether it is unknown if the request was performed.
     pub fn is_unknown(&self) -> bool {
         self.answer.as_ref().is_none_or(Answer::is_node_lost)
     }
@@ -137,17 +137,17 @@ impl Journal {
         self.0.lock().push(entry);
     }
 
-    /// The number of requests so far.
+    /// Number of requests so far.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// The requests behind the first ones.
+    /// The requests after the first `first` ones.
     pub fn since(&self, first: usize) -> Vec<Entry> {
         self.0.lock()[first..].to_vec()
     }
 
-    /// The number of requests that were acknowledged so far.
+    /// Number of acknowledged requests so far.
     pub fn acknowledged(&self) -> usize {
         let entries = self.0.lock();
         entries

@@ -1,9 +1,9 @@
-//! Kills a server, or in turn it and its PostgreSQL, at random moments while clients work with it, and checks afterwards that it
-//! kept what it had acknowledged. [`cluster`] does so with three nodes, and in further ways.
+//! Kills a server, or alternately it and its PostgreSQL, at random moments while clients use it, and checks afterwards that it kept
+//! everything that it had acknowledged. [`cluster`] does so with three nodes, and with further faults.
 //!
-//! The clients write each request and its response into a journal, and the receivers each webhook that they get. After the
-//! last kill the server runs until nothing is pending, and the checks compare the journal and the receivers' logs with what
-//! the API returns. They know the contract and nothing of the server's code.
+//! The clients record each request and its response in a journal, and the receivers each webhook. After the last kill the server runs until
+//! nothing is pending, and the checks compare the journal and the receivers' logs with the API's responses. They depend only on
+//! the contract, not on the server's code.
 //!
 //! ```text
 //! clients ──▶ journal ───┐
@@ -44,50 +44,50 @@ use single::SingleServer;
 pub use test_postgres::Engine;
 use test_postgres::{Cluster, ClusterOptions, Database};
 
-/// What a run does.
+/// Options for a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program that is tested.
     pub binary: PathBuf,
-    /// What keeps the records.
+    /// Storage for the records.
     pub engine: Engine,
-    /// How often the server is killed; with PostgreSQL, every second time that is.
+    /// Number of kills; with PostgreSQL, every second one kills PostgreSQL.
     pub kills: u32,
-    /// How many clients send requests at once.
+    /// Concurrent clients.
     pub clients: u32,
-    /// The shortest and the longest time before a kill.
+    /// Shortest and longest time before a kill.
     pub uptime: (Duration, Duration),
-    /// How many more requests must have been acknowledged before a kill, which takes longer on a busy machine.
+    /// Number of additional acknowledged requests before a kill, which takes longer on a busy machine.
     pub least_acknowledged: usize,
-    /// Decides every choice of the clients and of the kills. Runs of one seed differ only in timing.
+    /// Seed for all choices of the clients and the kills. Runs with one seed differ only in timing.
     pub seed: u64,
 }
 
-/// What a run found.
+/// A run's findings.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Requests that the clients sent.
+    /// Requests from the clients.
     pub requests: usize,
     /// Requests that were acknowledged with a 2xx.
     pub acknowledged: usize,
-    /// Requests that were never answered.
+    /// Requests without a response.
     pub unanswered: usize,
-    /// Webhooks that the receivers got, repeated ones too.
+    /// Webhooks at the receivers, including repeated ones.
     pub webhooks: usize,
-    /// Rooms, sessions and deliveries in the records at the end.
+    /// Rooms in the records at the end.
     pub rooms: usize,
     /// Sessions in the records at the end.
     pub sessions: usize,
     /// Deliveries in the records at the end.
     pub deliveries: usize,
-    /// Promises that were broken; empty when the server kept all of them.
+    /// Broken promises; empty if the server kept all.
     pub violations: Vec<String>,
 }
 
 /// Runs the whole test. `progress` is called after each kill with its number.
 ///
 /// # Panics
-/// The server does not start, or does not come to rest after the last kill.
+/// The server does not start, or pending work does not finish after the last kill.
 pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     let postgres =
         (options.engine == Engine::Postgres).then(|| Cluster::start(ClusterOptions::default()));
@@ -143,13 +143,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
         progress(kill);
     }
     let running = running.expect("a running server");
-    // What clients repeat at the end is to be answered.
+    // The clients' final repetitions need a ready server.
     running.wait_until_ready();
     stop.store(true, Ordering::SeqCst);
     for client in clients {
         client.join().expect("a client that does not panic");
     }
-    // The run ends the rooms that are left, which none may be before.
+    // The run ends the remaining rooms; none of them may end before.
     deployment.wait_for_lifetime();
     let records = settle(&running.address.api());
     report(&journal, &receivers, &records, &deployment)

@@ -1,4 +1,4 @@
-//! `crash-test --binary PATH --kills N`: runs the test and prints what it found. Exits non-zero for a broken promise.
+//! `crash-test --binary PATH --kills N`: runs the test and prints its findings. Exits non-zero for a broken promise.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use clap::{Parser, ValueEnum};
 use crash_test::{Engine, Options, Report, run};
 
-/// Kills a server at random moments under load, and checks that it kept all that it had acknowledged.
+/// Kills a server at random moments under load, and checks that it kept everything that it had acknowledged.
 #[derive(Parser)]
 struct Arguments {
     /// The program to test.
     #[arg(long)]
     binary: PathBuf,
-    /// What keeps the records: a file, or a PostgreSQL, which is killed in turn with the program.
+    /// Storage of the records: a file, or a PostgreSQL, which is killed alternately with the program.
     #[arg(long, value_enum, default_value_t = Database::Sqlite)]
     database: Database,
-    /// How often one is killed.
+    /// Number of kills.
     #[arg(long, default_value_t = 200)]
     kills: u32,
-    /// How many clients work with it.
+    /// Number of clients.
     #[arg(long, default_value_t = 6)]
     clients: u32,
-    /// Decides the choices of a run; random without it.
+    /// Seed for all choices in a run; random by default.
     #[arg(long)]
     seed: Option<u64>,
 }

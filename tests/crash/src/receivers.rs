@@ -1,4 +1,4 @@
-//! Webhook receivers that write down what they get.
+//! Webhook receivers that record their requests.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use test_http_server::{Response, serve};
 
-/// A webhook that a receiver got.
+/// A received webhook.
 #[derive(Debug, Clone)]
 pub struct Webhook {
-    /// The id of the delivery.
+    /// The delivery id.
     pub id: String,
     pub event: Value,
     /// Whether the receiver accepted it.
     pub accepted: bool,
-    /// The lifetime of the server that ran when it came; `None` when none did.
+    /// The server's lifetime at its arrival; `None` if no server ran.
     pub lifetime: Option<u32>,
 }
 
@@ -27,7 +27,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that refuses this part of all requests. `lifetime` says which server runs.
+    /// Starts a receiver that refuses this fraction of all requests. `lifetime` returns the running server's lifetime.
     pub fn start(
         refuses: f64,
         seed: u64,
@@ -44,7 +44,7 @@ impl Receiver {
                 accepted,
                 lifetime: lifetime(),
             };
-            // Written down before the answer: what the server knows to be delivered is in the log.
+            // Recorded before the response: a delivery that the server has recorded as delivered is in the log.
             log.lock().push(webhook);
             let _ = Response::new(if accepted { 204 } else { 503 }).send(&mut stream);
         });
@@ -55,7 +55,7 @@ impl Receiver {
         }
     }
 
-    /// What it got, in order.
+    /// The received webhooks, in order.
     pub fn received(&self) -> Vec<Webhook> {
         self.received.lock().clone()
     }

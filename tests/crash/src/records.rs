@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::Api;
 
-/// All records of the project.
+/// All of the project's records.
 pub struct Records {
     pub rooms: Vec<Value>,
     pub templates: Vec<Value>,
@@ -39,25 +39,25 @@ impl Records {
     }
 }
 
-/// A field that is a text; empty when it is absent.
+/// A text field; empty when it is absent.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// The names of the rooms that are open.
+/// Open rooms' names.
 pub fn open_rooms(api: &Api) -> Vec<String> {
     let rooms = list(api, "/v1/rooms", "rooms");
     let open = rooms.iter().filter(|room| text(room, "status") == "open");
     open.map(|room| text(room, "name").to_owned()).collect()
 }
 
-/// How many deliveries are pending; of many, only some are counted.
+/// Number of pending deliveries; if there are many, only some are counted.
 pub fn pending_deliveries(api: &Api) -> usize {
     let page = api.get("/v1/webhook-deliveries?status=pending&limit=200");
     page["webhook_deliveries"].as_array().map_or(0, Vec::len)
 }
 
-/// All rows of a paged list.
+/// All rows in a paged list.
 fn list(api: &Api, path: &str, collection: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The server process, its data directory, and when it ran.
+//! The server process, its data directory, and its running times.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::api::Api;
 use crate::single::TIMEOUT;
 
-/// Settings of the server: quick retries, no limits, one thread for each kind of work.
+/// Server settings: quick retries, no limits, one thread for each kind of work.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("CONCLAVE_WEBHOOKS__TICK", "100ms"),
     (
@@ -27,10 +27,10 @@ const ENVIRONMENT: [(&str, &str); 6] = [
     ("CONCLAVE_LIMITS__EXCHANGE_BURST", "1000000"),
 ];
 
-/// Where a server listens, and its API key, which differ after each start.
+/// A server's address and API key, which change with each start.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// The number of the start, from 1.
+    /// Start number, from 1.
     pub lifetime: u32,
     pub url: String,
     pub admin: String,
@@ -44,11 +44,11 @@ impl Address {
     }
 }
 
-/// How long after the return of its database a server may take until everything is as before.
+/// Time limit for recovery after the database's return.
 const RECOVERY: Duration = Duration::from_secs(2);
 
-/// The time from a start's ready line to its kill, or to that of its database; from then on there is another one, once both run again. The
-/// last lifetime has no end.
+/// The time from a start's ready line to its kill, or to its database's kill; the next lifetime starts once both run again. The last
+/// lifetime has no end.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetime {
     pub from: SystemTime,
@@ -62,11 +62,11 @@ pub struct Deployment(Arc<Inner>);
 struct Inner {
     binary: PathBuf,
     dir: tempfile::TempDir,
-    /// The url of the database; absent for a file.
+    /// Database URL; absent for a file.
     url: Option<String>,
     /// The running server; absent while there is none.
     address: RwLock<Option<Address>>,
-    /// How often a server was started.
+    /// Number of starts.
     starts: AtomicU32,
     lifetimes: Mutex<Vec<Lifetime>>,
 }
@@ -80,7 +80,7 @@ pub struct Running {
 impl Deployment {
     pub fn new(binary: PathBuf, url: Option<String>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        // The server starts in another directory, from which a relative path would lead elsewhere.
+        // The server starts in another directory, where a relative path would be wrong.
         let binary = std::path::absolute(binary).expect("a path of a program");
         Self(Arc::new(Inner {
             binary,
@@ -147,14 +147,14 @@ impl Deployment {
 
     /// Kills a server with SIGKILL, so that it cannot clean up.
     pub fn kill(&self, mut running: Running) {
-        // Late requests of this server are not those of the next.
+        // This server's late requests do not count for the next one.
         running.child.kill().expect("a server that runs");
         *self.0.address.write() = None;
         self.end_lifetime();
         running.child.wait().expect("its end");
     }
 
-    /// Lets the database of the running server be away for as long as `outage` takes.
+    /// Stops the running server's database for the duration of `outage`.
     pub fn without_database(&self, outage: impl FnOnce()) {
         self.end_lifetime();
         outage();
@@ -164,7 +164,7 @@ impl Deployment {
         });
     }
 
-    /// Waits until the last lifetime has begun: what happens before it is judged as if the server still ran without its database.
+    /// Waits until the last lifetime has started: earlier events are judged as if the server still ran without its database.
     pub fn wait_for_lifetime(&self) {
         let last = self.lifetimes().last().expect("a lifetime").from;
         if let Ok(rest) = last.duration_since(SystemTime::now()) {
@@ -181,7 +181,7 @@ impl Deployment {
         self.0.address.read().clone()
     }
 
-    /// The number of the server that runs; `None` while there is none.
+    /// Number of the running server's lifetime; `None` while there is none.
     pub fn lifetime(&self) -> impl Fn() -> Option<u32> + Clone + Send + use<> {
         let deployment = self.clone();
         move || deployment.address().map(|address| address.lifetime)
@@ -197,7 +197,7 @@ impl Deployment {
 }
 
 impl Running {
-    /// Waits until the server can write, which it cannot for a moment after the end of its database.
+    /// Waits until the server can write; it cannot for a moment after its database's end.
     ///
     /// # Panics
     /// It cannot for a minute.

@@ -1,4 +1,4 @@
-//! What clients work with: the API of a server or of a cluster, and the media plane in which participants join.
+//! The clients' target: the API of a server or a cluster, and the media plane in which participants join.
 
 use std::time::Instant;
 
@@ -19,30 +19,30 @@ pub struct Call<'a> {
 /// A request that was sent to a node once.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// Absent when the connection broke, or when the client no longer waited.
+    /// Absent if the connection broke, or the response timed out.
     pub answer: Option<Answer>,
-    /// The number of the node, from 0; 0 for a server alone.
+    /// Node number, from 0; 0 for a single server.
     pub node: usize,
     pub sent: Instant,
-    /// When the answer came, or the client gave up.
+    /// Time at the response, or at the timeout.
     pub ended: Instant,
 }
 
-/// What a client works with.
+/// A client's target.
 pub trait Service: Send {
-    /// Waits until there is a server. Returns whether all participants of before are gone.
+    /// Waits until there is a server. Returns whether all earlier participants are gone.
     fn connect(&mut self) -> bool;
 
-    /// Sends a request, to further nodes if it may be repeated. Returns all attempts; the last one is what the client goes by.
+    /// Sends a request, to further nodes if it may be repeated. Returns all attempts; the last one determines the client's behaviour.
     fn call(&mut self, call: Call<'_>) -> Vec<Attempt>;
 
-    /// Lets a participant join with a room token. The answer contains its `sid`.
+    /// Joins a participant with a room token. The response contains its `sid`.
     fn join(&mut self, token: &str) -> Attempt;
 
-    /// Lets a participant leave, or lose its connection.
+    /// Disconnects a participant, by a leave or by a lost connection.
     fn leave(&mut self, sid: &str, clean: bool) -> Attempt;
 
-    /// Lets a participant publish a track.
+    /// Publishes a participant's track.
     fn publish(&mut self, sid: &str) -> Attempt;
 }
 
@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether a client may send the request again without knowing whether it was performed.
+    /// Whether a client may repeat the request without knowing whether it was performed.
     pub fn is_repeatable(&self) -> bool {
         self.method == "GET" || self.key.is_some()
     }

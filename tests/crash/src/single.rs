@@ -1,4 +1,4 @@
-//! A server alone, whose participants are those of the sandbox.
+//! A single server with sandbox participants.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use crate::api::{self, Api};
 use crate::server::Deployment;
 use crate::service::{Attempt, Call, Service};
 
-/// How long a client waits for a response.
+/// Response timeout.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client's connections to the server that runs.
+/// A client's connections to the running server.
 pub struct SingleServer {
     deployment: Deployment,
     connected: Option<Connected>,

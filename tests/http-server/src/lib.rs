@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 server for tests: one thread for each connection, one request on each. The handler writes to the
-//! connection itself, so it can also answer slowly, with broken bytes, or not at all.
+//! A small HTTP/1.1 server for tests: one thread per connection, one request on each. The handler writes to the connection itself, so it
+//! can also respond slowly, with broken bytes, or not at all.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use object_storage::{Fault, ObjectStorage};
 
-/// How long a client may take to send its request.
+/// Time limit for a client's request.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request.
@@ -27,13 +27,13 @@ pub struct Request {
     pub method: String,
     /// The path with the query.
     pub target: String,
-    /// The headers in their order.
+    /// Headers in their order.
     pub headers: Vec<(String, String)>,
-    /// The body, as long as `Content-Length` says; empty without that header.
+    /// Body with the length in `Content-Length`; empty without that header.
     pub body: Vec<u8>,
 }
 
-/// A response, which ends its connection.
+/// A response, after which the connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     status: u16,
@@ -41,7 +41,7 @@ pub struct Response {
     body: Vec<u8>,
 }
 
-/// Listens on a free port of 127.0.0.1.
+/// Listens on a free port at 127.0.0.1.
 ///
 /// # Panics
 /// No port is free.
@@ -52,7 +52,7 @@ pub fn bind() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Starts a server on a free port of 127.0.0.1 and returns its address. The server runs until the process ends.
+/// Starts a server on a free port at 127.0.0.1 and returns its address. The server runs until the process ends.
 ///
 /// # Panics
 /// No port is free.
@@ -80,7 +80,7 @@ pub fn serve_on(
 }
 
 impl Request {
-    /// The value of a header; empty when it is absent.
+    /// A header's value; empty when it is absent.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let found = self
@@ -90,7 +90,7 @@ impl Request {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Reads a request; `None` if the client sends none or breaks off.
+    /// Reads a request; `None` if the client sends none or disconnects.
     fn read(stream: &TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(READ_TIMEOUT)).ok()?;
         let request = Self::parse(&mut BufReader::new(stream))?;
@@ -98,7 +98,7 @@ impl Request {
         Some(request)
     }
 
-    /// Reads a request from any connection; `None` if the client sends none or breaks off.
+    /// Reads a request from any connection; `None` if the client sends none or disconnects.
     pub fn parse(reader: &mut impl BufRead) -> Option<Self> {
         let line = read_line(reader)?;
         let mut words = line.strip_suffix(" HTTP/1.1")?.splitn(2, ' ');
@@ -171,7 +171,7 @@ impl Response {
     /// Sends the response.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn send(self, stream: &mut TcpStream) -> io::Result<()> {
         stream.write_all(&self.into_bytes())
     }

@@ -1,4 +1,4 @@
-//! An object storage that speaks as much of the S3 protocol as uploads in parts need.
+//! An object storage with the part of the S3 protocol that multipart uploads need.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
@@ -11,37 +11,37 @@ use parking_lot::Mutex;
 
 use crate::{Request, Response, serve};
 
-/// A storage in memory.
+/// An in-memory storage.
 #[derive(Clone)]
 pub struct ObjectStorage {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
-/// What goes wrong with a part.
+/// Fault in a part's upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The storage answers with this status.
+    /// The storage responds with this status.
     Status(u16),
-    /// The storage answers with this status and code.
+    /// The storage responds with this status and code.
     Refusal(u16, &'static str),
-    /// The connection is closed after the part has arrived, without an answer.
+    /// The connection is closed without a response after the part has arrived.
     Cut,
-    /// The storage does not answer before [`ObjectStorage::release`].
+    /// The storage does not respond before [`ObjectStorage::release`].
     Stall,
 }
 
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Vec<u8>>,
-    /// Uploads in parts that are not completed, by their ids.
+    /// Open multipart uploads by id.
     uploads: BTreeMap<String, Upload>,
     faults: VecDeque<Fault>,
-    /// Completions that are carried out, and whose answers are lost.
+    /// Number of completions that succeed but whose responses are lost.
     lost_completions: usize,
-    /// Whether parts without a checksum are refused, as those of buckets with Object Lock.
+    /// Whether parts without a checksum are refused, as in buckets with Object Lock.
     wants_checksums: bool,
-    /// What every request is refused with.
+    /// Status that all requests are refused with.
     refusal: Option<u16>,
     begun: usize,
     parts: usize,
@@ -65,18 +65,18 @@ impl ObjectStorage {
         Self { address, state }
     }
 
-    /// The url of the storage.
+    /// URL of the storage.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Lets the next parts fail so, one fault each.
+    /// Makes the next parts fail, one fault each.
     pub fn fail_parts(&self, faults: &[Fault]) {
         self.state.lock().faults.extend(faults);
     }
 
-    /// Loses the answers to so many completions of uploads, which are carried out.
+    /// Loses the responses to the next `count` completed uploads.
     pub fn lose_completions(&self, count: usize) {
         self.state.lock().lost_completions = count;
     }
@@ -91,7 +91,7 @@ impl ObjectStorage {
         self.state.lock().refusal = status;
     }
 
-    /// Ends the stalled requests, without answers.
+    /// Ends the stalled requests without a response.
     pub fn release(&self) {
         self.state.lock().is_released = true;
     }
@@ -102,13 +102,13 @@ impl ObjectStorage {
         self.state.lock().objects.get(name).cloned()
     }
 
-    /// The names of all objects.
+    /// Names of all objects.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.state.lock().objects.keys().cloned().collect()
     }
 
-    /// Uploads in parts that were begun, parts that arrived, requests that stall, and uploads that were neither completed nor aborted.
+    /// Number of started uploads, arrived parts, stalled requests, and uploads that were neither completed nor aborted.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let state = self.state.lock();
@@ -146,7 +146,7 @@ fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
             .map_or(bytes.len(), |at| at + 4);
         bytes.truncate(end);
     }
-    // The client may be gone.
+    // The client may have disconnected.
     let _ = stream.write_all(&bytes);
 }
 

@@ -1,5 +1,4 @@
-//! Clients, which join with a token, publish what it allows and receive messages; and encoders, which connect with a
-//! stream key.
+//! Clients, which join with a token, publish within its permissions and receive messages; and encoders, which connect with a stream key.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ use serde_json::Value;
 use crate::methods::read;
 use crate::{Double, Joining, State};
 
-/// Why a client is refused.
+/// Reason for refusing a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// The token or the stream key is invalid.
@@ -23,8 +22,7 @@ pub enum Refused {
 }
 
 impl Double {
-    /// A client connects with a token, whose grants and room settings apply. Creates the room if there is none. Returns the
-    /// sid.
+    /// Connects a client with a token, whose grants and room settings apply. Creates the room if it does not exist. Returns the sid.
     ///
     /// # Errors
     /// The token is not signed with the double's key, or the room is full.
@@ -60,7 +58,7 @@ impl Double {
         Ok(sid)
     }
 
-    /// A client publishes a track, if its permission allows it. Returns the sid.
+    /// Publishes a client's track, if its permission allows it. Returns the sid.
     ///
     /// # Errors
     /// The permission does not cover the track's source.
@@ -88,7 +86,7 @@ impl Double {
         }
     }
 
-    /// The data messages that the server sent to a participant, in their order.
+    /// Data messages that the server sent to a participant, in order.
     #[must_use]
     pub fn messages_to(&self, room: &str, identity: &str) -> Vec<proto::SendDataRequest> {
         let sent = self
@@ -102,8 +100,7 @@ impl Double {
         .collect()
     }
 
-    /// An encoder connects with a stream key: it joins and publishes video and audio, and
-    /// `ingress_started` is reported.
+    /// Connects an encoder with a stream key: it joins and publishes video and audio, and `ingress_started` is reported.
     ///
     /// # Errors
     /// No endpoint has that key.
@@ -132,7 +129,7 @@ impl Double {
         Ok(())
     }
 
-    /// An encoder disconnects, and `ingress_ended` is reported.
+    /// Disconnects an encoder, and reports `ingress_ended`.
     ///
     /// # Errors
     /// No endpoint has that key.
@@ -163,7 +160,7 @@ impl Double {
 }
 
 impl State {
-    /// Creates a room with the token's settings, unless it is live, and checks that it has a place left.
+    /// Creates a room with the token's settings, unless it is live, and checks that it is not full.
     fn admit(
         &mut self,
         room: &str,
@@ -208,7 +205,7 @@ impl State {
     }
 }
 
-/// The permission that a token grants. Absent grants are allowed; the one for data defaults to the one for publishing.
+/// The permission that a token grants. Absent grants are allowed; the data grant defaults to the publishing grant.
 fn permission(video: &Value) -> proto::ParticipantPermission {
     let grant = |name: &str, otherwise: bool| video[name].as_bool().unwrap_or(otherwise);
     let can_publish = grant("canPublish", true);
@@ -237,7 +234,7 @@ fn source_number(name: &str) -> TrackSource {
     }
 }
 
-/// Whether a permission covers a source. An empty list of sources means every source.
+/// Whether a permission covers a source. An empty source list means every source.
 pub(crate) fn may_publish(permission: &proto::ParticipantPermission, source: i32) -> bool {
     let sources = &permission.can_publish_sources;
     permission.can_publish && (sources.is_empty() || sources.contains(&source))

@@ -1,22 +1,22 @@
-//! Faults, and the responses that they and the API give.
+//! Faults, and the responses of faults and of the API.
 
 use std::time::Duration;
 
 use test_http_server::Response;
 
-/// The name that a fault of every method is set under.
+/// Method name for a fault in every method.
 pub(crate) const EVERY: &str = "*";
 
-/// What a method does instead of answering.
+/// A method's behaviour instead of its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// No node serves the request: Twirp's `unavailable`.
     NoResponse,
     /// A Twirp error: status, code, message.
     Twirp(u16, &'static str, &'static str),
-    /// A 401 in plain text, as LiveKit gives for a bad token.
+    /// A 401 in plain text, as LiveKit responds to an invalid token.
     PlainUnauthorized,
-    /// An HTML page of a proxy, with this status.
+    /// A proxy's HTML page with this status.
     ProxyPage(u16),
     /// Any response: status, content type, body.
     Answer(u16, &'static str, &'static str),
@@ -26,7 +26,7 @@ pub enum Fault {
     Dropped,
 }
 
-/// A response with a body of this content type.
+/// A response with this content type and body.
 pub(crate) fn text(status: u16, content_type: &str, body: &str) -> Response {
     Response::new(status)
         .header("Content-Type", content_type)
@@ -57,7 +57,7 @@ pub(crate) fn no_response() -> Response {
 }
 
 impl Fault {
-    /// The response instead of the call; `None` when the call is performed first.
+    /// The response instead of the call; `None` if the call is performed first.
     pub(crate) fn answer(&self) -> Option<Response> {
         Some(match self {
             Self::NoResponse => no_response(),

@@ -1,6 +1,6 @@
-//! A stand-in for a LiveKit server: the part of its API that the control plane calls, on the published types, with rooms,
-//! participants, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and faults, set for one
-//! method at a time. No media is transmitted: the test makes participants join and publish.
+//! A stand-in for a LiveKit server: the part of its API that the control plane calls, with the published types and with rooms,
+//! participants, egresses and ingresses behind it; its webhooks, signed as LiveKit signs them; and faults, set per method. No media is
+//! transmitted: the test makes participants join and publish.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ pub use participants::Joining;
 pub use webhook_workers::{LostWebhook, WebhookOutcomes};
 pub use webhooks::Webhook;
 
-/// The double. Cheap to clone; all clones are the same. Its server ends with the process.
+/// The double. Cheap to clone; all clones share their state. Its server ends with the process.
 #[derive(Clone)]
 pub struct Double {
     /// The one API key that the double accepts.
@@ -45,7 +45,7 @@ pub struct Double {
 
 #[derive(Default)]
 struct State {
-    /// The number of ids given out.
+    /// Number of ids assigned.
     ids: u64,
     rooms: BTreeMap<String, LiveRoom>,
     egresses: BTreeMap<String, proto::EgressInfo>,
@@ -60,15 +60,15 @@ struct State {
 struct LiveRoom {
     info: proto::Room,
     participants: BTreeMap<String, proto::ParticipantInfo>,
-    /// The room's node has died.
+    /// The room's node has failed.
     node_is_dead: bool,
-    /// Identities that are listed although no live node has them.
+    /// Listed identities without a live node.
     ghosts: BTreeSet<String>,
-    /// Identities that are connected and missing from the list of participants.
+    /// Connected identities that are missing from the list of participants.
     unlisted: BTreeSet<String>,
 }
 
-/// The settings of LiveKit's configuration that matter to the API.
+/// LiveKit's configuration, as far as it affects the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// `room.auto_create`.
@@ -142,7 +142,7 @@ impl Double {
         self.lock().settings = settings;
     }
 
-    /// The authorized requests to a method, in their order.
+    /// Authorized requests to a method, in order.
     #[must_use]
     pub fn calls<M: prost::Message + Default>(&self, method: &str) -> Vec<M> {
         let state = self.lock();
@@ -152,13 +152,13 @@ impl Double {
             .collect()
     }
 
-    /// The names of the rooms that are live.
+    /// Names of the live rooms.
     #[must_use]
     pub fn rooms(&self) -> Vec<String> {
         self.lock().rooms.keys().cloned().collect()
     }
 
-    /// The current state of a room.
+    /// A room's current state.
     #[must_use]
     pub fn room(&self, name: &str) -> Option<proto::Room> {
         self.lock().rooms.get(name).map(|room| room.info.clone())

@@ -40,11 +40,11 @@ impl Double {
             Some(Fault::Dropped) => return,
             _ => {}
         }
-        // A client that is gone has lost the answer.
+        // A disconnected client has lost the response.
         let _ = response.send(&mut stream);
     }
 
-    /// Performs a call and returns its response, and the fault that its sending is subject to.
+    /// Performs a call and returns its response, and the fault to apply when sending it.
     fn call(&self, request: &Request) -> (Response, Option<Fault>) {
         let Some((service, method)) = request
             .target
@@ -78,7 +78,7 @@ impl Double {
         (state.perform(method, &request.body, self), fault)
     }
 
-    /// The fault that is set for a method.
+    /// The fault for a method.
     pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
         let state = self.lock();
         state
@@ -88,13 +88,13 @@ impl Double {
             .cloned()
     }
 
-    /// The claims of a token that is signed with the double's key, with or without `Bearer` before it.
+    /// The claims in a token signed with the double's key, with or without `Bearer` before it.
     pub(crate) fn claims(&self, token: &str) -> Result<Value, Response> {
         let token = token.strip_prefix("Bearer ").unwrap_or(token);
         let refused = || faults::text(401, "text/plain; charset=utf-8", "invalid token\n");
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[&self.api_key]);
-        // The test's clock need not be the machine's.
+        // The test's clock may differ from the machine's.
         validation.validate_exp = false;
         let key = DecodingKey::from_secret(self.api_secret.as_bytes());
         jsonwebtoken::decode::<Value>(token, &key, &validation)
@@ -120,7 +120,7 @@ fn granted(service: &str, method: &str, grants: &Value, body: &[u8]) -> bool {
 }
 
 pub(crate) fn read<M: Message + Default>(body: &[u8]) -> M {
-    // Fields that a message lacks are skipped, those of another type are not: only the caller knows the type.
+    // Unknown fields are skipped, but a field with another type is an error: only the caller knows the message type.
     M::decode(body).unwrap_or_default()
 }
 
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// Creates a room, or returns the one that is live.
+    /// Creates a room, or returns the live one.
     pub(crate) fn open(&mut self, name: &str, double: &Double) -> proto::Room {
         if let Some(room) = self.rooms.get(name) {
             return room.info.clone();

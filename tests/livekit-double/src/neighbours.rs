@@ -1,4 +1,5 @@
-//! Others who use the same LiveKit: another deployment, or an operator. What they start is in no record of the app.
+//! Other users of the same LiveKit: another deployment, or an operator. The app has no record of the egresses and endpoints that they
+//! create.
 
 use livekit_protocol as proto;
 use proto::egress_info::Request;
@@ -28,7 +29,7 @@ impl Double {
             .expect("an egress was started")
     }
 
-    /// Creates an ingress endpoint of a room. Returns its id.
+    /// Creates an ingress endpoint for a room. Returns its id.
     pub fn create_ingress(&self, room: &str) -> String {
         let mut state = self.lock();
         state.create_ingress(proto::CreateIngressRequest {
@@ -43,13 +44,13 @@ impl Double {
             .expect("an endpoint was made")
     }
 
-    /// The egresses that were started, in the order of their starts.
+    /// The egresses in start order.
     #[must_use]
     pub fn egresses(&self) -> Vec<proto::EgressInfo> {
         self.lock().egresses.values().cloned().collect()
     }
 
-    /// Whether an egress has been told to stop, or has ended.
+    /// Whether an egress was stopped or has ended.
     #[must_use]
     pub fn is_stopped(&self, egress: &str) -> bool {
         let running = proto::EgressStatus::EgressActive as i32;

@@ -1,4 +1,4 @@
-//! What a test makes participants, egress workers and encoders do.
+//! Actions of participants, egress workers and encoders, controlled by the test.
 
 use livekit_protocol as proto;
 use proto::participant_info::{Kind, State as Progress};
@@ -7,7 +7,7 @@ use crate::clients::may_publish;
 use crate::methods::nanos;
 use crate::{Double, LiveRoom, State};
 
-/// A participant that joins.
+/// A joining participant.
 #[derive(Debug, Clone)]
 pub struct Joining<'a> {
     /// The identity.
@@ -16,11 +16,11 @@ pub struct Joining<'a> {
     pub name: &'a str,
     /// The metadata.
     pub metadata: &'a str,
-    /// The attributes of its token.
+    /// Attributes in its token.
     pub attributes: &'a [(&'a str, &'a str)],
     /// The kind: a client, an encoder, a recorder.
     pub kind: Kind,
-    /// The permission of its token.
+    /// Permission in its token.
     pub permission: proto::ParticipantPermission,
 }
 
@@ -45,8 +45,7 @@ impl<'a> Joining<'a> {
 }
 
 impl Double {
-    /// A participant joins, and `participant_joined` is reported. A participant with the same identity leaves first.
-    /// Returns the sid.
+    /// Joins a participant and reports `participant_joined`. A participant with the same identity leaves first. Returns the sid.
     pub fn join(&self, room: &str, who: &Joining<'_>) -> String {
         let mut state = self.lock();
         state.open(room, self);
@@ -79,7 +78,7 @@ impl Double {
         sid
     }
 
-    /// A participant publishes a track. Returns the sid.
+    /// Publishes a participant's track. Returns the sid.
     pub fn publish(
         &self,
         room: &str,
@@ -92,12 +91,12 @@ impl Double {
             .expect("a participant of the room")
     }
 
-    /// A participant leaves.
+    /// Disconnects a participant.
     pub fn leave(&self, room: &str, identity: &str, reason: proto::DisconnectReason) {
         self.lock().remove_participant(room, identity, reason, self);
     }
 
-    /// A participant's node dies, and the participant does not rejoin: it stays listed, and no node answers for it.
+    /// Fails a participant's node, and the participant does not rejoin: it stays listed without a live node.
     pub fn make_ghost(&self, room: &str, identity: &str) {
         let mut state = self.lock();
         let room = state.rooms.get_mut(room).expect("a room that is live");
@@ -105,8 +104,8 @@ impl Double {
         room.count();
     }
 
-    /// A room's node dies, and no participant rejoins: the room stays listed with its participants, and cannot be deleted
-    /// until it has been created again.
+    /// Fails a room's node, and no participant rejoins: the room stays listed with its participants, and cannot be deleted until it has
+    /// been created again.
     pub fn lose_node(&self, room: &str) {
         let mut state = self.lock();
         let room = state.rooms.get_mut(room).expect("a room that is live");
@@ -114,7 +113,7 @@ impl Double {
         room.ghosts = room.participants.keys().cloned().collect();
     }
 
-    /// Sets the status of an egress and reports `egress_updated` or `egress_ended`.
+    /// Sets an egress' status and reports `egress_updated` or `egress_ended`.
     pub fn set_egress_status(&self, id: &str, status: proto::EgressStatus, error: &str) {
         let mut state = self.lock();
         let info = state
@@ -137,12 +136,12 @@ impl Double {
         );
     }
 
-    /// Forgets an egress, as LiveKit does after the loss of its Redis.
+    /// Removes an egress, as LiveKit does after the loss of its Redis.
     pub fn forget_egress(&self, id: &str) {
         self.lock().egresses.remove(id);
     }
 
-    /// Sets the status of an ingress and reports `ingress_started` or `ingress_ended`.
+    /// Sets an ingress' status and reports `ingress_started` or `ingress_ended`.
     pub fn set_ingress_status(&self, id: &str, status: proto::ingress_state::Status, error: &str) {
         let mut state = self.lock();
         let info = state
@@ -184,7 +183,7 @@ fn completed(info: &mut proto::EgressInfo) -> Option<proto::EgressInfo> {
     Some(info.clone())
 }
 
-/// A participant as track events name it: sid and identity only.
+/// A participant in track events: sid and identity only.
 fn short(participant: &proto::ParticipantInfo) -> proto::ParticipantInfo {
     proto::ParticipantInfo {
         sid: participant.sid.clone(),
@@ -194,7 +193,7 @@ fn short(participant: &proto::ParticipantInfo) -> proto::ParticipantInfo {
 }
 
 impl LiveRoom {
-    /// Updates the number of participants, ghosts excluded.
+    /// Updates the number of participants, without ghosts.
     pub(crate) fn count(&mut self) {
         self.info.num_participants =
             u32::try_from(self.participants.len() - self.ghosts.len()).unwrap_or(u32::MAX);
@@ -317,7 +316,7 @@ impl State {
         }
     }
 
-    /// Reports the state of an egress.
+    /// Reports an egress' state.
     pub(crate) fn report_egress(&mut self, event: &str, info: proto::EgressInfo, double: &Double) {
         let room = Some(proto::Room {
             name: info.room_name.clone(),

@@ -1,4 +1,4 @@
-//! Participants by their sid, which one that joins again with the same identity does not have.
+//! Participants by sid: after joining again, an identity has a new sid.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use livekit_protocol as proto;
 use crate::{Double, State};
 
 impl Double {
-    /// The sids of all participants who are connected.
+    /// Sids of all connected participants.
     #[must_use]
     pub fn connected(&self) -> BTreeSet<String> {
         let state = self.lock();
@@ -20,7 +20,7 @@ impl Double {
             .collect()
     }
 
-    /// A participant leaves. Returns whether it was connected.
+    /// Disconnects a participant. Returns whether it was connected.
     pub fn leave_by_sid(&self, sid: &str, reason: proto::DisconnectReason) -> bool {
         let mut state = self.lock();
         let Some((room, identity)) = state.find(sid) else {
@@ -30,7 +30,7 @@ impl Double {
         true
     }
 
-    /// A participant publishes a track. Returns the track's sid; `None` if the participant is not connected.
+    /// Publishes a participant's track. Returns the track's sid; `None` if the participant is not connected.
     #[must_use]
     pub fn publish_by_sid(
         &self,
@@ -45,7 +45,7 @@ impl Double {
 }
 
 impl State {
-    /// The room and the identity of a participant.
+    /// A participant's room and identity.
     fn find(&self, sid: &str) -> Option<(String, String)> {
         self.rooms.iter().find_map(|(name, room)| {
             let found = room

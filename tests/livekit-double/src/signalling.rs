@@ -1,5 +1,5 @@
-//! The signalling websocket. No messages are exchanged: opening it joins a participant that is not active yet, closing it
-//! disconnects the participant.
+//! The signalling WebSocket. No messages are exchanged: opening it joins a participant that is not active yet, closing it disconnects the
+//! participant.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use tungstenite::handshake::derive_accept_key;
 use crate::Double;
 use crate::faults::{self, Fault};
 
-/// The name that faults of the websocket are set under.
+/// Method name for faults of the WebSocket.
 const SIGNALLING: &str = "rtc";
 
 impl Double {

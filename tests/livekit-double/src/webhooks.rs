@@ -1,4 +1,4 @@
-//! Webhooks: signed, and either kept for the test to pass on in any order, or sent.
+//! Webhooks: signed, and either kept for the test to forward in any order, or sent.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -15,11 +15,11 @@ use crate::methods::nanos;
 use crate::webhook_workers::Workers;
 use crate::{Double, State};
 
-/// The most attempts for one event.
+/// Maximum number of attempts per event.
 const ATTEMPTS: u32 = 5;
-/// The delay before the second attempt; doubles with each further one. LiveKit waits 1 s.
+/// Delay before the second attempt; doubled for each further attempt. LiveKit waits 1 s.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
-/// How long an answer is waited for.
+/// Response timeout.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A signed webhook.
@@ -33,16 +33,16 @@ pub struct Webhook {
     pub body: Vec<u8>,
 }
 
-/// The destination of webhooks: kept, or sent to a URL.
+/// Destination of webhooks: kept, or sent to a URL.
 #[derive(Default)]
 pub(crate) struct Queue {
     kept: Vec<Webhook>,
     sent: Option<Destination>,
 }
 
-/// What sends webhooks.
+/// The sender of webhooks.
 enum Destination {
-    /// A thread, to one url.
+    /// A thread that sends to one URL.
     Thread(Sender<Webhook>),
     Workers(Workers),
 }
@@ -72,13 +72,13 @@ impl Double {
         }
     }
 
-    /// Takes the webhooks kept since the last call, in their order. Empty while webhooks are sent.
+    /// Removes and returns the webhooks kept since the last call, in order. Empty while webhooks are sent.
     #[must_use]
     pub fn webhooks(&self) -> Vec<Webhook> {
         std::mem::take(&mut self.lock().webhooks.kept)
     }
 
-    /// Sends webhooks to a URL from now on, one after another. Retries one that is answered with 429 or 5xx, or not at all.
+    /// Sends webhooks to a URL from now on, one after another. Retries a webhook after 429, 5xx or no response.
     pub fn send_to(&self, url: &str) {
         let (sender, events) = channel::<Webhook>();
         let url = url.to_owned();
@@ -111,7 +111,7 @@ impl Queue {
 
     fn put(&mut self, webhook: Webhook) {
         match &self.sent {
-            // The thread that sends has ended: the webhook is dropped.
+            // The sending thread has ended: the webhook is dropped.
             Some(Destination::Thread(sender)) => drop(sender.send(webhook)),
             Some(Destination::Workers(workers)) => workers.put(webhook),
             None => self.kept.push(webhook),
@@ -139,7 +139,7 @@ fn send(url: &str, webhook: &Webhook) {
     }
 }
 
-/// Posts a webhook once. Returns the status of the answer, if there is one.
+/// Posts a webhook once. Returns the response's status, if there is a response.
 pub(crate) fn post(url: &str, webhook: &Webhook) -> Option<u16> {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -154,7 +154,7 @@ pub(crate) fn post(url: &str, webhook: &Webhook) -> Option<u16> {
     answer.ok().map(|answer| answer.status().as_u16())
 }
 
-/// Whether LiveKit sends a webhook again that was answered so. 4xx and 501 count as delivered.
+/// Whether LiveKit repeats a webhook after this status. 4xx and 501 count as delivered.
 pub(crate) const fn is_repeated(status: u16) -> bool {
     matches!(status, 429 | 500 | 502..)
 }

@@ -1,4 +1,4 @@
-//! A database of a test.
+//! A test's database.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::session::Session;
 
-/// How long a statement waits for a server that writes.
+/// How long a statement waits for a writing server.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The tables of the server's lock: a server whose records are locked, or have no space, keeps its lock.
+/// Tables of the server's lock: a server whose records are locked or out of space keeps its lock.
 const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats', 'nodes')";
 
-/// Returns the query of the tables of the records.
+/// Returns the query for the record tables.
 fn tables_of_the_records() -> String {
     format!("pg_tables WHERE schemaname = 'public' AND tablename NOT IN {TABLES_OF_THE_SERVER}")
 }
 
-/// Returns the statements that lock the tables of the records until the transaction ends. They do not wait while they have a
-/// lock: a server locks the tables in an order of its own, and if each waited for the other, PostgreSQL would end one of the two.
+/// Returns the statements that lock the record tables until the transaction ends. They do not wait while they hold a lock: a server locks
+/// the tables in its own order, and PostgreSQL would resolve a deadlock by ending one of the two.
 fn lock_statements(mode: &str) -> String {
     format!(
         "SET LOCAL statement_timeout = {limit};
@@ -41,12 +41,12 @@ fn lock_statements(mode: &str) -> String {
 pub struct Database<'c> {
     cluster: &'c Cluster,
     name: String,
-    /// Whether it stays as long as the server runs.
+    /// Whether it is kept while the server runs.
     is_kept: bool,
 }
 
 impl<'c> Database<'c> {
-    /// Creates a database: empty, or as another is, which nobody may be connected to.
+    /// Creates a database: empty, or as a copy of another, which must have no connections.
     pub(crate) fn create(cluster: &'c Cluster, name: String, like: Option<&str>) -> Self {
         // From version 15 on the pages are copied through the log, which takes a tenth of the time that copied files take.
         let like = like.unwrap_or("template0");
@@ -61,7 +61,7 @@ impl<'c> Database<'c> {
         }
     }
 
-    /// A database that a server has, as the copy of another's.
+    /// A database that a server already has as a copy.
     pub(crate) const fn existing(cluster: &'c Cluster, name: String) -> Self {
         Self {
             cluster,
@@ -70,13 +70,13 @@ impl<'c> Database<'c> {
         }
     }
 
-    /// Returns the name, which is of small letters, digits and `_`.
+    /// Returns the name, which consists of small letters, digits and `_`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the url of the database, with the name and the password of a user who owns it and has no other right.
+    /// Returns the database's URL, with the name and the password of a user who owns it and has no other privilege.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_at(self.cluster.address())
@@ -88,7 +88,7 @@ impl<'c> Database<'c> {
         format!("postgres://{USER}:{PASSWORD}@{address}/{}", self.name)
     }
 
-    /// Runs statements as the superuser, and returns what psql prints: rows, one a line, with `|` between columns.
+    /// Runs statements as the superuser, and returns psql's output: one row per line, with `|` between columns.
     ///
     /// # Panics
     /// A statement fails.
@@ -96,13 +96,13 @@ impl<'c> Database<'c> {
         self.cluster.psql(&self.name, text)
     }
 
-    /// Opens a session of the superuser.
+    /// Opens a superuser session.
     #[must_use]
     pub fn session(&self) -> Session {
         Session::start(self.cluster.psql_command(&self.name))
     }
 
-    /// Locks a table until the session is dropped: who reads or writes it waits.
+    /// Locks a table until the session is dropped: its readers and writers wait.
     #[must_use]
     pub fn lock(&self, table: &str) -> Session {
         let mut session = self.session();
@@ -112,7 +112,7 @@ impl<'c> Database<'c> {
         session
     }
 
-    /// Locks all tables, except those of the server's lock, until the session is dropped: who writes them waits.
+    /// Locks all tables except the server's lock tables until the session is dropped: writers wait.
     ///
     /// # Panics
     /// Another program has locked them for longer than [`BUSY_TIMEOUT`].
@@ -122,7 +122,7 @@ impl<'c> Database<'c> {
         session
     }
 
-    /// Lets each statement that writes rows fail as in a full tablespace, except those of the server's lock.
+    /// Makes each statement that writes rows fail as in a full tablespace, except in the server's lock tables.
     pub fn fill_disk(&self) {
         let text = "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'";
         let trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON %I EXECUTE FUNCTION refuse_rows()";
@@ -138,7 +138,7 @@ impl<'c> Database<'c> {
         ));
     }
 
-    /// Ends what [`Database::fill_disk`] has begun.
+    /// Undoes [`Database::fill_disk`].
     pub fn free_disk(&self) {
         self.run(&format!(
             "{}; DROP FUNCTION refuse_rows CASCADE",
@@ -152,7 +152,7 @@ impl<'c> Database<'c> {
         self.cluster.dump(&self.name)
     }
 
-    /// Ends the sessions of all clients, as an administrator can. Their transactions are undone.
+    /// Ends all client sessions, as an administrator can. Their transactions are rolled back.
     pub fn end_sessions(&self) {
         let sessions = format!(
             "pg_stat_activity WHERE datname = '{}' AND backend_type = 'client backend'",
@@ -164,7 +164,7 @@ impl<'c> Database<'c> {
         );
     }
 
-    /// Returns a copy of what has been committed. Sessions end, and new ones are refused while the database is copied.
+    /// Returns a copy of the committed data. Sessions end, and new ones are refused during the copy.
     #[must_use]
     pub fn copy(&self) -> Self {
         self.allow_connections(false);
@@ -174,7 +174,7 @@ impl<'c> Database<'c> {
         copy
     }
 
-    /// Ends all sessions and keeps the database as it is now.
+    /// Ends all sessions and keeps the database in its current state.
     pub(crate) fn into_template(mut self) -> String {
         self.allow_connections(false);
         self.end_sessions();
@@ -182,7 +182,7 @@ impl<'c> Database<'c> {
         self.name.clone()
     }
 
-    /// Lets new sessions begin, or refuses them. Those of the superuser are refused, too.
+    /// Allows new sessions, or refuses them, including superuser sessions.
     pub fn allow_connections(&self, allowed: bool) {
         self.cluster.psql(
             "postgres",

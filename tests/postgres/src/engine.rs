@@ -1,10 +1,10 @@
-//! The engine that the tests of this process run on, and the tests that only one engine has.
+//! The database engine for this process's tests, and tests for only one engine.
 
 use std::env;
 use std::io::{self, Write};
 use std::thread;
 
-/// What keeps the records of a test.
+/// Storage of a test's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// A file, the default.
@@ -38,7 +38,7 @@ impl Engine {
     }
 }
 
-/// Prints that a test proves nothing in this run. The line is seen also where the test harness keeps the output of tests.
+/// Prints that a test proves nothing in this run. The line is visible even if the test harness captures the output.
 pub(crate) fn print_skipped(reason: &str) {
     let current = thread::current();
     let _ = writeln!(

@@ -1,5 +1,6 @@
-//! PostgreSQL for tests, and what tests do to records on either engine ([`Records`]). A test binary starts one throw-away server at its first use ([`Cluster::shared`]), each test gets a
-//! database of its own ([`Database`]), and a [`Proxy`] makes the faults of a network. Nothing of it needs root.
+//! PostgreSQL for tests, and test operations on records with either engine ([`Records`]). A test binary starts one throw-away server at
+//! first use ([`Cluster::shared`]), each test gets its own database ([`Database`]), and a [`Proxy`] simulates network faults. None of them
+//! needs root.
 //!
 //! ```no_run
 //! let Some(cluster) = test_postgres::Cluster::installed() else { return };
@@ -8,8 +9,8 @@
 //! let url = database.url_at(proxy.address());
 //! ```
 //!
-//! `TEST_DATABASE=postgres` runs the suites that know both engines on PostgreSQL ([`Engine`]). The variable has no name with
-//! `CONCLAVE_`, because the program refuses such variables that are no setting.
+//! `TEST_DATABASE=postgres` runs the suites that support both engines on PostgreSQL ([`Engine`]). The variable's name does not start with
+//! `CONCLAVE_`, because the program refuses unknown variables with that prefix.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,10 +44,10 @@ pub use records::{Lock, Records};
 pub use session::Session;
 pub use tls::write_certificates;
 
-/// How long a server may take to start or to end. Far longer than needed on a busy machine.
+/// Time limit for starting or stopping a server. Far longer than needed on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until `holds`, for [`WAIT_LIMIT`] at most, and tells whether it does.
+/// Waits until `holds`, for [`WAIT_LIMIT`] at most, and returns whether it does.
 fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

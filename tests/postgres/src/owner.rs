@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A user of the system, by numbers.
+/// A system user, by numeric ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     user: u32,
@@ -39,12 +39,12 @@ impl Owner {
         })
     }
 
-    /// Lets a program run as this user, without further groups.
+    /// Makes a program run as this user, without supplementary groups.
     pub fn run(self, program: &mut Command) {
         program.uid(self.user).gid(self.group);
     }
 
-    /// Gives a file to this user.
+    /// Changes a file's owner to this user.
     pub fn own(self, file: &Path) {
         chown(file, Some(self.user), Some(self.group)).expect("root changes the owner");
     }

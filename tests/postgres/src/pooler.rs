@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::owner::Owner;
 use crate::{Cluster, eventually};
 
-/// A pooler. It ends with this value.
+/// A pooler, stopped when dropped.
 pub struct Pooler {
     process: Child,
     address: SocketAddr,
@@ -18,8 +18,8 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts `pgbouncer` with a mode (`session`, `transaction` or `statement`) and the most sessions that it has with a database; `None`
-    /// if it is not installed.
+    /// Starts `pgbouncer` with a mode (`session`, `transaction` or `statement`) and a maximum number of sessions per database; `None` if it
+    /// is not installed.
     ///
     /// # Panics
     /// It does not start.
@@ -44,7 +44,7 @@ impl Pooler {
         let file = settings.path().join("pgbouncer.ini");
         fs::write(&file, text).expect("the settings are written");
         let mut command = Command::new(program);
-        // It does not run as root.
+        // PgBouncer does not run as root.
         if let Some(owner) = Owner::for_servers() {
             owner.own(settings.path());
             owner.own(&file);
@@ -68,7 +68,7 @@ impl Pooler {
         Some(pooler)
     }
 
-    /// Where it listens.
+    /// The pooler's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

@@ -1,14 +1,14 @@
-//! The programs of an installed PostgreSQL.
+//! The programs in a PostgreSQL installation.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest major version that the product works with.
+/// The oldest supported major version.
 pub const OLDEST_VERSION: u32 = 14;
 
-/// A folder with the programs of a server.
+/// A folder with server programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
@@ -16,8 +16,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs of a server that is new enough: where `pg_config` says, where Debian and the PostgreSQL project's
-    /// packages put them, and in `PATH`.
+    /// Finds server programs that are new enough: in the folder from `pg_config`, in the folders of Debian's and the PostgreSQL project's
+    /// packages, and in `PATH`.
     #[must_use]
     pub fn find() -> Option<Self> {
         let configured = Command::new("pg_config").arg("--bindir").output().ok();
@@ -39,7 +39,7 @@ impl Programs {
         (version >= OLDEST_VERSION).then_some(Self { folder, version })
     }
 
-    /// Returns the path of a program.
+    /// Returns a program's path.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -52,7 +52,7 @@ impl Programs {
     }
 }
 
-/// The folders of packages, the newest version first.
+/// Package folders, the newest version first.
 fn folders_of_packages() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .into_iter()

@@ -14,13 +14,13 @@ use parking_lot::{Condvar, Mutex};
 /// When connections end at bytes that a client sends: [`Proxy::cut_at`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// The server never gets them.
+    /// Before the bytes reach the server.
     BeforeTheServer,
-    /// The server gets them and does what they ask, the client gets no answer. The connection ends when the server has ended its side.
+    /// After the server has processed the bytes; the client gets no response. The connection ends when the server has closed its side.
     AfterTheServer,
 }
 
-/// A proxy on a free port of 127.0.0.1, which runs until the process ends.
+/// A proxy on a free port at 127.0.0.1, which runs until the process ends.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     address: SocketAddr,
@@ -33,16 +33,16 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The state of the simulated network.
+/// State of the simulated network.
 #[derive(Debug)]
 struct Network {
     server: SocketAddr,
-    /// How long bytes take in each direction.
+    /// Delay in each direction.
     delay: Duration,
     is_stalled: bool,
     is_refusing: bool,
     cut: Option<(Vec<u8>, Cut)>,
-    /// Whether the server has bytes of the last cut, and has not ended its side yet.
+    /// Whether the server has the bytes from the last cut, and has not closed its side yet.
     is_cutting: bool,
     connections: HashMap<usize, Connection>,
     accepted: usize,
@@ -53,7 +53,7 @@ struct Network {
 struct Connection {
     client: TcpStream,
     server: TcpStream,
-    /// Whether the client gets nothing of what the server sends.
+    /// Whether the server's bytes are withheld from the client.
     is_muted: Arc<AtomicBool>,
 }
 
@@ -70,7 +70,7 @@ impl Connection {
         self.is_muted.load(Ordering::Acquire)
     }
 
-    /// Sends the server its last bytes, and waits until it has done what they ask. The client gets no answer.
+    /// Sends the server its last bytes, and waits until it has processed them. The client gets no response.
     fn finish(&self, sent: &[u8]) -> io::Result<()> {
         self.is_muted.store(true, Ordering::Release);
         (&self.server).write_all(sent)?;
@@ -80,7 +80,7 @@ impl Connection {
     }
 
     fn cut(&self) {
-        // Both may have ended.
+        // Both may be closed already.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
     }
@@ -116,35 +116,35 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = Arc::clone(&shared);
-                // A connection that breaks at its start is as one that was cut.
+                // A connection that breaks at its start counts as cut.
                 thread::spawn(move || shared.connect(client));
             }
         });
         proxy
     }
 
-    /// Returns where the proxy listens.
+    /// Returns the proxy's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Lets new connections lead to another server: one that has started again on another port.
+    /// Redirects new connections to another server, for example after a restart on another port.
     pub fn lead_to(&self, server: SocketAddr) {
         self.shared.network.lock().server = server;
     }
 
-    /// Lets each round trip take this much longer.
+    /// Adds this delay to each round trip.
     pub fn delay(&self, round_trip: Duration) {
         self.shared.network.lock().delay = round_trip / 2;
     }
 
-    /// Holds everything that is sent, in both directions, and new connections. No connection ends.
+    /// Holds all bytes, in both directions, and new connections. No connection ends.
     pub fn stall(&self) {
         self.shared.network.lock().is_stalled = true;
     }
 
-    /// Sends what [`Proxy::stall`] has held.
+    /// Releases everything that [`Proxy::stall`] holds.
     pub fn resume(&self) {
         self.shared.network.lock().is_stalled = false;
         self.shared.changed.notify_all();
@@ -155,7 +155,7 @@ impl Proxy {
         for (_, connection) in self.shared.network.lock().connections.drain() {
             connection.cut();
         }
-        // Stalled bytes of these connections are dropped.
+        // Stalled bytes on these connections are dropped.
         self.shared.changed.notify_all();
     }
 
@@ -165,22 +165,22 @@ impl Proxy {
         self.cut();
     }
 
-    /// Ends new connections at once. Those that are there go on.
+    /// Ends new connections at once. Existing connections continue.
     pub fn refuse_new(&self) {
         self.shared.network.lock().is_refusing = true;
     }
 
-    /// Lets new connections pass again.
+    /// Accepts new connections again.
     pub fn accept(&self) {
         self.shared.network.lock().is_refusing = false;
     }
 
-    /// Ends the next connection on which a client sends these bytes at once, such as `COMMIT`.
+    /// Ends the next connection on which a client sends these bytes in one write, such as `COMMIT`.
     pub fn cut_at(&self, sent: &str, cut: Cut) {
         self.shared.network.lock().cut = Some((sent.as_bytes().to_vec(), cut));
     }
 
-    /// Whether the proxy still waits for the bytes of [`Proxy::cut_at`], or for the server that has them.
+    /// Whether the proxy still waits for the bytes of [`Proxy::cut_at`], or for the server to process them.
     #[must_use]
     pub fn waits_to_cut(&self) -> bool {
         let network = self.shared.network.lock();
@@ -227,7 +227,7 @@ impl Shared {
                 }
             };
             shared.forward(&back.server, &back.client, pass);
-            // The other direction ends a connection that it has muted.
+            // A muted connection is ended by the other direction.
             if !back.is_muted() {
                 back.cut();
             }
@@ -238,7 +238,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks at what a client has sent, and may cut its connection instead of letting it pass.
+    /// Inspects a client's bytes, and may cut its connection instead of forwarding them.
     fn look(&self, sent: &[u8], connection: &Connection) -> io::Result<()> {
         let is_in_it = |text: &[u8]| sent.windows(text.len()).any(|part| part == text);
         let mut network = self.network.lock();
@@ -248,14 +248,14 @@ impl Shared {
         network.is_cutting = cut == Cut::AfterTheServer;
         drop(network);
         if cut == Cut::AfterTheServer {
-            // The connection may have ended meanwhile.
+            // The connection may already be closed.
             let _ = connection.finish(sent);
             self.network.lock().is_cutting = false;
         }
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Forwards one direction until it ends. A thread reads, so that a delay holds each byte equally long.
+    /// Forwards one direction until it ends. A separate thread reads, so that each byte is delayed equally.
     fn forward(&self, from: &TcpStream, to: &TcpStream, look: impl Fn(&[u8]) -> io::Result<()>) {
         let Ok(mut reader) = from.try_clone() else {
             return;

@@ -1,4 +1,4 @@
-//! The records of a server under test, on the engine that was chosen: what a test does to them beside the server.
+//! The records of a server under test, on the chosen engine: test operations on them next to the server.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,26 +13,26 @@ use crate::database::{BUSY_TIMEOUT, Database};
 use crate::engine::Engine;
 use crate::session::Session;
 
-/// Where the records of a test are.
+/// Location of a test's records.
 #[derive(Debug)]
 pub enum Records {
     /// In this file.
     File(PathBuf),
-    /// In a database of the server that the tests share.
+    /// In a database on the shared test server.
     Server(Database<'static>),
 }
 
-/// A lock of the records: writes wait, and reads go on, until it is dropped.
+/// A lock on the records: writes wait, and reads continue, until it is dropped.
 #[derive(Debug)]
 pub enum Lock {
-    /// A transaction that has the turn to write.
+    /// A transaction with SQLite's write lock.
     File(Connection),
-    /// A transaction that has locked each table.
+    /// A transaction with a lock on each table.
     Server(Session),
 }
 
 impl Records {
-    /// Returns the place of new records: this file, which does not exist yet, or a database as `prepare` leaves one.
+    /// Returns the location for new records: this file, which does not exist yet, or a database as `prepare` leaves it.
     ///
     /// # Panics
     /// As [`Cluster::shared`].
@@ -47,7 +47,7 @@ impl Records {
         }
     }
 
-    /// Returns the url of the database, if it is not a file.
+    /// Returns the database's URL, if it is not a file.
     #[must_use]
     pub fn url(&self) -> Option<String> {
         match self {
@@ -69,7 +69,7 @@ impl Records {
         }
     }
 
-    /// Returns the only value of a query as text.
+    /// Returns a query's only value as text.
     ///
     /// # Panics
     /// The query fails, or its value is neither a number nor a text.
@@ -88,7 +88,7 @@ impl Records {
         }
     }
 
-    /// Returns the expression of a new random id.
+    /// Returns the SQL expression for a new random id.
     #[must_use]
     pub const fn random_id(&self) -> &'static str {
         match self {
@@ -113,10 +113,10 @@ impl Records {
         }
     }
 
-    /// Whether a read of another program keeps an old state: what was deleted since then takes space as long as that.
+    /// Whether another program's read keeps an old snapshot: rows deleted since then take space until it ends.
     ///
     /// # Panics
-    /// The records cannot be looked at.
+    /// The records cannot be queried.
     #[must_use]
     pub fn are_held_by_a_read(&self) -> bool {
         match self {
@@ -134,7 +134,7 @@ impl Records {
         }
     }
 
-    /// Whether the records contain a text as it is, in a text or in bytes.
+    /// Whether the records contain a text verbatim, as text or as bytes.
     ///
     /// # Panics
     /// The records cannot be read.
@@ -151,14 +151,14 @@ impl Records {
             }),
             Self::Server(database) => {
                 let dump = database.dump();
-                // As pg_dump writes a column of bytes.
+                // The notation of pg_dump for a binary column.
                 let bytes: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
                 dump.contains(text) || dump.contains(&bytes)
             }
         }
     }
 
-    /// Returns what has been committed as other records: those of a file are in a copy of its folder, which the caller has made.
+    /// Returns the committed data as other records; a file's copy is in a copy of its folder, which the caller has made.
     #[must_use]
     pub fn copy(&self, file: PathBuf) -> Self {
         match self {

@@ -1,12 +1,12 @@
-//! A session with a database that a test holds: for locks and open transactions beside the program under test.
+//! A database session that a test holds: for locks and open transactions next to the program under test.
 
 use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Printed after the rows of a statement.
+/// Printed after a statement's rows.
 const END: &str = "-- end of the statement --";
 
-/// A session of the superuser. It ends, and its transaction is undone, when it is dropped.
+/// A superuser session. When it is dropped, it ends and its transaction is rolled back.
 #[derive(Debug)]
 pub struct Session {
     psql: Child,
@@ -21,7 +21,7 @@ impl Session {
             .stdout(writer.try_clone().expect("a pipe"))
             .stderr(writer);
         let mut child = psql.spawn().expect("psql starts");
-        // The command has ends of the pipe, too: with them, a psql that ended would not end the output.
+        // The command holds ends of the pipe, too: with them open, an exited psql would not close the output.
         drop(psql);
         Self {
             statements: child.stdin.take(),
@@ -30,7 +30,7 @@ impl Session {
         }
     }
 
-    /// Runs statements, and returns the rows, one a line, with `|` between columns.
+    /// Runs statements, and returns the rows, one per line, with `|` between columns.
     ///
     /// # Panics
     /// A statement fails.

@@ -1,16 +1,16 @@
-//! The certificates of a server that speaks TLS.
+//! Certificates for a TLS server.
 
 use std::fs;
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-/// Writes `root.crt`, the certificate of an authority, and `server.crt` and `server.key`, which it has issued for `localhost` and
+/// Writes `root.crt`, a root certificate, and `server.crt` and `server.key`, issued by it for `localhost` and
 /// 127.0.0.1.
 pub fn write_certificates(folder: &Path) {
     let root_key = KeyPair::generate().expect("a key");
     let mut root = CertificateParams::default();
-    // Not the name that the other certificate has: one that names itself as issuer is its own authority.
+    // Must differ from the other certificate's name: a certificate that names itself as issuer is its own authority.
     root.distinguished_name
         .push(DnType::CommonName, "Authority of the tests");
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

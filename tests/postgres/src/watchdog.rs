@@ -1,11 +1,11 @@
-//! Ends a server with the process that uses it, however that one ends.
+//! Ends a server together with the process that uses it, however that process ends.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits for the end of its input: the kernel closes the other end of the pipe also when the tests are killed. Then it ends the
-/// server and removes its files.
+/// Waits for the end of its input: the kernel closes the pipe's other end even when the tests are killed. Then it ends the server and
+/// removes its files.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 while read -r _; do :; done
@@ -19,12 +19,12 @@ done
 rm -rf "$1"
 "#;
 
-/// A process that outlives this one for a moment.
+/// A process that briefly outlives this one.
 #[derive(Debug)]
 pub struct Watchdog(Child);
 
 impl Watchdog {
-    /// Starts to watch over the server whose files are in `folder`.
+    /// Starts a watchdog for the server whose files are in `folder`.
     pub fn start(folder: &Path) -> Self {
         let mut shell = Command::new("sh");
         shell

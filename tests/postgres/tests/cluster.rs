@@ -113,7 +113,7 @@ fn a_locked_table_is_locked_as_long_as_the_session_is_held() {
     let locked = "SELECT count(*) FROM pg_locks WHERE relation = 'notes'::regclass AND mode = 'AccessExclusiveLock'";
     assert_eq!(database.run(locked), "1");
     drop(lock);
-    // Waits for the end of the session.
+    // Waits until the session has ended.
     database.run("INSERT INTO notes VALUES ('later')");
     assert_eq!(database.run(locked), "0");
 }

@@ -1,4 +1,4 @@
-//! What the proxy does to connections.
+//! The proxy's effects on connections.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use test_postgres::{Cut, Proxy};
 
-/// Starts a server that answers each byte by the same byte, and tells what it reads.
+/// Starts a server that echoes each byte and reports it on the channel.
 fn start_echo() -> (SocketAddr, Receiver<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -38,7 +38,7 @@ fn start_echo() -> (SocketAddr, Receiver<u8>) {
     (address, reads)
 }
 
-/// Sends a text and reads as much.
+/// Sends a text and reads a response of the same length.
 fn ask(connection: &mut TcpStream, text: &str) -> io::Result<String> {
     connection.write_all(text.as_bytes())?;
     let mut answer = vec![0; text.len()];
@@ -46,7 +46,7 @@ fn ask(connection: &mut TcpStream, text: &str) -> io::Result<String> {
     Ok(String::from_utf8(answer).unwrap())
 }
 
-/// Does the same with a new connection.
+/// The same on a new connection.
 fn ask_anew(proxy: &Proxy, text: &str) -> io::Result<String> {
     ask(&mut TcpStream::connect(proxy.address())?, text)
 }

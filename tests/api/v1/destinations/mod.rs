@@ -191,7 +191,7 @@ fn no_secret_is_in_an_answer_or_unencrypted_in_the_database() {
         answers.push(harness.patch(name, &config).send().text());
         answers.push(harness.one("GET", name).send().text());
     }
-    // A secret in the wrong place: the refusal is kept, too.
+    // A secret in the wrong field: the refusal is stored under its key, too.
     for (name, config) in [
         ("e", json!(STREAM_KEY)),
         (
@@ -345,7 +345,7 @@ fn an_update_replaces_everything_but_credentials_that_are_absent_or_hidden() {
         (&changed["created_at"], &changed["updated_at"]),
         (&made["created_at"], &json!(harness.app.now()))
     );
-    // What was read can be sent back.
+    // A response body can be sent back.
     assert_eq!(
         harness.patch("archive", &shown).send().expect(200)["config"],
         shown
@@ -387,7 +387,7 @@ fn no_credentials_are_kept_from_another_storage_type() {
     let hidden = json!({
         "type": "s3", "bucket": "b", "access_key": "AKIA", "secret": "new", "session_token": "***"
     });
-    // A configuration read from another destination would be stored without its token.
+    // A configuration from another destination would be stored without its token.
     let nothing_to_keep = |request: Request| {
         request
             .send()

@@ -1,4 +1,4 @@
-//! Which configurations of a destination are refused, and at which field.
+//! Rejected destination configurations, and the field in each error.
 
 use serde_json::{Value, json};
 

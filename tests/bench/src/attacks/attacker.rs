@@ -1,4 +1,4 @@
-//! The attacker: what it is told, and what it has done.
+//! The attacker: its options and its counts.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Attack, participant, stranger, turn};
 use crate::BenchError;
 
-/// What the attacker is told.
+/// The attacker's options.
 #[derive(Args)]
 pub struct AttackOptions {
     #[arg(long)]
@@ -24,14 +24,14 @@ pub struct AttackOptions {
     seconds: f64,
 }
 
-/// What the attacker has done.
+/// The attacker's action counts.
 #[derive(Default, Serialize)]
 pub struct Done {
-    /// Connections that it opened.
+    /// Opened connections.
     pub connections: u64,
     /// Connections that the server refused or closed.
     pub closed: u64,
-    /// Messages, packets or requests that it sent.
+    /// Messages, packets or requests sent.
     pub sent: u64,
     pub bytes: u64,
 }
@@ -50,7 +50,7 @@ impl Done {
     }
 }
 
-/// Attacks for a time.
+/// Runs the attack for its duration.
 pub fn attack(options: &AttackOptions) -> Result<Done, BenchError> {
     let until = Instant::now() + Duration::from_secs_f64(options.seconds);
     match options.attack {

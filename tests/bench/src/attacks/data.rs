@@ -1,4 +1,4 @@
-//! The attacks of a participant over data channels: it has a media connection, and no media.
+//! A participant's attacks over data channels: it has a media connection, and no media.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ use super::attacker::Done;
 use super::participant::{encode, read_message};
 use crate::BenchError;
 
-/// How long the connection may take.
+/// Time limit for the connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The bytes of the name of a channel, as many as fit into one packet.
+/// Length of a channel's name in bytes, the most that fit into one packet.
 const NAME: usize = 1_400;
-/// The messages that the attacker lets its room keep, of so many bytes each.
+/// Number and size of the messages that the attacker makes its room keep.
 const KEPT: u32 = 64;
 const KEPT_BYTES: usize = 15_000;
-/// How often a state names the sender of these messages.
+/// Repetitions of these messages' sender in one state.
 const NAMED: usize = 900;
-/// The most bytes of a datagram.
+/// Maximum datagram size.
 const DATAGRAM: usize = 2_048;
 
 /// A participant's connection with data channels.
@@ -43,7 +43,7 @@ struct DataConnection {
     reliable: Option<ChannelId>,
 }
 
-/// Opens channels or asks for messages until the end, or until the server disconnects.
+/// Opens channels or requests messages until the end, or until the server disconnects.
 pub fn attack(
     websocket: WebSocket<TcpStream>,
     attack: Attack,
@@ -115,7 +115,7 @@ impl DataConnection {
         Ok(connection)
     }
 
-    /// Lets the connection do what is due, and waits a moment for packets.
+    /// Performs the connection's due work, and waits a moment for packets.
     fn drive(&mut self) -> Result<(), BenchError> {
         self.drain()?;
         self.socket
@@ -131,7 +131,7 @@ impl DataConnection {
         }
         self.rtc.handle_input(Input::Timeout(Instant::now()))?;
         self.drain()?;
-        // The end of the websocket is the end of the participant.
+        // The participant ends with its WebSocket.
         match self.websocket.read() {
             Err(tungstenite::Error::Io(error))
                 if error.kind() == std::io::ErrorKind::WouldBlock =>

@@ -1,4 +1,4 @@
-//! Threads that send as fast as they can over connections that they open again.
+//! Threads that send as fast as they can over connections that they reopen.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::attacker::Done;
 use crate::BenchError;
 
-/// The connections that one address uses.
+/// Connections per address.
 pub const CONNECTIONS: usize = 16;
-/// How long the server may keep the attacker waiting.
+/// Time after which a stalled connection is dropped.
 const STALLED: Duration = Duration::from_millis(500);
-/// The pause before a connection is opened again, so that the attack is not one on `accept` alone.
+/// Pause before reopening a connection, so that the attack does not only hit `accept`.
 const REOPEN: Duration = Duration::from_millis(5);
 
-/// Lets each connection be used again and again until the end.
+/// Uses each connection repeatedly until the end.
 pub fn on_each_connection(
     address: &str,
     until: Instant,
@@ -73,7 +73,7 @@ pub fn send(stream: &mut TcpStream, bytes: &[u8], done: &mut Done) -> std::io::R
     Ok(())
 }
 
-/// Sends a request, and reads some of the response.
+/// Sends a request, and reads part of the response.
 pub fn exchange(stream: &mut TcpStream, request: &[u8], done: &mut Done) -> std::io::Result<()> {
     send(stream, request, done)?;
     let read = stream.read(&mut [0; 4096])?;

@@ -1,4 +1,4 @@
-//! The messages of a participant that attacks.
+//! An attacking participant's messages.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,22 @@ use livekit_protocol::{
 
 use super::Attack;
 
-/// The largest messages stay below what a websocket of the server takes.
+/// Largest message size, below the server's limit for WebSocket messages.
 const LARGE: usize = 1_800_000;
-/// The candidates of an offer.
+/// Candidates per offer.
 const CANDIDATES: usize = 8_000;
-/// The media sections of an offer, and of one that is not taken.
+/// Media sections in an accepted offer, and in a refused one.
 const SECTIONS: usize = 1_000;
 const TOO_MANY_SECTIONS: usize = 10_000;
-/// The tracks in settings: 15 kB.
+/// Tracks per settings message: 15 kB.
 const TRACKS: usize = 900;
 
-/// Returns the messages that an attacker sends before it attacks.
+/// Returns the attacker's first message.
 pub fn preparation(attack: Attack) -> Option<Request> {
     (attack == Attack::Mutes).then(|| Request::AddTrack(track("microphone")))
 }
 
-/// Returns the message of this number. `track` is the sid of the track that was announced first.
+/// Returns the message with this number. `track_sid` is the sid of the first announced track.
 pub fn message(attack: Attack, number: u64, track_sid: &str) -> Request {
     match attack {
         Attack::CandidateOffers => offer(number, &candidates()),
@@ -57,7 +57,7 @@ fn track(cid: &str) -> AddTrackRequest {
     }
 }
 
-/// Returns an offer of a client with a data channel, and more lines.
+/// Returns an offer with a data channel and additional lines.
 fn offer(number: u64, more: &str) -> Request {
     let sdp = format!(
         "v=0\r\no=- {number} {number} IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\

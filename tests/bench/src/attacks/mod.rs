@@ -1,9 +1,10 @@
-//! The test that `scripts/check attacks` runs: a stranger or a participant attacks the server at full speed, and a project beside works as always.
+//! The test behind `scripts/check attacks`: an unauthenticated client or a participant attacks the server at full speed, and another
+//! project must not notice.
 //!
-//! Each attack has a server of its own, and an attacker in a process that runs when nothing else does: what the attacker uses of
-//! the processors is not taken from the server. A stranger attacks from one address, a participant of one project with one token.
-//! Meanwhile a call of another project goes on, its participants join, and its backend calls the API. All traffic is on loopback,
-//! and time and number of connections are bounded.
+//! Each attack has its own server, and an attacker in a process at idle priority, so that the attacker takes no processor time from the
+//! server. An unauthenticated client attacks from one address, a participant with one token of one project. Meanwhile another project's
+//! call continues, its participants join, and its backend calls the API. All traffic is on loopback, and time and connections are
+//! bounded.
 
 mod attacker;
 mod data;
@@ -27,7 +28,7 @@ use attacker::{AttackOptions, attack};
 use neighbour::Neighbour;
 use report::Outcome;
 
-/// One media worker, which all rooms share, on loopback; a TURN server; and an admin listener that asks for a token.
+/// One media worker on loopback, shared by all rooms; a TURN server; and an admin listener that requires a token.
 const SETTINGS: [(&str, &str); 6] = [
     ("CONCLAVE_ADMIN__TOKEN", "a-token-that-nobody-guesses"),
     ("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"),
@@ -36,17 +37,17 @@ const SETTINGS: [(&str, &str); 6] = [
     ("CONCLAVE_MEDIA__RTC__TURN__UDP_PORT", "0"),
     ("CONCLAVE_MEDIA__RTC__WORKERS", "1"),
 ];
-/// How long the attacker may take until it has begun.
+/// Time for the attacker to start.
 const BEGIN: Duration = Duration::from_secs(1);
-/// How long after the end of an attack everything is as before.
+/// Time after an attack until everything must be as before.
 const RECOVERY: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub struct Options {
-    /// Seconds of each attack.
+    /// Duration of each attack in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// The attacks; all of them if absent.
+    /// The attacks to run; all by default.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Attack>,
     /// Print the results as JSON.
@@ -56,33 +57,33 @@ pub struct Options {
     role: Option<Role>,
 }
 
-/// What this program does when it has started itself.
+/// The program's role when it starts itself.
 #[derive(Subcommand)]
 enum Role {
     /// The attacker.
     Attack(AttackOptions),
 }
 
-/// What the attacker does.
+/// Kinds of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Attack {
-    /// A stranger sends empty packets to the media port, over TCP.
+    /// An unauthenticated client sends empty packets to the media port, over TCP.
     EmptyPackets,
-    /// A stranger sends packets without meaning to the media port, over TCP.
+    /// An unauthenticated client sends random packets to the media port, over TCP.
     StrangePackets,
-    /// A stranger asks to join with join requests that inflate to many messages, without a valid token.
+    /// An unauthenticated client sends join requests that inflate to many messages, without a valid token.
     JoinRequests,
-    /// A stranger sends requests for large files one after another, and reads nothing.
+    /// An unauthenticated client pipelines requests for large files and reads nothing.
     PipelinedUnread,
-    /// A stranger sends requests one after another without waiting, and reads the responses.
+    /// An unauthenticated client pipelines requests and reads the responses.
     Pipelined,
-    /// A stranger guesses the token of the admin listener.
+    /// An unauthenticated client guesses the admin listener's token.
     AdminTokens,
     /// A participant sends offers with thousands of candidates.
     CandidateOffers,
     /// A participant sends offers with many media sections.
     SectionOffers,
-    /// A participant sends offers with so many media sections that none is taken.
+    /// A participant sends offers with so many media sections that they are refused.
     HugeOffers,
     /// A participant sends small offers.
     SmallOffers,
@@ -90,23 +91,23 @@ pub enum Attack {
     Mutes,
     /// A participant announces tracks that it never sends.
     Tracks,
-    /// A participant sends large lists of who may receive its tracks.
+    /// A participant sends large lists of participants who may receive its tracks.
     Permissions,
     /// A participant sends large states, as if it resumed.
     SyncStates,
-    /// A participant asks for the same messages again and again, by states that name one sender many times.
+    /// A participant repeatedly requests the same messages, by states that name one sender many times.
     NamedSenders,
-    /// A participant sends settings for many tracks that there are not.
+    /// A participant sends settings for many tracks that do not exist.
     TrackSettings,
     /// A participant opens data channels with long names.
     DataChannels,
     /// A participant sends short and empty messages to the TURN server, over TCP.
     TurnMessages,
-    /// A participant joins again and again, and takes all allocations of the TURN server that it gets.
+    /// A participant rejoins repeatedly, and takes all TURN allocations that it gets.
     TurnAllocations,
     /// A participant sends requests that are refused, and reads nothing.
     Unread,
-    /// A participant joins, says much, and leaves.
+    /// A participant joins, sends many messages, and leaves.
     Rejoins,
 }
 
@@ -154,7 +155,7 @@ impl Attack {
     }
 }
 
-/// Measures what a neighbour notices of an attack.
+/// Measures an attack's effect on another project.
 async fn measure(conclave: &Path, attack: Attack, time: Duration) -> Result<Outcome, BenchError> {
     let scratch = tempfile::tempdir()?;
     let deployment = Deployment::start(conclave, scratch.path(), &SETTINGS)?;

@@ -1,4 +1,4 @@
-//! The project beside the attack: a call that goes on, a participant that joins and leaves, and a backend.
+//! The other project during an attack: a continuous call, a participant that joins and leaves, and a backend.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -14,27 +14,27 @@ use crate::media::load::Load;
 use crate::overload::Deployment;
 use crate::overload::clients::Latencies;
 
-/// The time between two joins.
+/// Interval between joins.
 const BETWEEN_JOINS: Duration = Duration::from_millis(500);
-/// How long a join may take before it has failed.
+/// Time after which a join has failed.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long the call may take to begin.
+/// Time limit for the call's start.
 const START: Duration = Duration::from_secs(20);
-/// How often a thread looks for requests to observe.
+/// Interval at which a thread checks for requests to observe.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a project noticed over a time.
+/// Observations on the project over a time.
 pub struct Observed {
     pub api: Latencies,
     pub joins: Joins,
-    /// The longest time between two packets of a microphone.
+    /// Longest time between two microphone packets.
     pub longest_gap: Duration,
 }
 
 /// The joins over a time.
 #[derive(Default)]
 pub struct Joins {
-    /// The longest time from a websocket's connection until its media is connected.
+    /// Longest time from a WebSocket's connection until its media is connected.
     pub longest: Duration,
     pub failed: usize,
 }
@@ -48,7 +48,7 @@ impl Observed {
     }
 }
 
-/// A project whose call and joins are on threads of their own, so that neither waits for the other.
+/// A project with its call and joins on separate threads, so that neither delays the other.
 pub struct Neighbour {
     call: Observer<Duration>,
     joins: Observer<Joins>,
@@ -104,11 +104,11 @@ impl Neighbour {
     }
 }
 
-/// A thread that observes something when it is asked to. It ends when this is dropped.
+/// A thread that observes on request. It ends when this is dropped.
 struct Observer<T>(mpsc::Sender<(Duration, oneshot::Sender<Result<T, String>>)>);
 
 impl<T: Send + 'static> Observer<T> {
-    /// Starts the thread, and waits until it has made what it observes. Between requests, it goes on.
+    /// Starts the thread, and waits until it has created its subject. Between requests, the subject keeps running.
     async fn start<S: 'static>(
         name: &str,
         make: impl FnOnce() -> Result<S, BenchError> + Send + 'static,
@@ -150,7 +150,7 @@ impl<T: Send + 'static> Observer<T> {
     }
 }
 
-/// The clients of the call.
+/// The call's clients.
 struct Call(Load);
 
 impl Call {
@@ -205,7 +205,7 @@ impl Joining {
         Ok(joins)
     }
 
-    /// Joins and leaves. Returns how long the join took; `None` if it failed.
+    /// Joins and leaves. Returns the join's duration; `None` if it failed.
     fn join(&mut self) -> Result<Option<Duration>, BenchError> {
         let begun = Instant::now();
         let listening = Participation::SUBSCRIBER;

@@ -1,4 +1,4 @@
-//! The attacks of a participant, who has a room token.
+//! Attacks by a participant with a room token.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use super::{Attack, data};
 use crate::BenchError;
 use crate::media::signalling::open;
 
-/// How long the server may keep the attacker waiting.
+/// Time after which a stalled connection is dropped.
 const STALLED: Duration = Duration::from_millis(500);
-/// How long it may take to answer what the attack needs.
+/// Time limit for a response that the attack needs.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The messages that are made before the attack; they are sent in turn.
+/// Messages prepared before the attack, then sent cyclically.
 const MESSAGES: u64 = 64;
-/// The pause before the attacker joins again.
+/// Pause before the attacker rejoins.
 const REJOIN: Duration = Duration::from_millis(20);
 
-/// Joins and sends messages as fast as it can, and joins again whenever it is disconnected.
+/// Joins and sends messages as fast as it can, and rejoins whenever it is disconnected.
 pub fn attack(options: &AttackOptions, attack: Attack, until: Instant) -> Result<Done, BenchError> {
     let server: SocketAddr = options.api.parse()?;
     let mut done = Done::default();
@@ -83,7 +83,7 @@ fn send_all(
     Ok(())
 }
 
-/// Announces the track that the attack is about. Returns its sid.
+/// Announces the attack's track. Returns its sid.
 fn prepare(socket: &mut WebSocket<TcpStream>, attack: Attack) -> Result<String, BenchError> {
     let Some(preparation) = preparation(attack) else {
         return Ok(String::new());
@@ -96,7 +96,7 @@ fn prepare(socket: &mut WebSocket<TcpStream>, attack: Attack) -> Result<String, 
     }
 }
 
-/// Waits for the next message of the server.
+/// Waits for the server's next message.
 pub fn read_message(socket: &mut WebSocket<TcpStream>) -> Result<Response, BenchError> {
     loop {
         if let Message::Binary(bytes) = socket.read()?

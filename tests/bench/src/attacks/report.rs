@@ -1,4 +1,4 @@
-//! What a neighbour noticed of an attack, and what was promised.
+//! An attack's measured effect, and the promised limits.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::neighbour::Observed;
 
-/// The longest time in which 99 of 100 requests of the other project are answered, unless twice the time without an attack is longer.
+/// Limit for the other project's p99 request latency, unless twice the latency without an attack is longer.
 const API: Duration = Duration::from_millis(50);
-/// The longest join of the other project.
+/// Limit for the other project's join time.
 const JOIN: Duration = Duration::from_millis(500);
-/// The longest gap of its sound.
+/// Limit for its audio gaps.
 const GAP: Duration = Duration::from_millis(200);
-/// The most memory that the server takes for it, in KiB.
+/// Limit for the server's additional memory, in KiB.
 const MEMORY: f64 = 100.0 * 1024.0;
 
-/// What was seen before, during and after an attack.
+/// Measurements before, during and after an attack.
 pub struct Outcome {
     pub attack: String,
-    /// What the attacker has done.
+    /// The attacker's counts.
     pub attacker: Value,
     pub quiet: Observed,
     pub during: Observed,
@@ -28,7 +28,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The promises that are broken.
+    /// Broken promises.
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (when, seen) in [("during", &self.during), ("afterwards", &self.afterwards)] {

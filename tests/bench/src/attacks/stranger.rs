@@ -1,4 +1,4 @@
-//! The attacks of a stranger, who has no credentials.
+//! Attacks by an unauthenticated client.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use crate::BenchError;
 use crate::connection::request;
 use crate::media::signalling::Signalling;
 
-/// The messages in a join request: more than one of 1 MiB can hold.
+/// Messages per join request: more than 1 MiB can hold.
 const MESSAGES: usize = 524_000;
-/// The requests that are sent in one write.
+/// Requests per write.
 const PIPELINED: usize = 500;
-/// How long the server may take to say where its media port is.
+/// Time limit for the server to announce its media port.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends bytes to the media port over TCP.
@@ -33,7 +33,7 @@ pub fn send_packets(
     on_each_connection(&media, until, |stream, done| send(stream, bytes, done))
 }
 
-/// Packets of random bytes, each behind its length.
+/// Random packets, each behind its length.
 pub fn packets_without_meaning() -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(7);
     let packet = |length: u16| {
@@ -43,7 +43,7 @@ pub fn packets_without_meaning() -> Vec<u8> {
     (1..200).map(packet).collect::<Vec<_>>().concat()
 }
 
-/// Asks to join with a request that inflates to many messages.
+/// Sends join requests that inflate to many messages.
 pub fn ask_to_join(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let inflated = JoinRequest {
         add_track_requests: vec![AddTrackRequest::default(); MESSAGES],
@@ -61,7 +61,7 @@ pub fn ask_to_join(options: &AttackOptions, until: Instant) -> Result<Done, Benc
     })
 }
 
-/// Sends pipelined requests for the OpenAPI description until the server reads no further, and holds the connection.
+/// Sends pipelined requests for the OpenAPI description until the server stops reading, and keeps the connection open.
 pub fn pipeline_unread(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let requests = request("none", "GET /openapi.json", "").repeat(PIPELINED);
     on_each_connection(&options.api, until, |stream, done| {
@@ -69,7 +69,7 @@ pub fn pipeline_unread(options: &AttackOptions, until: Instant) -> Result<Done, 
     })
 }
 
-/// Sends pipelined requests, and reads what comes.
+/// Sends pipelined requests, and reads the responses.
 pub fn pipeline(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let requests = request("none", "GET /healthz", "").repeat(PIPELINED);
     on_each_connection(&options.api, until, |stream, done| {
@@ -77,7 +77,7 @@ pub fn pipeline(options: &AttackOptions, until: Instant) -> Result<Done, BenchEr
     })
 }
 
-/// Guesses the token of the admin listener.
+/// Guesses the admin listener's token.
 pub fn guess_admin_tokens(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     on_each_connection(&options.admin, until, |stream, done| {
         let guess = format!("guess-{:x}", fastrand::u64(..));
@@ -85,7 +85,7 @@ pub fn guess_admin_tokens(options: &AttackOptions, until: Instant) -> Result<Don
     })
 }
 
-/// Joins, to be told of the media port over TCP, which is no secret.
+/// Joins to learn the TCP media port, which is no secret.
 fn media_port(options: &AttackOptions) -> Result<SocketAddr, BenchError> {
     let mut signalling =
         Signalling::connect(options.api.parse()?, &options.token, [127, 0, 0, 1].into())?;

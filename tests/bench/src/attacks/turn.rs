@@ -1,4 +1,4 @@
-//! The attacks of a participant on the TURN server.
+//! A participant's attacks on the TURN server.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -16,21 +16,21 @@ use super::participant::{join, read_message};
 use crate::BenchError;
 use crate::media::requests::{Requests, channel_data, code};
 
-/// How long the TURN server may take to answer.
+/// TURN response timeout.
 const ANSWER: Duration = Duration::from_millis(500);
-/// The channel that is bound.
+/// The bound channel.
 const CHANNEL: u16 = 0x4000;
-/// The bytes that are written at once.
+/// Bytes per write.
 const CHUNK: usize = 64 * 1024;
-/// The allocations that are asked for with each join, and the most sockets that are kept.
+/// Allocations requested per join, and the maximum number of open sockets.
 const ALLOCATIONS: usize = 32;
 const SOCKETS: usize = 6_000;
 
-/// What the server has told a participant: the TURN server, and the address of a media worker.
+/// Addresses from the server: the TURN server, and a media worker.
 struct Told {
     server: IceServer,
     worker: SocketAddr,
-    /// The participant stays as long as this is open.
+    /// The participant stays while this is open.
     _websocket: WebSocket<TcpStream>,
 }
 
@@ -38,7 +38,7 @@ struct Told {
 pub fn send_messages(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let api: SocketAddr = options.api.parse()?;
     let told = be_told(api, &options.token)?;
-    // Every second connection sends nothing but empty messages.
+    // Every second connection sends only empty messages.
     let number = Mutex::new(0_usize);
     flood::on_each_connection(&options.api, until, |stream, done| {
         let payload: &[u8] = {
@@ -60,7 +60,7 @@ pub fn send_messages(options: &AttackOptions, until: Instant) -> Result<Done, Be
     })
 }
 
-/// Joins again and again, and asks for as many allocations as it gets each time, from many addresses.
+/// Rejoins repeatedly, and requests as many allocations as possible each time, from many addresses.
 pub fn take_allocations(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
     let api: SocketAddr = options.api.parse()?;
     let (mut done, mut kept) = (Done::default(), VecDeque::new());
@@ -109,7 +109,7 @@ fn be_told(api: SocketAddr, token: &str) -> Result<Told, BenchError> {
     })
 }
 
-/// Returns the address of a candidate for UDP.
+/// Returns a UDP candidate's address.
 fn udp_candidate(line: &str) -> Option<SocketAddr> {
     let mut fields = line.strip_prefix("a=candidate:")?.split(' ').skip(2);
     let (protocol, _, host, port) = (
@@ -144,7 +144,7 @@ fn exchange(stream: &mut TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
     Ok(response)
 }
 
-/// Makes an allocation by UDP. Returns its socket, and the bytes that were sent.
+/// Makes an allocation over UDP. Returns its socket, and the number of bytes sent.
 fn allocate(server: &IceServer, from: Ipv4Addr) -> Result<(UdpSocket, usize), BenchError> {
     let url = server
         .urls

@@ -1,4 +1,4 @@
-//! A server with clients in its rooms, and what is measured there.
+//! A server with clients in its rooms, and its measurements.
 
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,28 @@ use super::{Route, datagrams};
 use crate::BenchError;
 use crate::load::percentile;
 
-/// How long clients may take until they receive everything.
+/// Time limit until clients receive everything.
 const SETTLE: Duration = Duration::from_secs(30);
-/// The time between two joins.
+/// Interval between joins.
 const BETWEEN_JOINS: Duration = Duration::from_millis(10);
 
-/// The participants of a room.
+/// A room's participants.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Those who publish, and receive all others.
+    /// Participants that publish, and receive all others.
     pub publishers: usize,
-    /// Those who only receive.
+    /// Participants that only receive.
     pub subscribers: usize,
-    /// The size at which videos are shown; the best layer if absent.
+    /// Display size of videos; the best layer if absent.
     pub view: Option<(u32, u32)>,
-    /// The codec of cameras.
+    /// Camera codec.
     pub video: Codec,
-    /// How the media of all reaches the server.
+    /// Route of all clients' media to the server.
     pub route: Route,
 }
 
 impl Shape {
-    /// Cameras by VP8, and no relays.
+    /// Cameras in VP8, without relays.
     pub const fn new(publishers: usize, subscribers: usize, view: Option<(u32, u32)>) -> Self {
         Self {
             publishers,
@@ -54,20 +54,20 @@ pub struct Call {
     rooms: usize,
 }
 
-/// What a server has done over a time.
+/// A server's work over a time.
 #[derive(Default, Clone)]
 pub struct Measurement {
     pub seconds: f64,
-    /// The CPU time of the server and of the load, in seconds.
+    /// CPU time used by the server and by the load, in seconds.
     pub cpu: [f64; 2],
-    /// What the receivers counted.
+    /// The receivers' counts.
     pub count: Count,
-    /// Datagrams that were lost at the sockets of the server and of the load.
+    /// Datagrams lost at the sockets of the server and of the load.
     pub dropped: [u64; 2],
 }
 
 impl Call {
-    /// Starts a server, on one core if one is named, without clients. They will reach it by a route.
+    /// Starts a server without clients, on one core if `core` is given. Clients will use this route.
     pub fn start(program: &Program, core: Option<usize>, route: Route) -> Result<Self, BenchError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -90,7 +90,7 @@ impl Call {
         })
     }
 
-    /// Calls the API of the server.
+    /// Calls the server's API.
     pub fn request(
         &mut self,
         head: &str,
@@ -99,7 +99,7 @@ impl Call {
         self.runtime.block_on(self.server.request(head, body))
     }
 
-    /// Lets all participants of a new room join, and waits until each receives all others.
+    /// Joins all participants of a new room, and waits until each receives all others.
     pub fn add_room(&mut self, shape: Shape) -> Result<Vec<ClientId>, BenchError> {
         let tokens = self.new_room(shape.publishers + shape.subscribers)?;
         let mut joined = Vec::new();
@@ -123,7 +123,7 @@ impl Call {
         Ok(joined)
     }
 
-    /// Waits until clients are connected and have media of a number of streams.
+    /// Waits until clients are connected and receive this many streams.
     fn wait_until_received(
         &mut self,
         clients: &[ClientId],
@@ -154,7 +154,7 @@ impl Call {
         }
     }
 
-    /// Measures, after some time that is not measured.
+    /// Measures after an unmeasured warm-up.
     pub fn measure(
         &mut self,
         warm_up: Duration,
@@ -191,7 +191,7 @@ impl Call {
 }
 
 impl Measurement {
-    /// Adds what was measured at another time.
+    /// Adds another measurement.
     pub fn add(&mut self, other: Self) {
         self.seconds += other.seconds;
         self.count.add(other.count);
@@ -201,12 +201,12 @@ impl Measurement {
         }
     }
 
-    /// Packets each second.
+    /// Packets per second.
     pub fn rate(&self) -> f64 {
         self.count.packets as f64 / self.seconds
     }
 
-    /// The share of a core that the server and the load use.
+    /// Shares of a core that the server and the load use.
     pub fn shares(&self) -> [f64; 2] {
         self.cpu.map(|cpu| cpu / self.seconds)
     }

@@ -1,4 +1,4 @@
-//! Large calls on all cores, with the load: what is lost, and the memory of a participant.
+//! Large calls on all cores, shared with the load: packet loss, and memory per participant.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::{Pace, Route, Servers};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 
-/// The calls: a webinar in which all see the best layer, and a meeting in the tiles of a grid.
+/// The calls: a webinar where all see the best layer, and a meeting with grid tiles.
 const CALLS: [(&str, Shape); 2] = [
     ("1 to 500", Shape::new(1, 500, None)),
     ("20 by 20", Shape::new(20, 0, Some((384, 216)))),
 ];
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// What a server has done in one of the calls.
+/// A server's results in one call.
 struct Outcome {
     measured: Measurement,
-    /// Packets that never came, without what the load's own sockets have dropped.
+    /// Lost packets, except those dropped at the load's own sockets.
     lost: u64,
-    /// What each receiver gets, in kbit/s.
+    /// Bitrate per receiver, in kbit/s.
     kilobits: f64,
-    /// The memory that a participant takes, in KiB.
+    /// Memory per participant, in KiB.
     memory: f64,
 }
 
@@ -69,7 +69,7 @@ fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Outcome, BenchErro
     })
 }
 
-/// Returns the figures of Conclave, with those of the other server in their notes.
+/// Returns Conclave's figures, with the other server's figures in their notes.
 fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
     let note = |own: String, of_other: fn(&Outcome) -> String| match other {
         Some(other) if own.is_empty() => format!("LiveKit: {}", of_other(other)),
@@ -113,7 +113,7 @@ fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
 }
 
 impl Outcome {
-    /// What the receivers get, and the processor time that it takes.
+    /// The receivers' bitrate, and the processor time for it.
     fn work(&self) -> String {
         let [server, load] = self.measured.shares().map(|share| share * 100.0);
         format!(
@@ -123,8 +123,8 @@ impl Outcome {
     }
 }
 
-/// Lets two participants have a short call, so that what the server makes once, at its first requests, is not counted for the
-/// participants of the next one.
+/// Makes a short call with two participants, so that one-time initialization at the first requests is not counted for the next call's
+/// participants.
 fn first_call(call: &mut Call) -> Result<(), BenchError> {
     let joined = call.add_room(Shape::new(1, 1, None))?;
     call.load.run(WARM_UP)?;

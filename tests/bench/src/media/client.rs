@@ -1,4 +1,4 @@
-//! A client with two peer connections, which publishes generated media, or only counts what it receives.
+//! A client with two peer connections, which publishes generated media, or only counts received packets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -21,33 +21,33 @@ use super::signalling::Signalling;
 use super::source::{Camera, LAYERS, Microphone, is_simulcast, wall_clock};
 use crate::BenchError;
 
-/// How a client takes part in a call.
+/// A client's role in a call.
 #[derive(Clone)]
 pub struct Participation {
-    /// The codec of its camera, if it publishes that and a microphone.
+    /// Camera codec, if it publishes camera and microphone.
     pub publishes: Option<Codec>,
-    /// The size at which it shows videos; the best layer if absent.
+    /// Display size of its videos; the best layer if absent.
     pub view: Option<(u32, u32)>,
     pub route: Route,
 }
 
 impl Participation {
-    /// One that publishes by VP8, and sends from its own sockets.
+    /// Publishes in VP8, and sends from its own sockets.
     pub const PUBLISHER: Self = Self {
         publishes: Some(Codec::Vp8),
         view: None,
         route: Route::Direct,
     };
-    /// One that only receives.
+    /// Only receives.
     pub const SUBSCRIBER: Self = Self {
         publishes: None,
         ..Self::PUBLISHER
     };
 }
 
-/// The ids of a client's microphone and camera.
+/// Track ids for a client's microphone and camera.
 const TRACKS: [&str; 2] = ["microphone", "camera"];
-/// How often a client says that it is there.
+/// Ping interval.
 const PING: Duration = Duration::from_secs(5);
 
 /// A client.
@@ -58,25 +58,25 @@ pub struct Client {
     pub received: Received,
     identity: String,
     view: Option<(u32, u32)>,
-    /// The videos whose size was asked for.
+    /// Videos with a requested size.
     sized: Vec<String>,
     next_ping: Instant,
 }
 
-/// The sending side of a client.
+/// A client's sending side.
 pub struct Publisher {
     pub connection: Connection,
     codec: Codec,
     camera: Camera,
     microphone: Microphone,
-    /// The sections, when they were offered.
+    /// The sections, once offered.
     sections: Option<Sections>,
-    /// How many tracks the server has not granted yet.
+    /// Tracks that the server has not granted yet.
     awaited: usize,
 }
 
 impl Client {
-    /// Connects the websocket; the rest follows in the calls below.
+    /// Connects the WebSocket; the rest follows in the calls below.
     pub fn join(
         settings: &Settings,
         server: SocketAddr,
@@ -86,7 +86,7 @@ impl Client {
     ) -> Result<Self, BenchError> {
         let now = Instant::now();
         let mut signalling = Signalling::connect(server, token, from)?;
-        // The first message has what a client needs for a relay.
+        // The first message contains the data that a client needs for a relay.
         let first = match participation.route {
             Route::Direct => None,
             _ => Some(signalling.wait()?),
@@ -119,13 +119,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Says goodbye.
+    /// Sends `leave`.
     pub fn leave(&mut self) -> Result<(), BenchError> {
         self.signalling
             .send(Request::Leave(livekit_protocol::LeaveRequest::default()))
     }
 
-    /// Returns whether it is connected, also for publishing if it does.
+    /// Returns whether it is connected, and, for a publisher, also for publishing.
     pub fn is_connected(&self) -> bool {
         let publishes = self
             .publisher
@@ -134,7 +134,7 @@ impl Client {
         publishes && self.subscriber.is_connected
     }
 
-    /// Handles the messages that wait at the websocket.
+    /// Handles the messages available on the WebSocket.
     pub fn receive_messages(&mut self) -> Result<(), BenchError> {
         while let Some(message) = self.signalling.receive()? {
             self.handle(message)?;
@@ -147,7 +147,7 @@ impl Client {
         Ok(())
     }
 
-    /// Handles the packets that wait at a socket.
+    /// Handles the packets available on a socket.
     pub fn receive_packets(
         &mut self,
         of_publisher: bool,
@@ -163,7 +163,7 @@ impl Client {
             .receive(buffer, &mut self.received)
     }
 
-    /// Sends media that is due, at most `allowed` packets, which are taken from it; and lets time pass.
+    /// Sends due media, at most `allowed` packets, and subtracts them; then advances the time.
     pub fn advance(&mut self, now: Instant, allowed: &mut usize) -> Result<(), BenchError> {
         if let Some(publisher) = &mut self.publisher {
             publisher.connection.receive_relayed(&mut self.received)?;
@@ -253,7 +253,7 @@ impl Client {
         self.signalling.send(Request::Offer(offer))
     }
 
-    /// Asks for videos in the size at which they are shown.
+    /// Requests videos in their display sizes.
     fn ask_for_sizes(&mut self, participants: &[ParticipantInfo]) -> Result<(), BenchError> {
         let Some((width, height)) = self.view else {
             return Ok(());
@@ -321,7 +321,7 @@ impl Publisher {
     }
 }
 
-/// The requests to publish a microphone, and a camera that encodes by a codec.
+/// Requests to publish a microphone, and a camera with this codec.
 fn tracks(codec: Codec) -> [AddTrackRequest; 2] {
     let [microphone, camera] = TRACKS;
     let qualities = 0..;

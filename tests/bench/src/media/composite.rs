@@ -1,4 +1,4 @@
-//! What a composed recording adds to the way of a packet, while the server, ffmpeg and the load share two cores.
+//! A composed recording's effect on packet latency, while the server, ffmpeg and the load share two cores.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::percentile;
 
-/// The meeting: each receives all others in the size of a grid.
+/// The meeting: each receives all others in grid size.
 const MEETING: Shape = Shape::new(6, 0, Some((640, 360)));
-/// The cores that all share.
+/// Number of shared cores.
 const CORES: usize = 2;
 const WARM_UP: Duration = Duration::from_secs(4);
-/// How long the recording may take to begin and to end.
+/// Time limit for the recording's start and stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What was measured with the recording, or without.
+/// Measurement with the recording, or without.
 #[derive(Default)]
 struct Half {
     delays: Vec<u32>,
@@ -88,7 +88,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     })
 }
 
-/// Starts a recording of the room, and returns its path once it is active.
+/// Starts recording the room, and returns the recording's path once it is active.
 fn start(call: &mut Call) -> Result<String, BenchError> {
     let body = json!({"type": "room_composite", "layout": "grid"});
     let started = call.request("POST /v1/rooms/room-0/recordings", &body)?;

@@ -1,4 +1,4 @@
-//! One peer connection of a client: str0m with a socket of its own, or with a relay.
+//! A client's peer connection: str0m with its own socket, or with a relay.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -21,7 +21,7 @@ use super::relay::Relay;
 use super::source::{LAYERS, Packet, is_simulcast, wall_clock};
 use crate::BenchError;
 
-/// What all connections share: a certificate each would cost more than the handshake.
+/// Settings shared by all connections: separate certificates would cost more than the handshake.
 pub struct Settings {
     crypto: Arc<CryptoProvider>,
     certificate: DtlsCert,
@@ -41,7 +41,7 @@ impl Settings {
     }
 }
 
-/// The id of AV1's dependency descriptor, which the standard extensions leave free.
+/// Id of AV1's dependency descriptor, which the standard extensions leave free.
 const DEPENDENCIES: u8 = 12;
 
 /// One peer connection.
@@ -49,17 +49,17 @@ pub struct Connection {
     rtc: Rtc,
     link: Link,
     address: SocketAddr,
-    /// When it has to be driven next.
+    /// Next time at which it must be driven.
     pub timeout: Instant,
-    /// When the datagram arrived that is being handled.
+    /// Arrival time of the datagram being handled.
     arrived: u64,
     pending: Option<SdpPendingOffer>,
-    /// Addresses of the server that came before its description; `None` once that is there.
+    /// Server addresses that came before its description; `None` after the description.
     early: Option<Vec<Candidate>>,
     pub is_connected: bool,
 }
 
-/// How datagrams reach the server.
+/// Path of datagrams to the server.
 enum Link {
     Direct(UdpSocket),
     Relayed(Box<Relay>),
@@ -73,7 +73,7 @@ pub struct Sections {
 }
 
 impl Connection {
-    /// Makes a connection from an address, or by a relay if there is one.
+    /// Creates a connection from an address, or through a relay if there is one.
     pub fn new(
         settings: &Settings,
         address: IpAddr,
@@ -127,7 +127,7 @@ impl Connection {
         })
     }
 
-    /// Returns the socket to wait for; `None` for a relay, which is asked instead.
+    /// Returns the socket to poll; `None` for a relay, which is polled directly.
     pub fn socket(&self) -> Option<RawFd> {
         match &self.link {
             Link::Direct(socket) => Some(socket.as_raw_fd()),
@@ -135,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// Offers a microphone and a camera that encodes by a codec, of which the tracks have these ids.
+    /// Offers a microphone and a camera with this codec; the tracks have these ids.
     pub fn offer(
         &mut self,
         [audio, video]: [&str; 2],
@@ -190,7 +190,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Adds an address of the server that is not in its description. Those that are not understood are skipped.
+    /// Adds a server address that is not in its description. Invalid addresses are skipped.
     pub fn add_candidate(&mut self, candidate: &str) {
         let Ok(candidate) = Candidate::from_sdp_string(candidate) else {
             return;
@@ -249,7 +249,7 @@ impl Connection {
         stream.write_rtp(write);
     }
 
-    /// Handles the datagrams that wait at the socket.
+    /// Handles the datagrams available on the socket.
     pub fn receive(
         &mut self,
         buffer: &mut Buffer,
@@ -268,7 +268,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles what the relay has brought. Nothing happens without one.
+    /// Handles the relay's received datagrams. Does nothing without a relay.
     pub fn receive_relayed(&mut self, received: &mut Received) -> Result<(), BenchError> {
         while let Link::Relayed(relay) = &mut self.link
             && let Some((source, contents)) = relay.receive()?
@@ -293,7 +293,7 @@ impl Connection {
         self.drain(received)
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn advance(&mut self, now: Instant, received: &mut Received) -> Result<(), BenchError> {
         self.rtc.handle_input(Input::Timeout(now))?;
         self.drain(received)
@@ -324,7 +324,7 @@ impl Connection {
     }
 }
 
-/// A server that has gone is noticed by its signalling.
+/// The signalling notices when a server has gone.
 fn ignore_refusal<'a>(error: io::Error) -> io::Result<Option<datagrams::Datagram<'a>>> {
     if error.kind() == io::ErrorKind::ConnectionRefused {
         Ok(None)

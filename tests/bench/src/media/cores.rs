@@ -1,17 +1,17 @@
-//! Which processors run the server and the load.
+//! Processor affinity of the server and the load.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::BenchError;
 
-/// The load's processors while it is confined; all of the process again when dropped.
+/// Restricts the load's processors; dropping it restores the process's affinity.
 pub struct Confined {
     before: CpuSet,
-    /// The core that is left to the server.
+    /// The core reserved for the server.
     pub server: usize,
 }
 
-/// Confines this thread to all cores but one, which is the server's; `None` if there is only one.
+/// Confines this thread to all cores except the server's; `None` if there is only one core.
 pub fn confine() -> Result<Option<Confined>, BenchError> {
     let before = sched_getaffinity(None)?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core));
@@ -24,7 +24,7 @@ pub fn confine() -> Result<Option<Confined>, BenchError> {
     Ok(Some(Confined { before, server }))
 }
 
-/// Confines this thread, and the processes that it starts from now on, to so many cores.
+/// Confines this thread, and processes that it starts from now on, to this many cores.
 pub fn confine_all(cores: usize) -> Result<Confined, BenchError> {
     let before = sched_getaffinity(None)?;
     let found: Vec<_> = (0..CpuSet::MAX_CPU)
@@ -38,7 +38,7 @@ pub fn confine_all(cores: usize) -> Result<Confined, BenchError> {
     })
 }
 
-/// Lets this thread, and the processes that it starts from now on, run on these cores only.
+/// Confines this thread, and processes that it starts from now on, to these cores.
 pub fn stay_on(cores: &[usize]) -> Result<(), BenchError> {
     let mut only = CpuSet::new();
     cores.iter().for_each(|core| only.set(*core));

@@ -1,4 +1,4 @@
-//! The CPU time of a forwarded packet, alternately of Conclave and of a LiveKit server.
+//! CPU time per forwarded packet, alternately for Conclave and a LiveKit server.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::{Pace, Servers};
 use crate::BenchError;
 use crate::figure::{Curve, Figure, Section, Unit, thousands};
 
-/// The meeting: each receives all others in the size of a grid.
+/// The meeting: each receives all others in grid size.
 const MEETING: Shape = Shape::new(8, 0, Some((480, 270)));
-/// The numbers of subscribers to one publisher, who receive the best layer.
+/// Audience sizes for one publisher; subscribers receive the best layer.
 const AUDIENCES: [usize; 4] = [1, 10, 50, 200];
-/// The time before a measurement in which estimates of the bandwidth settle.
+/// Time before a measurement in which bandwidth estimates settle.
 const WARM_UP: Duration = Duration::from_secs(4);
 
-/// What a server's packets cost.
+/// A server's cost per packet.
 pub struct Cost {
-    /// CPU time of a packet, in microseconds.
+    /// CPU time per packet, in microseconds.
     pub packet: f64,
-    /// The share of a core.
+    /// Share of a core.
     share: f64,
-    /// Packets each second.
+    /// Packets per second.
     rate: String,
 }
 
@@ -59,7 +59,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     })
 }
 
-/// Returns the costs of each server, and the figures.
+/// Returns each server's costs, and the figures.
 fn compare(
     name: &str,
     shape: Shape,

@@ -1,4 +1,4 @@
-//! UDP sockets whose datagrams carry the time at which they arrived.
+//! UDP sockets that report datagrams' arrival times.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,10 +12,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::BenchError;
 
-/// The buffer of a socket, large enough for the packets that arrive while the load sends.
+/// Socket buffer size, large enough for the packets that arrive while the load sends.
 const BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
-/// Where datagrams are received to.
+/// Buffer for received datagrams.
 pub struct Buffer {
     bytes: Vec<u8>,
     control: Vec<u8>,
@@ -24,7 +24,7 @@ pub struct Buffer {
 /// A received datagram.
 pub struct Datagram<'a> {
     pub source: SocketAddr,
-    /// The nanoseconds of the wall clock at which the system received it.
+    /// Wall-clock time in nanoseconds at which the system received it.
     pub arrived: u64,
     pub contents: &'a [u8],
 }
@@ -45,7 +45,7 @@ pub fn bind(address: IpAddr) -> Result<UdpSocket, BenchError> {
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
-    // A system that refuses the size uses its largest.
+    // A system that rejects the size uses its maximum.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     socket.set_nonblocking(true)?;
     socket.bind(&SocketAddr::from((address, 0)).into())?;
@@ -89,7 +89,7 @@ pub fn receive<'a>(socket: &UdpSocket, buffer: &'a mut Buffer) -> io::Result<Opt
     }))
 }
 
-/// Returns how many datagrams the UDP sockets of a process have lost because their buffers were full.
+/// Returns the number of datagrams that a process's UDP sockets have lost because their buffers were full.
 pub fn dropped(process: u32) -> Result<u64, BenchError> {
     let mut inodes = HashSet::new();
     for file in fs::read_dir(format!("/proc/{process}/fd"))? {

@@ -1,4 +1,4 @@
-//! How long a join takes, and what many of them leave behind.
+//! Duration of a join, and memory left behind by many joins.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::percentile;
 
-/// The room that is joined.
+/// The room for the joins.
 const ROOM: Shape = Shape::new(2, 4, None);
-/// The time between two joins that are timed.
+/// Interval between timed joins.
 const BETWEEN_TIMED: Duration = Duration::from_secs(1);
-/// How long one of them may take before the measurement fails.
+/// Time limit for each, after which the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two joins of the long run, and how many stay at a time.
+/// Interval between joins in the long run, and the number of participants that stay.
 const BETWEEN_JOINS: Duration = Duration::from_millis(50);
 const PRESENT: usize = 40;
-/// The share of the long run after which memory should not grow any more.
+/// Share of the long run after which memory should stop growing.
 const WARM_UP: f64 = 0.25;
 
 /// Measures Conclave.
@@ -125,7 +125,7 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
     ])
 }
 
-/// Sums up the times from joins to first frames.
+/// Summarizes the times from joins to first frames.
 fn first_frame_figure(name: &str, times: &[Duration]) -> Figure {
     let milliseconds =
         |percent| percentile(times, percent).unwrap_or_default().as_secs_f64() * 1_000.0;

@@ -1,4 +1,4 @@
-//! What a server adds to the way of a packet, while its core is loaded.
+//! Latency added by a server while its core is loaded.
 
 use std::time::Duration;
 
@@ -10,27 +10,26 @@ use super::{Route, Servers, stalls};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 
-/// A meeting: each receives all others in the size of a grid.
+/// A meeting: each receives all others in grid size.
 const MEETING: Shape = Shape::new(6, 0, Some((640, 360)));
-/// The share of its core that the server is to use.
+/// The server's intended share of its core.
 const LOAD: f64 = 0.7;
-/// The most meetings, and how many there are at first.
+/// Maximum number of meetings, and the initial number.
 const MEETINGS: [usize; 2] = [40, 3];
 const WARM_UP: Duration = Duration::from_secs(3);
-/// For how long it is measured how much the meetings take.
+/// Duration for measuring the meetings' load.
 const PROBE: Duration = Duration::from_secs(2);
-/// For how long an idle core is measured.
+/// Duration for measuring an idle core.
 const TIME: Duration = Duration::from_secs(8);
-/// The measurement is divided into slices of this length. What has to wait while the kernel runs its own threads is sent in the
-/// next slice at the latest.
+/// Length of the measurement's slices. Packets delayed by the kernel's own threads are sent in the next slice at the latest.
 const SLICE: Duration = Duration::from_millis(250);
-/// The slices for which a server is measured.
+/// Slices per server.
 const SLICES: usize = 64;
-/// The share of a slice for which the kernel's own threads may run until it counts as disturbed.
+/// Share of a slice that the kernel's own threads may use until it counts as disturbed.
 const DISTURBED: f64 = 0.01;
-/// A share of the core at which the load itself is late.
+/// Share of the core at which the load itself is late.
 const BUSY: f64 = 0.95;
-/// What a server may add, in milliseconds.
+/// Limit for a server's added latency, in milliseconds.
 const ADDED: f64 = 2.0;
 
 /// Measures both servers, or Conclave alone.
@@ -52,7 +51,7 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
     })
 }
 
-/// How often a packet would wait for too long for the server's core alone; `None` if there is only one core.
+/// Share of packets that an otherwise idle core alone would delay for too long; `None` if there is only one core.
 fn idle_core() -> Result<Option<Figure>, BenchError> {
     let Some(confined) = confine()? else {
         return Ok(None);
@@ -102,7 +101,7 @@ fn run(program: &Program) -> Result<Vec<Figure>, BenchError> {
         .collect())
 }
 
-/// Adds meetings until one more would use more than the wanted load. Returns how many there are.
+/// Adds meetings until another would exceed the intended load. Returns their number.
 fn add_meetings(call: &mut Call) -> Result<usize, BenchError> {
     let [most, mut more] = MEETINGS;
     let mut meetings = 0;
@@ -118,7 +117,7 @@ fn add_meetings(call: &mut Call) -> Result<usize, BenchError> {
     }
 }
 
-/// What was measured in all slices, and in those that the kernel did not disturb.
+/// Measurements in all slices, and in slices without kernel disturbance.
 #[derive(Default)]
 struct Measured {
     all: Measurement,

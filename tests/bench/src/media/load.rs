@@ -1,4 +1,4 @@
-//! The load: clients that one thread drives.
+//! The load: clients driven by one thread.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,27 +15,27 @@ use super::received::Count;
 use super::source::PACKET_RATE;
 use crate::BenchError;
 
-/// How often clients send what is due.
+/// Interval at which clients send due packets.
 const TICK: Duration = Duration::from_micros(250);
-/// How much more than usual is sent in a tick. When this thread was stopped for a moment, the packets of all clients are due at
-/// once; clients that are not driven by one thread would not send theirs together, nor all faster than they do for a while.
+/// Factor by which a tick may exceed the usual number of packets. After this thread was stopped for a moment, all clients' packets are due
+/// at once; independent clients would neither send theirs together, nor all faster for a while.
 const CATCH_UP: f64 = 1.25;
-/// The sources of a client: its websocket, its publisher's and its subscriber's socket.
+/// Sources per client: its WebSocket, its publisher's and its subscriber's socket.
 const SOURCES: usize = 3;
 
-/// Clients that one thread drives.
+/// Clients driven by one thread.
 pub struct Load {
     poll: Poll,
     events: Events,
     settings: Settings,
     buffer: Buffer,
     clients: Vec<Option<Client>>,
-    /// Where the next tick begins, so that the clients before it are not always the first to send.
+    /// First client in the next tick, so that the same clients are not always the first to send.
     first: usize,
     next_tick: Instant,
 }
 
-/// Names a client of a load.
+/// Identifies a client in a load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientId(usize);
 
@@ -52,7 +52,7 @@ impl Load {
         })
     }
 
-    /// Lets a client join with a token. It is connected later: see [`Load::is_connected`].
+    /// Joins a client with a token. It is connected later: see [`Load::is_connected`].
     pub fn join(
         &mut self,
         server: SocketAddr,
@@ -71,13 +71,13 @@ impl Load {
                 .registry()
                 .register(&mut SourceFd(&source), token, Interest::READABLE)?;
         }
-        // The first messages may have come with the response to the handshake.
+        // The first messages may have come with the handshake response.
         client.receive_messages()?;
         self.clients[index] = Some(client);
         Ok(ClientId(index))
     }
 
-    /// Lets a client leave.
+    /// Disconnects a client.
     pub fn leave(&mut self, id: ClientId) -> Result<(), BenchError> {
         let Some(mut client) = self.clients.get_mut(id.0).and_then(Option::take) else {
             return Ok(());
@@ -97,7 +97,7 @@ impl Load {
             .ok_or_else(|| "the client has left".into())
     }
 
-    /// Returns what all clients have received since the last call.
+    /// Returns all clients' received packets since the last call.
     pub fn take_count(&mut self) -> Count {
         let mut count = Count::default();
         self.clients
@@ -107,7 +107,7 @@ impl Load {
         count
     }
 
-    /// Lets the clients do their work for a time.
+    /// Drives the clients for a time.
     pub fn run(&mut self, time: Duration) -> Result<(), BenchError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -116,7 +116,7 @@ impl Load {
         Ok(())
     }
 
-    /// Lets the clients do their work until something holds; an error if it does not within a time.
+    /// Drives the clients until a condition holds; an error if it does not within this time.
     pub fn run_until(
         &mut self,
         what: &str,
@@ -133,7 +133,7 @@ impl Load {
         Ok(())
     }
 
-    /// Handles what has arrived, and waits for a moment if that is nothing.
+    /// Handles received data, and waits for a moment if there is none.
     fn turn(&mut self) -> Result<(), BenchError> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         let wait = self.next_tick.saturating_duration_since(Instant::now());
@@ -190,7 +190,7 @@ impl Load {
     }
 }
 
-/// The address of a client: servers limit what comes from one.
+/// A client's address: servers limit traffic from one address.
 fn address(index: usize) -> IpAddr {
     let [.., high, low] = index.to_be_bytes();
     Ipv4Addr::new(127, 1 + high, low, 1).into()

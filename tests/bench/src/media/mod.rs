@@ -1,8 +1,8 @@
-//! The benchmark that `scripts/bench media` runs: what forwarding costs, compared with a LiveKit server.
+//! The benchmark behind `scripts/bench media`: the cost of forwarding, compared with a LiveKit server.
 //!
-//! The load speaks LiveKit's signalling with two peer connections, so it is the same for both servers: [`client`] is one
-//! participant, [`load`] drives all of them on one thread, [`call`] is a server with its rooms. Each scenario starts its own
-//! servers. The receivers count and do not decode.
+//! The load uses LiveKit's signalling with two peer connections, so it is the same for both servers: [`client`] is one participant,
+//! [`load`] drives all of them on one thread, [`call`] is a server with its rooms. Each scenario starts its own servers. The receivers
+//! count and do not decode.
 
 mod call;
 mod capacity;
@@ -46,7 +46,7 @@ pub struct Options {
     /// A livekit-server to compare with.
     #[arg(long)]
     livekit_server: Option<PathBuf>,
-    /// What to measure; everything if absent.
+    /// Scenarios to measure; all by default.
     #[arg(long = "scenario", value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Measure for a shorter time.
@@ -76,26 +76,26 @@ const SCENARIOS: [Scenario; 6] = [
     Scenario::Joins,
 ];
 
-/// The programs that are measured.
+/// The measured programs.
 pub struct Servers {
     conclave: Program,
     livekit: Option<Program>,
 }
 
-/// How the media of a client reaches the server.
+/// Route of a client's media to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// From its own sockets, by UDP.
+    /// From its own sockets, over UDP.
     Direct,
-    /// By the TURN server in Conclave, to which it sends by UDP.
+    /// Through Conclave's TURN server, over UDP.
     TurnByUdp,
-    /// The same, by TCP at the port of the API.
+    /// The same, over TCP at the API's port.
     TurnByTcp,
-    /// The same, by TLS.
+    /// The same, over TLS.
     TurnByTls,
 }
 
-/// How much time a measurement takes.
+/// Duration of a measurement.
 #[derive(Clone, Copy)]
 pub enum Pace {
     Quick,
@@ -111,7 +111,7 @@ impl Servers {
 }
 
 impl Pace {
-    /// Returns the value that is meant for this pace.
+    /// Returns the value for this pace.
     fn choose<T>(self, quick: T, full: T) -> T {
         match self {
             Self::Quick => quick,

@@ -1,24 +1,24 @@
-//! The beginnings of generated payloads: what servers read of them. What follows is noise.
+//! First bytes of generated payloads: the part that servers read. The rest is noise.
 
 use str0m::format::Codec;
 
 use super::source::{Layer, Part};
 
-/// What the frames of AV1 are like, as the first packet of a key picture says: three spatial layers, of which each refers to the one
-/// below and to its own last frame, and three decode targets with one, two and all of them.
+/// Template structure of the AV1 frames, from the first packet in a key frame: three spatial layers that each refer to the layer below and
+/// to their own last frame, and three decode targets with one, two and three layers.
 const AV1_STRUCTURE: [u8; 9] = [0x80, 0x02, 0xae, 0xa2, 0x82, 0x92, 0x50, 0x4a, 0x00];
 
-/// Returns the beginning of a payload.
+/// Returns a payload's first bytes.
 pub fn head(codec: Codec, part: &Part, layers: &[Layer]) -> Vec<u8> {
     match codec {
         Codec::Vp9 => vp9(part, layers),
-        // One unit, the first of a sequence in a key picture.
+        // One unit, the first of a sequence in a key frame.
         Codec::Av1 => vec![if begins_key_picture(part) { 0x18 } else { 0x10 }],
         _ => vp8(part, &layers[0]),
     }
 }
 
-/// Descriptor (RFC 7741), and the header of the frame.
+/// Descriptor (RFC 7741), and the frame's header.
 fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
     let [high, low] = picture_id(part);
     let mut payload = vec![
@@ -30,7 +30,7 @@ fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
         0,
     ];
     if part.is_first {
-        // The first partition has 16 bytes, so that decoders take the frame, whatever it shows.
+        // The first partition has 16 bytes, so that decoders accept the frame, whatever it shows.
         payload.extend([0x10 | u8::from(!part.is_key), 2, 0]);
         if part.is_key {
             payload.extend([0x9d, 0x01, 0x2a]);
@@ -44,7 +44,7 @@ fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
     payload
 }
 
-/// The descriptor in flexible mode (RFC 9628), with the sizes of the layers in front of a key picture.
+/// The descriptor in flexible mode (RFC 9628), with the layers' sizes at the start of a key frame.
 fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
     let has_structure = begins_key_picture(part);
     let [high, low] = picture_id(part);
@@ -60,7 +60,7 @@ fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
         .filter(|(_, is_set)| *is_set)
         .fold(0, |flags, (flag, _)| flags | flag);
     let mut payload = vec![flags, high, low, part.layer << 1 | u8::from(part.layer > 0)];
-    // It refers to the picture before.
+    // It refers to the previous frame.
     payload.extend((!part.is_key).then_some(2));
     if has_structure {
         payload.push((layers.len() as u8 - 1) << 5 | 0x10);
@@ -70,7 +70,7 @@ fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
     payload
 }
 
-/// Returns the dependency descriptor of AV1.
+/// Returns AV1's dependency descriptor.
 pub fn descriptor(part: &Part) -> Vec<u8> {
     let place = u8::from(part.is_first) << 7 | u8::from(part.is_last) << 6;
     let [.., high, low] = (part.picture * 3 + u32::from(part.layer)).to_be_bytes();
@@ -85,7 +85,7 @@ fn begins_key_picture(part: &Part) -> bool {
     part.is_key && part.is_first && part.layer == 0
 }
 
-/// The number of the picture in 15 bits, and the bit that says so.
+/// The PictureID in 15 bits, with the bit that marks this length.
 fn picture_id(part: &Part) -> [u8; 2] {
     let [.., high, low] = (part.picture | 0x8000).to_be_bytes();
     [high, low]

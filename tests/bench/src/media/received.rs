@@ -1,4 +1,4 @@
-//! What a client has received.
+//! A client's received packets.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use str0m::rtp::{RtpPacket, Ssrc};
 
 use super::source::read_stamp;
 
-/// What a client has received.
+/// Packets and requests that a client received.
 pub struct Received {
     joined: Instant,
-    /// The time from the join until the end of the first frame.
+    /// Time from the join until the end of the first frame.
     pub first_frame: Option<Duration>,
-    /// The layers of which key frames were requested since this list was emptied.
+    /// Layers whose key frames were requested since this list was emptied.
     pub key_frame_requests: Vec<Option<Rid>>,
     count: Count,
     streams: HashMap<Ssrc, Stream>,
@@ -24,22 +24,22 @@ pub struct Received {
 pub struct Count {
     pub packets: u64,
     pub bytes: u64,
-    /// How long each of them was on its way, in microseconds: from the publisher to the receiver's socket.
+    /// Transit time of each in microseconds: from the publisher to the receiver's socket.
     pub delays: Vec<u32>,
-    /// Packets that never came, also not when they were sent again.
+    /// Packets that never came, even as retransmissions.
     pub missing: u64,
-    /// The longest time between two packets of a microphone.
+    /// Longest time between two microphone packets.
     pub longest_silence: Duration,
 }
 
-/// The sequence numbers of a stream.
+/// A stream's sequence numbers.
 struct Stream {
     first: u64,
     last: u64,
     packets: u64,
-    /// What was missing when it was counted last.
+    /// Number of missing packets at the last count.
     missing: u64,
-    /// When the last packet arrived, in nanoseconds of the wall clock.
+    /// The last packet's arrival, in nanoseconds of wall-clock time.
     arrived: u64,
 }
 
@@ -54,7 +54,7 @@ impl Received {
         }
     }
 
-    /// Notes a packet that arrived at this time of the wall clock, in nanoseconds.
+    /// Records a packet with its arrival in nanoseconds of wall-clock time.
     pub fn note(&mut self, packet: &RtpPacket, arrived: u64) {
         let Some((is_video, sent)) = read_stamp(&packet.payload) else {
             return;
@@ -77,12 +77,12 @@ impl Received {
         }
     }
 
-    /// Returns of how many streams media has arrived.
+    /// Returns the number of streams with received media.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Returns what has arrived since the last call.
+    /// Returns the counts since the last call.
     pub fn take(&mut self) -> Count {
         let missing = self.streams.values_mut().map(Stream::take_missing).sum();
         Count {
@@ -113,7 +113,7 @@ impl Stream {
         }
     }
 
-    /// Notes a packet. Returns how many nanoseconds after the one before it arrived.
+    /// Records a packet. Returns the nanoseconds since the previous packet.
     fn note(&mut self, sequence: u64, arrived: u64) -> u64 {
         self.packets += 1;
         self.first = self.first.min(sequence);
@@ -121,7 +121,7 @@ impl Stream {
         arrived.saturating_sub(std::mem::replace(&mut self.arrived, arrived))
     }
 
-    /// Returns how many more are missing than at the last call. A packet that comes late makes up for it.
+    /// Returns how many more are missing than at the last call. A late packet makes up for a missing one.
     fn take_missing(&mut self) -> u64 {
         let missing = (self.last - self.first + 1).saturating_sub(self.packets);
         missing.saturating_sub(std::mem::replace(&mut self.missing, missing))

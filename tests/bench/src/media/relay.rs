@@ -1,4 +1,4 @@
-//! A client's way to the media workers by the TURN server in Conclave.
+//! A client's path to the media workers through Conclave's TURN server.
 
 #[allow(
     dead_code,
@@ -22,15 +22,15 @@ use super::{Route, requests};
 use crate::BenchError;
 use client::{Link, TurnClient};
 
-/// An allocation at the TURN server.
+/// A TURN allocation.
 pub struct Relay {
     client: TurnClient,
-    /// The address at which the media workers see the client.
+    /// The client's address as the media workers see it.
     pub address: SocketAddr,
 }
 
 impl Relay {
-    /// Makes an allocation with the credentials that a client was given. `api` is where streams are connected to.
+    /// Makes an allocation with a client's credentials. `api` is the address for stream connections.
     pub fn new(servers: &[IceServer], route: Route, api: SocketAddr) -> Result<Self, BenchError> {
         let server = servers
             .first()
@@ -68,7 +68,7 @@ impl Relay {
         self.client.send(to, contents);
     }
 
-    /// Returns a datagram that has arrived; an error if the server has closed the connection.
+    /// Returns a received datagram; an error if the server has closed the connection.
     pub fn receive(&mut self) -> Result<Option<(SocketAddr, Vec<u8>)>, BenchError> {
         let datagram = self.client.receive();
         if self.client.is_closed {
@@ -78,7 +78,7 @@ impl Relay {
     }
 }
 
-/// A connection that is read without waiting, and written with.
+/// A connection with non-blocking reads and blocking writes.
 struct Stream(TcpStream);
 
 impl Read for Stream {

@@ -1,4 +1,4 @@
-//! The servers: Conclave, and a LiveKit server beside it.
+//! The servers: Conclave, and a LiveKit server for comparison.
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::process::Process;
 
 const KEY: &str = "bench-media";
 const SECRET: &str = "a-secret-of-the-benchmark-that-is-long-enough";
-/// A room name that Conclave's tokens can hold; the project is not checked by LiveKit.
+/// Project in the room names, as Conclave's tokens need it; LiveKit does not check it.
 const PROJECT: &str = "prj_0123456789ab";
-/// How long a server may take to listen.
+/// Time limit for a server to listen.
 const START: Duration = Duration::from_secs(20);
 
-/// Which server.
+/// A server program.
 #[derive(Clone, Debug)]
 pub enum Program {
     Conclave(PathBuf),
@@ -33,16 +33,16 @@ pub enum Program {
 /// A running server.
 pub struct Server {
     process: Process,
-    /// Where clients connect.
+    /// Address for clients.
     pub address: SocketAddr,
     tokens: Tokens,
     _scratch: TempDir,
 }
 
 enum Tokens {
-    /// Conclave mints them.
+    /// Conclave mints the tokens.
     Api { address: String, key: String },
-    /// Signed here.
+    /// The tokens are signed here.
     Signed(Box<TokenSigner>),
 }
 
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// Starts the server, on one core if one is named. Clients will reach it by a route; LiveKit has the direct one only.
+    /// Starts the server, on one core if `core` is given. Clients will use this route; LiveKit has only the direct one.
     pub fn start(&self, core: Option<usize>, route: Route) -> Result<Server, BenchError> {
         match self {
             Self::Conclave(binary) => start_conclave(command(binary, core), route),
@@ -114,7 +114,7 @@ fn start_conclave(mut command: Command, route: Route) -> Result<Server, BenchErr
 fn start_livekit(mut command: Command) -> Result<Server, BenchError> {
     let scratch = tempfile::tempdir()?;
     let port = free_port()?;
-    // `ips`: another address would be advertised as 127.0.0.1 too, and clients then reach a socket that does not expect them.
+    // `ips`: another address would be advertised as 127.0.0.1 too, and clients would then reach a socket that does not expect them.
     let config = json!({
         "port": port, "bind_addresses": ["127.0.0.1"], "keys": {KEY: SECRET}, "logging": {"level": "error"},
         "rtc": {
@@ -152,7 +152,7 @@ fn free_port() -> Result<u16, BenchError> {
 }
 
 impl Server {
-    /// Makes a room, if it needs to be made.
+    /// Creates a room, if the server needs it.
     pub async fn create_room(&self, room: &str) -> Result<(), BenchError> {
         if matches!(self.tokens, Tokens::Api { .. }) {
             self.request("POST /v1/rooms", &json!({"name": room}))
@@ -161,7 +161,7 @@ impl Server {
         Ok(())
     }
 
-    /// Calls the API of Conclave.
+    /// Calls Conclave's API.
     pub async fn request(&self, head: &str, body: &Value) -> Result<Value, BenchError> {
         let Tokens::Api { address, key } = &self.tokens else {
             return Err("LiveKit has another API".into());
@@ -169,7 +169,7 @@ impl Server {
         Connection::open(address).await?.json(key, head, body).await
     }
 
-    /// Returns tokens for a room, each for an identity of its own.
+    /// Returns tokens for a room, each with its own identity.
     pub async fn tokens(&self, room: &str, count: usize) -> Result<Vec<String>, BenchError> {
         let identities = (0..count).map(|number| format!("user-{number}"));
         match &self.tokens {
@@ -189,17 +189,17 @@ impl Server {
         }
     }
 
-    /// The CPU time used so far, in seconds.
+    /// CPU time so far, in seconds.
     pub fn cpu(&self) -> Result<f64, BenchError> {
         self.process.cpu()
     }
 
-    /// The resident memory in KiB.
+    /// Resident memory in KiB.
     pub fn resident(&self) -> Result<f64, BenchError> {
         self.process.resident()
     }
 
-    /// The datagrams that its sockets have lost.
+    /// Datagrams lost at its sockets.
     pub fn dropped(&self) -> Result<u64, BenchError> {
         datagrams::dropped(self.process.id())
     }

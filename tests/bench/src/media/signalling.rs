@@ -1,4 +1,4 @@
-//! The websocket of a client: LiveKit's signalling, version 0.
+//! A client's WebSocket: LiveKit's signalling, version 0.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,18 +13,18 @@ use tungstenite::{Error, Message, WebSocket};
 
 use crate::BenchError;
 
-/// The version of the protocol: the last before data channels are negotiated.
+/// Protocol version: the last one before data channels are negotiated.
 const PROTOCOL: u32 = 16;
 
-/// How long the server may take for the handshake.
+/// Time limit for the handshake.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The websocket of a client.
+/// A client's WebSocket.
 pub struct Signalling {
     websocket: WebSocket<TcpStream>,
 }
 
-/// Opens a websocket from an address, without making it non-blocking.
+/// Opens a WebSocket from an address, without making it non-blocking.
 pub fn open(
     server: SocketAddr,
     token: &str,
@@ -44,7 +44,7 @@ pub fn open(
 }
 
 impl Signalling {
-    /// Connects from an address, so that each client can have one.
+    /// Connects from an address, so that each client can have its own.
     pub fn connect(server: SocketAddr, token: &str, from: IpAddr) -> Result<Self, BenchError> {
         let websocket = open(server, token, from)?;
         websocket.get_ref().set_nonblocking(true)?;
@@ -66,7 +66,7 @@ impl Signalling {
         )
     }
 
-    /// Sends what a busy connection has left.
+    /// Sends data that a busy connection left unsent.
     pub fn flush(&mut self) -> Result<(), BenchError> {
         ignore_busy(self.websocket.flush())
     }
@@ -74,7 +74,7 @@ impl Signalling {
     /// Waits for the next message.
     pub fn wait(&mut self) -> Result<Response, BenchError> {
         self.websocket.get_ref().set_nonblocking(false)?;
-        let message = self.receive()?.ok_or("the server says nothing")?;
+        let message = self.receive()?.ok_or("the server sent no message")?;
         self.websocket.get_ref().set_nonblocking(true)?;
         Ok(message)
     }

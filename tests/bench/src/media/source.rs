@@ -1,5 +1,5 @@
-//! Generated media: video in three layers, and Opus. Sizes, rates and pacing are those of LiveKit's clients with a camera of
-//! 720p; the pictures are noise, which only recordings decode.
+//! Generated media: video in three layers, and Opus. Sizes, rates and pacing match LiveKit's clients with a 720p camera; the video is
+//! noise, which only recordings decode.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
@@ -9,19 +9,19 @@ use str0m::media::Rid;
 
 use super::payload;
 
-/// A layer of the camera.
+/// A camera layer.
 pub struct Layer {
     pub rid: &'static str,
     pub width: u32,
     pub height: u32,
-    /// Bits a second.
+    /// Bits per second.
     pub bitrate: u32,
-    /// Frames a second.
+    /// Frames per second.
     rate: u32,
 }
 
-/// The presets of LiveKit's clients for 720p, worst first. VP8 has a stream for each; VP9 and AV1 have all in one stream, in which all
-/// have the frame rate of the best.
+/// LiveKit's client presets for 720p, worst first. VP8 has a stream for each; VP9 and AV1 have all in one stream, where all have the best
+/// layer's frame rate.
 pub const LAYERS: [Layer; 3] = [
     Layer {
         rid: "q",
@@ -46,26 +46,26 @@ pub const LAYERS: [Layer; 3] = [
     },
 ];
 
-/// The largest payload of a packet.
+/// Maximum payload per packet.
 const MAX_PAYLOAD: usize = 1100;
-/// How much larger a key frame is than another one.
+/// Key frame size relative to other frames.
 const KEY_FRAME_FACTOR: f64 = 6.0;
-/// Packets leave this much faster than the bitrate, as those of libwebrtc do: a frame is spread over a part of its interval.
+/// Pacing rate relative to the bitrate, as in libwebrtc: a frame is spread over a part of its interval.
 const PACING_FACTOR: f64 = 2.5;
 const VIDEO_CLOCK: u32 = 90_000;
 const AUDIO_INTERVAL: Duration = Duration::from_millis(20);
 const AUDIO_TIMESTAMPS: u32 = 960;
-/// A packet of Opus at 32 kbit/s.
+/// Opus packet size at 32 kbit/s.
 const AUDIO_PAYLOAD: usize = 80;
 
-/// About how many packets a client with a camera and a microphone sends in a second.
+/// Approximate packets per second from a client with a camera and a microphone.
 pub const PACKET_RATE: f64 = 340.0;
 
-/// The end of every payload: what it is, and when it was sent.
+/// Length of the trailer in every payload: its kind and its sending time.
 pub const STAMP: usize = 16;
 const MAGIC: [u8; 7] = *b"cnclvBM";
 
-/// A packet to be sent.
+/// A packet to send.
 pub struct Packet {
     pub codec: Codec,
     /// The layer, if each has its own stream.
@@ -74,11 +74,11 @@ pub struct Packet {
     pub timestamp: u32,
     pub marker: bool,
     pub payload: Vec<u8>,
-    /// The dependency descriptor of AV1.
+    /// AV1's dependency descriptor.
     pub descriptor: Option<Vec<u8>>,
 }
 
-/// Returns the nanoseconds of the wall clock.
+/// Returns the wall-clock time in nanoseconds.
 pub fn wall_clock() -> u64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -86,7 +86,7 @@ pub fn wall_clock() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns whether a payload is of video, and the nanoseconds at which it was sent; `None` for foreign payloads.
+/// Returns whether a payload is video, and its sending time in nanoseconds; `None` for foreign payloads.
 pub fn read_stamp(payload: &[u8]) -> Option<(bool, u64)> {
     let (magic, rest) = payload.last_chunk::<STAMP>()?.split_at(MAGIC.len());
     let (is_video, nanos) = rest.split_first()?;
@@ -110,10 +110,10 @@ struct Stream {
     layers: &'static [Layer],
     next_frame: Instant,
     next_packet: Instant,
-    /// The packets of the frames that were not sent yet.
+    /// Unsent packets.
     queue: VecDeque<Part>,
     is_key_wanted: bool,
-    /// The number of the last picture.
+    /// The last frame's number.
     picture: u32,
     sequence: u64,
 }
@@ -121,9 +121,9 @@ struct Stream {
 /// A packet before it is written.
 pub struct Part {
     pub is_key: bool,
-    /// The place of its frame's layer in the stream.
+    /// Index of the frame's layer in the stream.
     pub layer: u8,
-    /// Whether it is the first one of its frame, and the last one.
+    /// Whether it is its frame's first packet, and its last one.
     pub is_first: bool,
     pub is_last: bool,
     pub picture: u32,
@@ -131,7 +131,7 @@ pub struct Part {
 }
 
 impl Camera {
-    /// Encodes by VP8, VP9 or AV1.
+    /// Encodes in VP8, VP9 or AV1.
     pub fn new(codec: Codec, now: Instant) -> Self {
         let layers = LAYERS.chunks(if is_simulcast(codec) { 1 } else { LAYERS.len() });
         Self {
@@ -141,7 +141,7 @@ impl Camera {
         }
     }
 
-    /// Makes the next picture of a layer a key frame; of all layers without one.
+    /// Makes a layer's next frame a key frame; all layers' without a layer.
     pub fn request_key_frame(&mut self, rid: Option<Rid>) {
         let wanted = |stream: &&mut Stream| rid.is_none_or(|rid| stream.rid() == Some(rid));
         self.streams
@@ -158,7 +158,7 @@ impl Camera {
     }
 }
 
-/// Returns whether a codec has a stream for each layer.
+/// Returns whether a codec has a stream per layer.
 pub fn is_simulcast(codec: Codec) -> bool {
     codec == Codec::Vp8
 }
@@ -175,7 +175,7 @@ impl Stream {
             picture: fastrand::u32(..0x4000),
             sequence: fastrand::u64(1..10_000),
         };
-        // The frames of different cameras are not taken at the same time.
+        // Different cameras do not capture their frames at the same time.
         stream.next_frame += stream.interval().mul_f64(fastrand::f64());
         stream
     }
@@ -184,7 +184,7 @@ impl Stream {
         is_simulcast(self.codec).then(|| self.layers[0].rid.into())
     }
 
-    /// Frames a second.
+    /// Frames per second.
     fn rate(&self) -> u32 {
         self.layers[self.layers.len() - 1].rate
     }
@@ -205,7 +205,7 @@ impl Stream {
         let bits = (part.bytes * 8) as f64;
         let bitrate: u32 = self.layers.iter().map(|layer| layer.bitrate).sum();
         let gap = Duration::from_secs_f64(bits / (PACING_FACTOR * f64::from(bitrate)));
-        // A sender that was late does not catch up faster than it may send.
+        // A late sender does not catch up faster than its pacing rate.
         self.next_packet = now.max(self.next_packet + gap).min(now + gap);
         self.sequence += 1;
         let mut payload = payload::head(self.codec, &part, self.layers);
@@ -222,7 +222,7 @@ impl Stream {
         })
     }
 
-    /// Puts the packets of a picture into the queue: of a frame for each layer.
+    /// Queues a frame's packets, for each layer.
     fn encode(&mut self) {
         let is_key = std::mem::take(&mut self.is_key_wanted);
         let (rate, layers) = (self.rate(), self.layers);
@@ -289,7 +289,7 @@ impl Microphone {
 mod tests {
     use super::*;
 
-    /// Returns the packets of a stream over a time.
+    /// Returns a stream's packets over a time.
     fn packets(
         camera: &mut Camera,
         rid: Option<&str>,

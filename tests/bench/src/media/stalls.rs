@@ -1,4 +1,4 @@
-//! What a core takes from the program that runs on it: the kernel's own threads, interrupts, other guests of the machine.
+//! Time that a core takes from its program: the kernel's own threads, interrupts, the machine's other guests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use super::cores::stay_on;
 use crate::BenchError;
 use crate::process::stat_fields;
 
-/// The moments at which a program that always runs was kept from it.
+/// Moments at which a busy program was interrupted.
 pub struct Stalls {
-    /// The share of all moments at which it would have to wait for longer than the limit.
+    /// Share of moments at which the wait would exceed the limit.
     pub share: f64,
     pub longest: Duration,
 }
 
-/// Keeps an otherwise idle core busy for a time, and looks for gaps.
+/// Keeps an otherwise idle core busy for a time, and measures gaps.
 pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, BenchError> {
     let spin = move || {
         stay_on(&[core])?;
@@ -25,7 +25,7 @@ pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, B
         while last.duration_since(begun) < time {
             let now = Instant::now();
             let gap = now.duration_since(last);
-            // What arrives in the last moments of a gap waits for less than the limit.
+            // A packet that arrives in a gap's last moments waits for less than the limit.
             beyond += gap.saturating_sub(limit);
             longest = longest.max(gap);
             last = now;
@@ -40,14 +40,14 @@ pub fn measure(core: usize, time: Duration, limit: Duration) -> Result<Stalls, B
         .map_err(|_| "the thread that looks for stalls panicked")?
 }
 
-/// The kernel's own threads, which take a core from the programs on it, but for those that handle packets for the programs.
+/// The kernel's own threads, which compete with programs for a core, except the threads that handle the programs' packets.
 pub struct KernelThreads {
-    /// The file with the time that each has run, and that time when it was read last.
+    /// For each, the file with its running time, and the last value.
     times: Vec<(PathBuf, Duration)>,
 }
 
 impl KernelThreads {
-    /// Finds the threads of now: there are none where a system does not show them.
+    /// Finds the current threads: none on a system that does not show them.
     pub fn find() -> Result<Self, BenchError> {
         let processes = fs::read_dir("/proc")?
             .filter_map(Result::ok)
@@ -65,7 +65,7 @@ impl KernelThreads {
         })
     }
 
-    /// Returns for how long they have run, on all cores. The time of a thread that has ended stays.
+    /// Returns their total running time on all cores. An ended thread's time stays.
     pub fn time(&mut self) -> Duration {
         for (path, time) in &mut self.times {
             let read = fs::read_to_string(path).ok();

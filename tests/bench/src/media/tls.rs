@@ -1,4 +1,4 @@
-//! Encrypts what the load sends in plain, so that neither its requests nor its media have to know of TLS.
+//! Encrypts the load's plain traffic, so that neither its requests nor its media need TLS.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::BenchError;
 
-/// A certificate of this machine, which only it trusts.
+/// A certificate for this machine, trusted only here.
 pub struct Identity(rcgen::CertifiedKey<rcgen::KeyPair>);
 
 impl Identity {
@@ -28,7 +28,7 @@ impl Identity {
         Ok(std::fs::write(key, self.0.signing_key.serialize_pem())?)
     }
 
-    /// Passes connections on to a server that has the certificate, by TLS. Returns where they are accepted.
+    /// Forwards connections over TLS to a server that has the certificate. Returns the listening address.
     pub fn connect_to(&self, server: SocketAddr) -> Result<SocketAddr, BenchError> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.0.cert.der().to_vec()))?;
@@ -44,7 +44,7 @@ impl Identity {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        // It ends with the process, as the few servers of a measurement do.
+        // It ends with the process; a measurement has only a few servers.
         std::thread::spawn(move || runtime.block_on(serve(listener, server, connector)));
         Ok(address)
     }
@@ -56,7 +56,7 @@ async fn serve(listener: std::net::TcpListener, server: SocketAddr, connector: T
     };
     while let Ok((plain, _)) = listener.accept().await {
         let connector = connector.clone();
-        // A connection that fails is noticed by those who use it.
+        // Users of a failed connection notice the failure themselves.
         tokio::spawn(async move { pass_on(plain, server, connector).await.ok() });
     }
 }

@@ -1,4 +1,4 @@
-//! The CPU time of a forwarded packet of other codecs, and of clients behind relays.
+//! CPU time per forwarded packet for other codecs, and for clients behind relays.
 
 use str0m::format::Codec;
 
@@ -12,7 +12,7 @@ use crate::figure::{Figure, Section, Unit};
 const CODEC_CALL: Shape = Shape::new(1, 50, None);
 const ROUTE_CALL: Shape = Shape::new(1, 10, None);
 
-/// What is compared with the first of its group.
+/// Codecs compared with the first one.
 const CODECS: [(&str, Codec); 3] = [
     ("VP8", Codec::Vp8),
     ("VP9 SVC", Codec::Vp9),
@@ -58,7 +58,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     })
 }
 
-/// Returns the cost of each call, and its ratio to that of the first.
+/// Returns each call's cost, and its ratio to the first call's.
 fn compare(
     servers: &Servers,
     pace: Pace,

@@ -1,4 +1,4 @@
-//! The clients of `scripts/check overload`: those of the project that asks for too much, and those of the other one.
+//! Clients for `scripts/check overload`: those in the overloading project, and those in the other one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,14 +14,14 @@ use crate::BenchError;
 use crate::connection::{Connection, request};
 use crate::load;
 
-/// Requests a second of the project that works as always.
+/// The normal project's requests per second.
 const PROBE_RATE: f64 = 100.0;
-/// The requests of which it repeats the order.
+/// Number of requests in its repeated sequence.
 const ROUNDS: usize = 5;
-/// How many rooms later a room is ended.
+/// A room ends after this many later rooms.
 const ENDED_AFTER: usize = 40;
 
-/// What the clients of the first project do.
+/// Options for the first project's clients.
 #[derive(Args)]
 pub struct LoadOptions {
     #[arg(long)]
@@ -33,27 +33,27 @@ pub struct LoadOptions {
     /// Connections to each listener.
     #[arg(long)]
     connections: usize,
-    /// Requests a second, of all connections.
+    /// Requests per second, over all connections.
     #[arg(long)]
     rate: f64,
     #[arg(long)]
     seconds: u64,
 }
 
-/// What the clients of the first project saw. Times are in microseconds.
+/// Results from the first project's clients. Times are in microseconds.
 #[derive(Default, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Requests that were due while their connection waited for a response.
     unsent: u64,
     by_status: BTreeMap<u16, u64>,
-    /// Of them 429 and 503 without the header.
+    /// Those among them with 429 or 503 and without the header.
     pub without_retry_after: u64,
     admitted: Vec<u32>,
     refused: Vec<u32>,
 }
 
 impl LoadResult {
-    /// The number of requests that were served.
+    /// Number of served requests.
     pub fn served(&self) -> u64 {
         self.count(|status| status / 100 == 2)
     }
@@ -62,7 +62,7 @@ impl LoadResult {
         self.count(|status| matches!(status, 429 | 503))
     }
 
-    /// The number of responses that are neither.
+    /// Number of other responses.
     pub fn other(&self) -> u64 {
         self.count(|status| status / 100 != 2 && !matches!(status, 429 | 503))
     }
@@ -75,7 +75,7 @@ impl LoadResult {
             .sum()
     }
 
-    /// The time in which 99 of 100 admitted requests were answered.
+    /// p99 latency of admitted requests.
     pub fn admitted_p99(&self) -> Duration {
         percentile(&self.admitted, 99.0)
     }
@@ -136,7 +136,7 @@ fn spread(times: &[u32]) -> Value {
     json!({"p50": percentile(times, 50.0).as_micros(), "p99": percentile(times, 99.0).as_micros(), "count": times.len()})
 }
 
-/// Runs the clients of the first project, and lets each of them end what it has begun.
+/// Runs the first project's clients until each has finished its started work.
 pub fn run_clients(options: &LoadOptions) -> Result<LoadResult, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -167,7 +167,7 @@ pub fn run_clients(options: &LoadOptions) -> Result<LoadResult, BenchError> {
     Ok(result.take())
 }
 
-/// A client of the first project: it opens rooms, joins, reads, and ends them again.
+/// A client in the first project: it opens rooms, joins, reads, and ends them again.
 struct Client {
     number: usize,
     api: Connection,
@@ -224,7 +224,7 @@ impl Client {
         self.end(left).await
     }
 
-    /// Ends rooms, each as soon as the server takes the request.
+    /// Ends rooms, each as soon as the server accepts the request.
     async fn end(mut self, rooms: Vec<String>) -> Result<(), BenchError> {
         for room in rooms {
             let end = request(&self.key, &format!("DELETE /v1/rooms/{room}"), "");
@@ -235,7 +235,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request to the API when it is due. Returns the body of a 2xx.
+    /// Sends an API request when it is due. Returns the body of a 2xx.
     async fn call(&mut self, head: &str, body: &Value) -> Result<Option<Value>, BenchError> {
         self.wait().await;
         let request = request(&self.key, head, &text(body));
@@ -252,7 +252,7 @@ impl Client {
         .await
     }
 
-    /// Waits until a request is due. Those that were due meanwhile are not sent.
+    /// Waits until a request is due. Requests that became due meanwhile are not sent.
     async fn wait(&mut self) {
         let late = Instant::now()
             .saturating_duration_since(self.due)
@@ -287,7 +287,7 @@ async fn send(
         .then(|| serde_json::from_slice(response.body).unwrap_or_default()))
 }
 
-/// What the other project's requests took, in microseconds.
+/// The other project's request latencies, in microseconds.
 #[derive(Default)]
 pub struct Latencies {
     reads: Vec<u32>,
@@ -306,7 +306,7 @@ impl Latencies {
         self.refused += u64::from(status / 100 != 2);
     }
 
-    /// The 99th percentile of all.
+    /// p99 over all.
     pub fn p99(&self) -> Duration {
         percentile(&[&*self.reads, &*self.writes].concat(), 99.0)
     }
@@ -335,8 +335,8 @@ impl Latencies {
     }
 }
 
-/// Sends requests of the other project at a fixed rate: rooms are created and, two seconds later, ended; in between, a room is
-/// read, the rooms are listed, and tokens are minted. Ends the rooms that are left.
+/// Sends the other project's requests at a fixed rate: rooms are created and, two seconds later, ended; in between, a room is read, the
+/// rooms are listed, and tokens are minted. Ends the remaining rooms.
 pub async fn probe(api: &str, key: &str, time: Duration) -> Result<Latencies, BenchError> {
     let latencies = Rc::new(RefCell::new(Latencies::default()));
     let probe = Probe {
@@ -355,7 +355,7 @@ struct Probe {
     api: String,
     key: String,
     name: String,
-    /// Connections that wait for no response.
+    /// Idle connections.
     free: Rc<RefCell<VecDeque<Connection>>>,
     latencies: Rc<RefCell<Latencies>>,
 }
@@ -387,7 +387,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Sends the request of a round, and measures it.
+    /// Sends a round's request and measures it.
     async fn measure(self, round: usize) -> Result<(), BenchError> {
         let (name, number) = (&self.name, round / ROUNDS);
         let room = json!({"name": format!("{name}-{number}")}).to_string();
@@ -401,8 +401,8 @@ impl Probe {
             ),
             _ => (format!("GET /v1/rooms/{name}"), String::new()),
         };
-        // Not from when it was due: the timer is up to a millisecond late, which would hide what reads take. No request waits for
-        // the response to another.
+        // Not from its due time: the timer is up to a millisecond late, which would hide the duration of reads. No request waits for
+        // another's response.
         let sent = Instant::now();
         let status = self.call(&head, &body).await?;
         let is_read = head.starts_with("GET") || head.ends_with("tokens");
@@ -412,7 +412,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Sends a request. Returns the status of the response; 0 if the server closed the connection instead.
+    /// Sends a request. Returns the response's status; 0 if the server closed the connection instead.
     async fn call(&self, head: &str, body: &str) -> Result<u16, BenchError> {
         let free = self.free.borrow_mut().pop_front();
         let mut connection = match free {

@@ -1,4 +1,4 @@
-//! Ten thousand connections that do nothing, while others work.
+//! Ten thousand idle connections next to active ones.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::clients::Latencies;
 use crate::BenchError;
 use crate::connection::{Connection, request};
 
-/// The number of connections.
+/// Number of connections.
 const CONNECTIONS: usize = 10_000;
 
-/// What idle connections cost.
+/// Cost of idle connections.
 pub struct IdleResult {
     pub connections: usize,
     /// Connections that the server closed.
     pub lost: usize,
-    /// Memory of the server for each.
+    /// The server's memory per connection.
     pub kib_each: f64,
-    /// The requests of others meanwhile.
+    /// Other clients' requests meanwhile.
     pub probe: Latencies,
 }
 
@@ -31,7 +31,7 @@ impl IdleResult {
     }
 }
 
-/// Opens the connections, lets each of them send one request, and measures for a while.
+/// Opens the connections, sends one request on each, and measures for a while.
 pub async fn measure_idle_connections(
     deployment: &Deployment,
     time: Duration,
@@ -60,7 +60,7 @@ pub async fn measure_idle_connections(
     })
 }
 
-/// Allows this process as many files as it may allow itself.
+/// Raises this process's limit for open files to its maximum.
 fn raise_limit() -> Result<(), BenchError> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

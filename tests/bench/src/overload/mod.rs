@@ -1,9 +1,8 @@
-//! The test that `scripts/check overload` runs: one project asks for ten times what the server serves, another works as always.
+//! The test behind `scripts/check overload`: one project requests ten times the server's capacity, another works as always.
 //!
-//! The server runs as a process of its own, as do the clients of the first project, which run when nothing else does: what they
-//! use of the processors is not taken from the server. The second project's clients run in this process, with the highest: they
-//! do not wait for a processor that the server uses, as if they were on another machine. All traffic is on loopback, and time and
-//! number of connections are bounded.
+//! The server and the first project's clients run in separate processes; these clients run at idle priority, so that they take no processor
+//! time from the server. The second project's clients run in this process, at the highest priority: they do not wait for a processor that
+//! the server uses, as if they were on another machine. All traffic is on loopback, and time and connections are bounded.
 
 pub mod clients;
 mod idle;
@@ -23,26 +22,26 @@ use crate::{BenchError, metrics};
 use clients::{Latencies, LoadOptions, LoadResult, probe, run_clients};
 use idle::{IdleResult, measure_idle_connections};
 
-/// How many times what the server serves the first project asks for.
+/// The first project's request rate relative to the server's capacity.
 const OVERLOAD: f64 = 10.0;
-/// Connections of the first project, to each listener.
+/// The first project's connections to each listener.
 const CONNECTIONS: usize = 400;
-/// Connections that are enough to find out what the server serves.
+/// Connections for measuring the server's capacity.
 const SERVING_CONNECTIONS: usize = 16;
-/// The niceness of the server: the second project's clients have none.
+/// The server's nice value: the second project's clients have none.
 const SERVER_NICENESS: i32 = 5;
-/// How many times its quiet p99 the second project's requests may take at the first one's full load, and afterwards.
+/// Limit for the second project's p99 at the first one's full load, and afterwards, relative to its quiet p99.
 const SLOWER: f64 = 2.0;
-/// The most memory that the server may have at full load, in KiB.
+/// The server's memory limit at full load, in KiB.
 const MEMORY: f64 = 256.0 * 1024.0;
-/// What the server may keep of it afterwards, in KiB, besides what it had.
+/// Limit for the additional memory that the server keeps afterwards, in KiB.
 const KEPT_MEMORY: f64 = 48.0 * 1024.0;
-/// The longest time in which 99 of 100 admitted requests are answered.
+/// Limit for the admitted requests' p99.
 const ADMITTED: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub struct Options {
-    /// Seconds of full load, and of each other measurement.
+    /// Duration of full load, and of each other measurement, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Print the results as JSON.
@@ -52,10 +51,10 @@ pub struct Options {
     role: Option<Role>,
 }
 
-/// What this program does when it has started itself.
+/// The program's role when it starts itself.
 #[derive(Subcommand)]
 enum Role {
-    /// The clients of the first project.
+    /// The first project's clients.
     Clients(LoadOptions),
 }
 
@@ -85,7 +84,7 @@ fn test(conclave: &Path, options: &Options) -> Result<bool, BenchError> {
     Ok(broken.is_empty())
 }
 
-/// This program in another role, with the scheduling policy for idle processes; killed when dropped.
+/// This program in another role, with the idle scheduling policy; killed when dropped.
 pub struct Helper(Child);
 
 impl Helper {
@@ -98,7 +97,7 @@ impl Helper {
         ))
     }
 
-    /// Waits for what it prints.
+    /// Waits for its output.
     pub async fn output(mut self) -> Result<String, BenchError> {
         let mut stdout = self.0.stdout.take().ok_or("no stdout")?;
         let read = move || {
@@ -116,7 +115,7 @@ impl Drop for Helper {
     }
 }
 
-/// The server, and the keys of the two projects.
+/// The server, and both projects' keys.
 pub struct Deployment {
     pub server: Process,
     first: String,
@@ -175,12 +174,12 @@ impl Deployment {
         ])
     }
 
-    /// Returns a token for a room of the first project, which is created if it has no such room.
+    /// Returns a token for the first project's room, which is created if it does not exist.
     pub async fn token_of_first(&self, room: &str, identity: &str) -> Result<String, BenchError> {
         self.token(&self.first, room, identity).await
     }
 
-    /// Returns a token for a room of the second project, which is created if it has no such room.
+    /// Returns a token for the second project's room, which is created if it does not exist.
     pub async fn token_of_second(&self, room: &str, identity: &str) -> Result<String, BenchError> {
         self.token(&self.second, room, identity).await
     }
@@ -204,7 +203,7 @@ impl Deployment {
         probe(&self.server.api(), &self.second, time).await
     }
 
-    /// The number of actors, by kind and status, and of messages that wait.
+    /// Number of actors by kind and status, and of queued messages.
     async fn actors(&self) -> Result<BTreeMap<String, f64>, BenchError> {
         let mut metrics = metrics::read(&self.server.admin()).await?;
         let counted = [
@@ -216,7 +215,7 @@ impl Deployment {
         Ok(metrics)
     }
 
-    /// The same, when nothing waits.
+    /// The same, once no message is queued.
     async fn actors_at_rest(&self) -> Result<BTreeMap<String, f64>, BenchError> {
         loop {
             let actors = self.actors().await?;
@@ -231,7 +230,7 @@ impl Deployment {
         }
     }
 
-    /// Waits until there are no more actors than before. Returns those that are more after a minute.
+    /// Waits until there are no more actors than before. Returns the counts that are still higher after a minute.
     async fn settle(&self, before: &BTreeMap<String, f64>) -> Result<Vec<String>, BenchError> {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -251,7 +250,7 @@ impl Deployment {
 }
 
 struct Results {
-    /// What the server serves, in requests a second.
+    /// The server's capacity in requests per second.
     served: f64,
     quiet: Latencies,
     full_load: Latencies,
@@ -303,7 +302,7 @@ async fn measure(
     })
 }
 
-/// Returns the most resident memory of a server over a time, in KiB.
+/// Returns a server's maximum resident memory over a time, in KiB.
 pub async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchError> {
     let (until, mut most) = (Instant::now() + time, 0.0_f64);
     while Instant::now() < until {
@@ -314,7 +313,7 @@ pub async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchE
 }
 
 impl Results {
-    /// The promises that are broken.
+    /// Broken promises.
     fn broken(&self) -> Vec<String> {
         let [before, most, after] = self.memory;
         let quiet = self.quiet.p99();

@@ -1,5 +1,5 @@
-//! `cluster --binary PATH [SCENARIO]...`: lets parts of a cluster fail under load, and prints what it found. Exits non-zero for a
-//! broken promise.
+//! `cluster --binary PATH [SCENARIO]...`: makes parts of a cluster fail under load, and prints the findings. Exits non-zero for a broken
+//! promise.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,42 +12,42 @@ use crash_test::cluster::{
 };
 use serde_json::json;
 
-/// The scenarios that let nothing fail: what standbys cost, and what connections through one cost.
+/// Scenarios without faults: the cost of standbys, and the cost of connections through a standby.
 const STANDBY: &str = "standby";
 const CONNECTIONS: &str = "connections";
 
-/// Lets nodes, links and databases of a cluster fail while clients work with it, and checks that it kept its promises.
+/// Makes a cluster's nodes, links and databases fail while clients use it, and checks that it kept its promises.
 #[derive(Parser)]
 struct Arguments {
     /// The program to test.
     #[arg(long)]
     binary: PathBuf,
-    /// The program that replaces it in `rolling`, such as that of the next version; the same by default.
+    /// Replacement program in `rolling`, such as the next version; the same by default.
     #[arg(long)]
     next: Option<PathBuf>,
-    /// Lets the program that replaces it in `rolling` know a further migration in each round, so that two versions run at once. It
-    /// needs the feature `faults`, as the program has that `cargo test` builds.
+    /// Adds a further migration to the replacement program in each round of `rolling`, so that two versions run at once. It needs the
+    /// feature `faults`, which the program built by `cargo test` has.
     #[arg(long)]
     mixed: bool,
-    /// What fails: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures what a standby costs, or
-    /// connections, as many through one as open files allow. All of it by default.
+    /// Scenarios: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures a standby's cost, or connections, as
+    /// many through one standby as open files allow. All by default.
     scenarios: Vec<String>,
-    /// How often each fails; by default as often as docs/reliability.md says.
+    /// Rounds per scenario; by default the number in docs/reliability.md.
     #[arg(long)]
     rounds: Option<u32>,
-    /// How many seconds what is stopped or cut stays so, or how long standbys are measured.
+    /// Duration of a stop or a cut, or of the standby measurement, in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// How many clients work with the cluster.
+    /// Number of clients.
     #[arg(long, default_value_t = 12)]
     clients: u32,
-    /// Lets clients call the active node only, as behind a load balancer that follows `/readyz`; nodes pass nothing on.
+    /// Clients call only the active node, as behind a load balancer that follows `/readyz`; nodes do not forward.
     #[arg(long)]
     active_only: bool,
-    /// Prints times without judging them, which mean nothing on a busy machine or without optimization.
+    /// Prints times without judging them: they mean nothing on a busy machine or without optimization.
     #[arg(long)]
     untimed: bool,
-    /// Decides the choices of a run; random without it.
+    /// Seed for all choices in a run; random by default.
     #[arg(long)]
     seed: Option<u64>,
     /// Prints the result as JSON.
@@ -133,8 +133,7 @@ fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns the scenarios that the names stand for, and what is measured; or the name that is none. `cut` stands for all whose names
-/// begin with it.
+/// Returns the scenarios and measurements for these names, or the unknown name. `cut` stands for all scenarios whose names start with it.
 fn chosen(names: &[String]) -> Result<(Vec<Scenario>, Vec<&str>), &str> {
     if names.is_empty() {
         return Ok((Scenario::ALL.into(), vec![STANDBY, CONNECTIONS]));

@@ -1,4 +1,4 @@
-//! What was acknowledged exists, once, and nothing else does.
+//! Every acknowledged resource exists exactly once, and no others exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub fn nothing_was_made_up(entries: &[Entry], records: &Records) -> Vec<String> 
         .collect()
 }
 
-/// All 2xx responses to one idempotency key are the same bytes.
+/// All 2xx responses to one idempotency key have the same bytes.
 pub fn a_key_has_one_response(entries: &[Entry]) -> Vec<String> {
     let mut responses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for entry in entries {

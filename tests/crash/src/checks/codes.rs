@@ -1,4 +1,4 @@
-//! A room code is exchanged at most as often as it may be, and every exchange is counted.
+//! A room code is exchanged at most as often as its limit, and every exchange is counted.
 
 use crate::clients::CODE_USES;
 use crate::journal::{Action, Answer, Entry};

@@ -1,4 +1,4 @@
-//! An empty room ends at its deadline, or right after the next start of the server.
+//! An empty room ends at its deadline, or right after the server's next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use crate::journal::{Action, Entry};
 use crate::records::{Records, text};
 use crate::server::Lifetime;
 
-/// How long after its deadline a room may end while the server runs, on a busy machine.
+/// Delay with which a room may end while the server runs, on a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(10);
 
 pub fn empty_rooms_ended_in_time(
@@ -57,7 +57,7 @@ pub fn empty_rooms_ended_in_time(
         .collect()
 }
 
-/// The times of a room and of its sessions.
+/// A room's times and its sessions' times.
 fn story(room: &Value, records: &Records) -> String {
     let name = text(room, "name");
     let of_room = records
@@ -88,7 +88,7 @@ fn ended_by_request(entries: &[Entry]) -> BTreeSet<&str> {
     names.collect()
 }
 
-/// How long the server ran between two instants.
+/// The server's running time between two instants.
 fn uptime(lifetimes: &[Lifetime], from: SystemTime, to: SystemTime) -> Duration {
     let overlap = |lifetime: &Lifetime| {
         let (begin, end) = (lifetime.from.max(from), lifetime.to.unwrap_or(to).min(to));

@@ -1,4 +1,4 @@
-//! Events come in pairs, in the order of what they report.
+//! Events come in pairs, in the order of the reported changes.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn rooms_start_and_finish_once(records: &Records) -> Vec<String> {
         .collect()
 }
 
-/// Each session has one `participant.joined`, then one event of its end.
+/// Each session has one `participant.joined`, then one end event.
 pub fn joins_and_leaves_are_paired(records: &Records) -> Vec<String> {
     let sids = records
         .sessions
@@ -56,7 +56,7 @@ pub fn joins_and_leaves_are_paired(records: &Records) -> Vec<String> {
     .collect()
 }
 
-/// Each track that was published was unpublished, once.
+/// Each published track was unpublished, once.
 pub fn tracks_are_paired(records: &Records) -> Vec<String> {
     let by_track = types_by(records, "track_sid", &["track."]);
     let broken = by_track
@@ -67,7 +67,7 @@ pub fn tracks_are_paired(records: &Records) -> Vec<String> {
         .collect()
 }
 
-/// The types of the events that name something in `field`, in order.
+/// Event types by the value in `field`, in order.
 fn types_by<'a>(
     records: &'a Records,
     field: &str,

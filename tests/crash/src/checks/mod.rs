@@ -1,5 +1,5 @@
-//! The promises that the server makes, each checked over what was asked, answered, received and recorded. Every check returns
-//! the violations that it finds, as sentences.
+//! The server's promises, each checked against requests, responses, received webhooks and records. Every check returns its violations, as
+//! sentences.
 
 mod acknowledged;
 pub mod cluster;
@@ -58,7 +58,7 @@ pub fn of_cluster(
     violations
 }
 
-/// What a server and a cluster promise alike.
+/// Promises common to servers and clusters.
 fn promises(
     entries: &[Entry],
     receivers: &[Receiver],
@@ -90,7 +90,7 @@ fn promises(
     violations
 }
 
-/// How often each text occurs.
+/// Occurrences by text.
 fn count<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for text in texts {
@@ -99,7 +99,7 @@ fn count<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
     counts
 }
 
-/// The events, oldest first: the payloads of the deliveries to one receiver, since each gets them all.
+/// The events, oldest first: the payloads delivered to one receiver, since each receiver gets them all.
 fn events(records: &Records) -> Vec<&Value> {
     let Some(first) = records.deliveries.first() else {
         return Vec::new();
@@ -111,7 +111,7 @@ fn events(records: &Records) -> Vec<&Value> {
     of_first.map(|delivery| &delivery["payload"]).collect()
 }
 
-/// The events of each room, in order.
+/// Events by room, in order.
 fn events_by_room(records: &Records) -> BTreeMap<&str, Vec<&Value>> {
     let mut rooms: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for event in events(records) {

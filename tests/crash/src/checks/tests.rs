@@ -1,4 +1,4 @@
-//! Each check finds what it is there to find.
+//! Each check finds its kind of violation.
 
 use std::time::{Duration, Instant, SystemTime};
 

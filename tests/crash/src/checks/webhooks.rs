@@ -1,11 +1,11 @@
-//! Each event is delivered at least once, in the order of its room, and not again once the server knows.
+//! Each event is delivered at least once, in its room's order, and not again after the server has recorded it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::receivers::Receiver;
 use crate::records::{Records, text};
 
-/// Every delivery is final; one that is marked as delivered was accepted by its receiver.
+/// Every delivery is final; each one marked as delivered was accepted by its receiver.
 pub fn what_is_delivered_was_accepted(receiver: &Receiver, records: &Records) -> Vec<String> {
     let received = receiver.received();
     let accepted: BTreeSet<&str> = received
@@ -32,7 +32,7 @@ pub fn what_is_delivered_was_accepted(receiver: &Receiver, records: &Records) ->
     .collect()
 }
 
-/// A server posts a delivery again only if it was killed before it wrote down that it was accepted.
+/// A server repeats an accepted delivery only if it was killed before recording the acceptance.
 pub fn nothing_is_posted_again_after_it_was_accepted(receiver: &Receiver) -> Vec<String> {
     let mut accepted: BTreeMap<(String, u32), usize> = BTreeMap::new();
     for webhook in receiver
@@ -52,7 +52,7 @@ pub fn nothing_is_posted_again_after_it_was_accepted(receiver: &Receiver) -> Vec
         .collect()
 }
 
-/// A receiver that accepts everything gets the events of a room in their order.
+/// A receiver that accepts everything gets a room's events in order.
 pub fn a_rooms_events_keep_their_order(receiver: &Receiver, records: &Records) -> Vec<String> {
     let own = records
         .deliveries

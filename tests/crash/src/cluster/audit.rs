@@ -1,12 +1,11 @@
-//! Triggers in the database that write down which process wrote in which epoch, and which deliveries were marked as delivered.
+//! Database triggers that record which process wrote in which epoch, and which deliveries were marked as delivered.
 //!
-//! The records do not say by which process they were written. The sessions of each process have a name, and each transaction shares
-//! the row with the epoch, which therefore cannot change until the transaction ends: what the triggers read is the epoch that the
-//! transaction is committed in.
+//! The records do not contain the writing process. Each process's sessions have a name, and each transaction takes a shared lock on the
+//! epoch's row, so the epoch cannot change until the transaction ends: the triggers read the epoch in which the transaction is committed.
 
 use super::postgres::Postgres;
 
-/// The tables that only the active node writes.
+/// Tables that only the active node writes.
 const TABLES: [&str; 9] = [
     "codes",
     "events",
@@ -34,16 +33,16 @@ CREATE TRIGGER audit_mark AFTER UPDATE ON webhook_deliveries FOR EACH ROW WHEN (
     EXECUTE FUNCTION audit_mark();
 ";
 
-/// A process that has written in an epoch.
+/// A process that wrote in an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
     /// The epoch.
     pub epoch: i64,
-    /// The name of its sessions.
+    /// Its sessions' name.
     pub name: String,
 }
 
-/// Begins to write down who writes.
+/// Starts recording the writers.
 pub fn begin(database: &Postgres) {
     let triggers = TABLES.map(|table| {
         format!(
@@ -53,7 +52,7 @@ pub fn begin(database: &Postgres) {
     database.run(&format!("{CREATE}{}", triggers.concat()));
 }
 
-/// The processes that have written, by epoch.
+/// The processes that wrote, by epoch.
 pub fn writers(database: &Postgres) -> Vec<Writer> {
     let rows = database.run("SELECT epoch, writer FROM audit_writers ORDER BY epoch, writer");
     let writer = |row: &str| {
@@ -66,7 +65,7 @@ pub fn writers(database: &Postgres) -> Vec<Writer> {
     rows.lines().map(writer).collect()
 }
 
-/// The ids of deliveries that were marked as delivered more than once.
+/// Ids of deliveries that were marked as delivered more than once.
 pub fn marked_twice(database: &Postgres) -> Vec<String> {
     let twice = "SELECT delivery FROM audit_marks GROUP BY delivery HAVING count(*) > 1";
     database.run(twice).lines().map(str::to_owned).collect()

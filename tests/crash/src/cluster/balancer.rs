@@ -1,5 +1,5 @@
-//! How clients reach a cluster: each request goes to a random node, as by a load balancer. One that a node does not accept, or that
-//! may be repeated and whose connection breaks, goes to another node.
+//! A load balancer for clients: each request goes to a random node. If a node refuses the request, or its connection breaks and the request
+//! may be repeated, it goes to another node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::api::{Api, Unanswered};
 use crate::journal::Answer;
 use crate::service::{Attempt, Call, Service};
 
-/// How long an answer of a node is waited for: longer than a node holds a request.
+/// Timeout for a node's response: longer than a node buffers a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// How long nodes are tried.
+/// Time for which nodes are tried.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The time between two requests of a client.
+/// Interval between a client's requests.
 const PACE: Duration = Duration::from_millis(40);
 
 /// A client's connections to the nodes and to LiveKit.
@@ -44,13 +44,13 @@ impl Balancer {
         }
     }
 
-    /// Chooses a node that runs, not the one that has failed if there is another.
+    /// Chooses a running node, if possible not the failed one.
     fn choose(&mut self, failed: Option<usize>) -> Option<(usize, String)> {
         choose(&self.nodes, &mut self.random, failed)
     }
 }
 
-/// Chooses a node that runs, not the one that has failed if there is another. Returns its number and its url.
+/// Chooses a running node, if possible not the failed one. Returns its number and its URL.
 pub fn choose(
     nodes: &[Node],
     random: &mut fastrand::Rng,

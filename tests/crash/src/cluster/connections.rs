@@ -1,7 +1,7 @@
-//! How many connections of clients a standby holds, what each costs it, and how much later an answer comes through it.
+//! A standby's client connections: their maximum number, the cost of each, and the added latency.
 //!
-//! The links of the other scenarios lead through a proxy of this process. Here a standby connects to the active node itself, and what
-//! it connects to for websockets is a socket of this process, so that nothing else is measured.
+//! In the other scenarios, links lead through a proxy in this process. Here a standby connects to the active node directly, and its
+//! WebSockets lead to a socket in this process, so that nothing else is measured.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,17 +18,17 @@ use super::node::Node;
 use super::round::median;
 use super::{ClusterOptions, audit};
 
-/// How many a standby has to hold.
+/// Required number per standby.
 const GOAL: usize = 10_000;
-/// Open files that a node keeps for other things. Each connection may take two: to the client, and to the active node.
+/// Open files that a node reserves for other purposes. Each connection may take two: to the client, and to the active node.
 const RESERVED: usize = 3_000;
-/// How much later half of the answers may come.
+/// Limit for the added median latency.
 const MOST_ADDED: Duration = Duration::from_millis(1);
-/// How long a node needs at the most until it knows of another address of the active one, with some time to rest.
+/// Maximum time until a node learns another address for the active node, plus some rest.
 const REST: Duration = Duration::from_secs(3);
-/// How long an answer is waited for.
+/// Response timeout.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Exchanges without a standby, and those before a measurement that warm both ends up.
+/// Exchanges without a standby, and exchanges that warm up both ends before a measurement.
 const COMPARED: usize = 2_000;
 
 const OPEN: &str = "GET /rtc?access_token=none HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -38,20 +38,20 @@ const OPENED: &[u8] =
                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 const MESSAGE: &[u8] = b"a message";
 
-/// What a standby has done with connections of one kind.
+/// A standby's results with one kind of connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldConnections {
-    /// What they are.
+    /// The kind of connection.
     pub kind: &'static str,
-    /// How many were open at once.
+    /// Connections open at once.
     pub held: usize,
-    /// How many had to be, by the limit of open files.
+    /// Required number, given the open file limit.
     pub least: usize,
-    /// How many did not answer once all were open.
+    /// Number without a response once all were open.
     pub lost: usize,
-    /// Memory of the standby for each, in bytes.
+    /// The standby's memory per connection, in bytes.
     pub memory: u64,
-    /// Half of the answers came in this time.
+    /// Median latency through the standby.
     pub through: Duration,
     /// The same without the standby.
     pub direct: Duration,
@@ -62,7 +62,7 @@ impl HeldConnections {
         self.through.saturating_sub(self.direct)
     }
 
-    /// Returns what is worse than promised.
+    /// Returns violated limits.
     #[must_use]
     pub fn violations(&self, is_timed: bool) -> Vec<String> {
         let Self {
@@ -87,7 +87,7 @@ impl HeldConnections {
         violations
     }
 
-    /// Returns the figures in a line.
+    /// Returns the figures in one line.
     #[must_use]
     pub fn text(&self) -> String {
         let Self {
@@ -104,7 +104,7 @@ impl HeldConnections {
         )
     }
 
-    /// Returns the figures for programs.
+    /// Returns the figures as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -119,10 +119,10 @@ impl HeldConnections {
     }
 }
 
-/// Opens as many connections to a standby as it allows, and then sends a message over each in turn.
+/// Opens as many connections to a standby as it allows, and then sends a message over each in sequence.
 ///
 /// # Panics
-/// A node does not run, or does not answer at all.
+/// A node does not run, or does not respond at all.
 #[must_use]
 pub fn hold_connections(options: &ClusterOptions) -> [HeldConnections; 2] {
     let least = least_connections();
@@ -134,7 +134,7 @@ pub fn hold_connections(options: &ClusterOptions) -> [HeldConnections; 2] {
             .expect("a node that runs")
             .api
     };
-    // The second one has passed nothing on, so it has no connection to the active node yet.
+    // The second one has forwarded nothing, so it has no connection to the active node yet.
     let [first, second] = [1, 2].map(|further| &installation.nodes[(active + further) % NODES]);
     let request = format!(
         "GET /v1/plan HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -158,7 +158,7 @@ pub fn hold_connections(options: &ClusterOptions) -> [HeldConnections; 2] {
     [kept_alive, websockets]
 }
 
-/// How many connections a standby has to hold, by the limit of open files, which this process raises as nodes do.
+/// The required number of connections, given the open file limit, which this process raises as nodes do.
 fn least_connections() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -169,7 +169,7 @@ fn least_connections() -> usize {
     GOAL.min(files.saturating_sub(RESERVED) / 2)
 }
 
-/// Lets standbys connect to an address in the place of the active node's.
+/// Makes standbys connect to an address instead of the active node's.
 fn lead_to(installation: &Installation, address: SocketAddr) {
     installation
         .postgres
@@ -267,7 +267,7 @@ impl Exchange for KeptAlive<'_> {
     }
 }
 
-/// Whether a response has arrived to its end; `None` for one that is no 200.
+/// Whether a response is complete; `None` if its status is not 200.
 fn is_whole(response: &str) -> Option<bool> {
     let Some((head, body)) = response.split_once("\r\n\r\n") else {
         return Some(false);
@@ -282,7 +282,7 @@ fn is_whole(response: &str) -> Option<bool> {
         .then(|| body.len() >= length.unwrap_or(0))
 }
 
-/// A websocket, with the end that the node has.
+/// A WebSocket, including the node's end.
 struct Websocket {
     client: TcpStream,
     node: TcpStream,
@@ -316,7 +316,7 @@ impl Exchange for Websocket {
     }
 }
 
-/// Opens each websocket that is asked for, as the active node.
+/// Accepts each requested WebSocket, as the active node.
 fn accept_websockets(socket: TcpListener) -> Receiver<TcpStream> {
     let (sender, accepted) = channel();
     let open = |mut stream: TcpStream| {
@@ -330,7 +330,7 @@ fn accept_websockets(socket: TcpListener) -> Receiver<TcpStream> {
             .incoming()
             .flatten()
             .filter_map(|stream| open(stream).ok());
-        // Nobody waits for more once the receiver is gone.
+        // The receiver is gone once no more WebSockets are needed.
         opened
             .map_while(|stream| sender.send(stream).ok())
             .for_each(drop);

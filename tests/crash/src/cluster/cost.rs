@@ -1,4 +1,4 @@
-//! What a standby costs while it waits.
+//! A standby's cost while it waits.
 
 use std::fs;
 use std::thread;
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 use super::installation::{Installation, NODES};
 use super::{ClusterOptions, audit};
 
-/// How long it is measured.
+/// Measurement duration.
 const DURATION: Duration = Duration::from_secs(20);
-/// How long nodes rest after their start.
+/// Rest after the nodes' start.
 const REST: Duration = Duration::from_secs(5);
-/// Sessions with the database.
+/// Database session limit.
 const MOST_SESSIONS: u32 = 1;
-/// Memory, in KiB.
+/// Memory limit, in KiB.
 const MOST_MEMORY: u64 = 40 << 10;
-/// Part of a core.
+/// Limit as a fraction of a core.
 const MOST_CPU: f64 = 0.005;
 
-/// What a standby uses.
+/// A standby's resource usage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StandbyCost {
-    /// The number of the node.
+    /// Node number.
     pub node: usize,
-    /// Sessions with the database.
+    /// Database sessions.
     pub sessions: u32,
     /// Resident memory in KiB.
     pub memory: u64,
-    /// Time of a core, as a part of the time that has passed.
+    /// CPU time as a fraction of elapsed time.
     pub cpu: f64,
 }
 
 impl StandbyCost {
-    /// Returns what is more than promised. Memory and time are those of an optimized program on a machine without other work.
+    /// Returns violated limits. The limits on memory and time assume an optimized program on an otherwise idle machine.
     #[must_use]
     pub fn violations(&self, is_timed: bool) -> Vec<String> {
         let Self {
@@ -62,14 +62,14 @@ impl StandbyCost {
         violations
     }
 
-    /// Returns the cost for programs.
+    /// Returns the cost as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({"node": self.node, "sessions": self.sessions, "memory_kib": self.memory, "cpu": self.cpu})
     }
 }
 
-/// Measures the standbys of a cluster that nobody calls.
+/// Measures an idle cluster's standbys.
 ///
 /// # Panics
 /// A node does not run.
@@ -114,10 +114,10 @@ pub fn measure(options: &ClusterOptions) -> Vec<StandbyCost> {
     standbys.iter().zip(before).map(cost).collect()
 }
 
-/// The time that a process has used of all cores.
+/// A process's CPU time on all cores.
 fn cpu_time(process: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("a process that runs");
-    // The name of the program, in parentheses, may contain spaces. Of the rest, the 12th and 13th field are user and system time.
+    // The program's name, in parentheses, may contain spaces. After it, the fields 12 and 13 are user and system time.
     let fields = stat.rsplit_once(')').expect("a name").1.split_whitespace();
     let ticks: u64 = fields
         .skip(11)
@@ -127,7 +127,7 @@ fn cpu_time(process: u32) -> Duration {
     Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).expect("a small number")
 }
 
-/// The resident memory of a process in KiB.
+/// A process's resident memory in KiB.
 pub(super) fn memory(process: u32) -> u64 {
     let status =
         fs::read_to_string(format!("/proc/{process}/status")).expect("a process that runs");

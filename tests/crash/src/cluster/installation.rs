@@ -16,32 +16,32 @@ use super::process::Launch;
 use super::{ClusterOptions, balancer};
 use crate::api::Api;
 
-/// How many nodes there are.
+/// Number of nodes.
 pub const NODES: usize = 3;
-/// How long the nodes may take to be one active node and standbys.
+/// Time limit until one node is active and the others are standbys.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
-/// How long an answer of the active node is waited for, after the last round.
+/// The active node's response timeout after the last round.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The interval at which processes are looked after.
+/// Interval at which processes are supervised.
 const SUPERVISION: Duration = Duration::from_millis(20);
 
-/// The nodes and what they use. All processes end when it is dropped.
+/// The nodes and their services. All processes end when it is dropped.
 pub struct Installation {
     pub postgres: Postgres,
     pub livekit: Double,
     pub nodes: Arc<[Node]>,
-    /// The key of a project.
+    /// A project's key.
     pub key: String,
-    /// What looks after the processes.
+    /// Threads that supervise the processes.
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    /// What its programs use; removed with it.
+    /// Its programs' files; removed with it.
     pub folder: tempfile::TempDir,
 }
 
 impl Installation {
-    /// Starts the nodes, and waits until one is active and the others are standbys. `prepare` fills the database between the
-    /// first start, which creates the tables, and that.
+    /// Starts the nodes, and waits until one is active and the others are standbys. `prepare` fills the database between the first start,
+    /// which creates the tables, and the start of the cluster.
     pub fn start(
         options: &ClusterOptions,
         is_replicated: bool,
@@ -99,7 +99,7 @@ impl Installation {
         installation
     }
 
-    /// Lets clients avoid nodes that are not ready, as by a load balancer that asks them at this interval.
+    /// Makes clients avoid nodes that are not ready, as a load balancer that probes them at this interval.
     pub fn follow_readiness(&mut self, interval: Duration) {
         self.threads.push(repeat(
             &self.nodes,
@@ -109,7 +109,7 @@ impl Installation {
         ));
     }
 
-    /// Lets LiveKit report to a random node.
+    /// Makes LiveKit report to a random node.
     pub fn connect_livekit(&self, seed: u64) {
         let nodes = Arc::clone(&self.nodes);
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
@@ -157,7 +157,7 @@ impl Installation {
         Api::new(&format!("http://{api}"), &self.key, TIMEOUT)
     }
 
-    /// The ends of the logs of all nodes.
+    /// The last lines from all nodes' logs.
     fn logs(&self) -> String {
         let end = |node: &Node| {
             let log = node.log();
@@ -179,7 +179,7 @@ impl Drop for Installation {
             .drain(..)
             .for_each(|thread| drop(thread.join()));
         self.nodes.iter().for_each(|node| {
-            // One that stands still goes on.
+            // A stopped process continues first.
             if node.process_id().is_some() {
                 node.kill();
             }
@@ -187,7 +187,7 @@ impl Drop for Installation {
     }
 }
 
-/// Does something to each node at an interval.
+/// Runs an action for each node at an interval.
 fn repeat(
     nodes: &Arc<[Node]>,
     stop: &Arc<AtomicBool>,
@@ -203,7 +203,7 @@ fn repeat(
     })
 }
 
-/// The active node and its epoch, if all others are standbys, or the one that is `outdated` waits for its upgrade.
+/// The active node and its epoch, if all others are standbys, or `outdated` waits for its upgrade.
 fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i64)> {
     let mut active = None;
     for (number, lease) in leases.iter().enumerate() {
@@ -217,7 +217,7 @@ fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i
     active
 }
 
-/// The settings of a node: quick retries of webhooks, no limits, frequent reconciliation.
+/// Settings for a node: quick webhook retries, no limits, frequent reconciliation.
 fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static str, String)> {
     let no_limit = || "1000000".to_owned();
     vec![
@@ -249,7 +249,7 @@ fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static 
     ]
 }
 
-/// The settings by which a node passes requests on.
+/// Settings for a node that forwards requests.
 fn pass_through(links: &Links) -> [(&'static str, String); 2] {
     [
         (
@@ -260,7 +260,7 @@ fn pass_through(links: &Links) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Lets a node create the tables, then a project with a key. Returns the key.
+/// Runs a node to create the tables, then creates a project with a key. Returns the key.
 fn create_project(node: &Node) -> String {
     node.start();
     let began = Instant::now();

@@ -4,25 +4,25 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How many there are at once.
+/// Concurrent requests.
 const REQUESTS: u32 = 4;
-/// How long an answer is waited for.
+/// Response timeout.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Requests that were sent.
 pub struct LateRequests(Vec<(String, TcpStream)>);
 
-/// What has become of one.
+/// A late request's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateRequest {
-    /// The name of the room that it would create.
+    /// The requested room's name.
     pub room: String,
-    /// The status of its answer; `None` without one.
+    /// The response's status; `None` without a response.
     pub status: Option<u16>,
 }
 
 impl LateRequests {
-    /// Sends requests that wait in the sockets of a node that stands still.
+    /// Sends requests that wait in a stopped node's sockets.
     pub fn send(api: SocketAddr, key: &str, round: u32) -> Self {
         let requests = (0..REQUESTS).map(|number| {
             let room = format!("late-{round}-{number}");
@@ -42,7 +42,7 @@ impl LateRequests {
         Self(requests.collect())
     }
 
-    /// Waits for the answers.
+    /// Waits for the responses.
     pub fn answers(self) -> Vec<LateRequest> {
         let answer = |(room, mut stream): (String, TcpStream)| {
             let mut answer = Vec::new();

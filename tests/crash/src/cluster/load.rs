@@ -1,10 +1,10 @@
-//! Many projects and rooms, made straight in the database.
+//! Many projects and rooms, created directly in the database.
 
 use super::postgres::Postgres;
 
-/// How many projects there are.
+/// Projects in the database.
 const PROJECTS: u32 = 10_000;
-/// How many open rooms each of them has.
+/// Open rooms per project.
 const ROOMS: u32 = 10;
 
 /// Creates projects with open rooms that are empty, and stay open for hours.
@@ -20,16 +20,16 @@ pub fn fill(database: &Postgres) {
     ));
 }
 
-/// The time as the records have it.
+/// The current time in the records' format.
 const NOW: &str = "(SELECT (extract(epoch FROM now()) * 1000)::bigint AS now_ms) AS clock";
 
-/// How many of these rooms are open.
+/// Returns how many of these rooms are open.
 pub fn open_rooms(database: &Postgres) -> u32 {
     let open = "SELECT count(*) FROM rooms WHERE status = 'open' AND project_id LIKE 'prj_load%'";
     database.run(open).parse().expect("a number")
 }
 
-/// Returns how many rooms were created.
+/// Returns the number of created rooms.
 pub const fn rooms() -> u32 {
     PROJECTS * ROOMS
 }

@@ -1,7 +1,7 @@
-//! Lets nodes, links and databases of a cluster fail while clients work with it, and checks that it kept its promises.
+//! Makes a cluster's nodes, links and databases fail while clients use it, and checks that it kept its promises.
 //!
-//! Three nodes use one PostgreSQL, LiveKit's double and receivers of webhooks, all on loopback. A proxy is on every link between
-//! them, and a supervisor starts a node again that has ended. Each client sends each request to a random node.
+//! Three nodes use one PostgreSQL, LiveKit's double and webhook receivers, all on loopback. A proxy is on every link between them, and a
+//! supervisor restarts exited nodes. Each client sends each request to a random node.
 //!
 //! ```text
 //! clients ──▶ nodes ◀──▶ nodes      each arrow between nodes, database and LiveKit through a proxy
@@ -11,7 +11,7 @@
 //! LiveKit ◀──▶ nodes
 //! ```
 //!
-//! A run makes rounds of one scenario: a fault, and what follows until one node is active and the others are standbys again.
+//! A run repeats rounds of one scenario: a fault, and the time until one node is active and the others are standbys again.
 
 mod audit;
 mod balancer;
@@ -44,26 +44,26 @@ pub use round::{Round, median};
 pub use run::run;
 pub use scenario::{Limit, Scenario, Takeovers, Tolerance};
 
-/// What a run does.
+/// Options for a run.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// The program that is tested.
     pub binary: PathBuf,
-    /// The program that replaces it in [`Scenario::Rolling`], such as the next version; by default the same.
+    /// The replacement program in [`Scenario::Rolling`], such as the next version; the same by default.
     pub next: Option<PathBuf>,
-    /// Whether that program knows a further migration in each round.
+    /// Whether that program has a further migration in each round.
     pub is_mixed: bool,
-    /// How often something fails; by default as often as [`Scenario::rounds`] says.
+    /// Faults in the run; [`Scenario::rounds`] by default.
     pub rounds: Option<u32>,
-    /// How long what is stopped or cut stays so; by default as long as [`Scenario::duration`] says.
+    /// Duration of a stop or a cut; [`Scenario::duration`] by default.
     pub duration: Option<Duration>,
-    /// How many clients send requests at once.
+    /// Concurrent clients.
     pub clients: u32,
-    /// Whether each node passes requests on to the active one. Otherwise clients call the active node only, as behind a load
-    /// balancer that follows `/readyz`.
+    /// Whether each node forwards requests to the active one. Otherwise clients call only the active node, as behind a load balancer that
+    /// follows `/readyz`.
     pub passes_on: bool,
-    /// Whether times count: they mean nothing on a busy machine.
+    /// Whether times are judged: they mean nothing on a busy machine.
     pub is_timed: bool,
-    /// Decides every choice of the clients and of the faults. Runs of one seed differ only in timing.
+    /// Seed for all choices of the clients and the faults. Runs with one seed differ only in timing.
     pub seed: u64,
 }

@@ -1,4 +1,4 @@
-//! A node: a process that is started again when it ends, and its links.
+//! A node: a process that is restarted when it exits, and its links.
 
 use std::net::SocketAddr;
 use std::process::ExitStatus;
@@ -11,16 +11,16 @@ use test_postgres::Proxy;
 
 use super::process::{Addresses, Launch, Process, Version};
 
-/// How long after its end a process is started again.
+/// Delay before a process is restarted.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
-/// How long a node may take to say what it is.
+/// Timeout for a node's status.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Where nothing listens: a link leads there while its node does not run.
+/// An address without a listener: the target of a link while its node does not run.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
 
-/// The connections of a node, each through a proxy.
+/// A node's connections, each through a proxy.
 pub struct Links {
-    /// To the servers of PostgreSQL.
+    /// To the PostgreSQL servers.
     pub database: Vec<Proxy>,
     /// From other nodes.
     pub nodes: Proxy,
@@ -35,7 +35,7 @@ pub struct Node {
     pub number: usize,
     pub links: Links,
     launch: Launch,
-    /// The url of the database, with `NAME` in place of the name that the node's sessions have.
+    /// Database URL, with `NAME` as a placeholder for the node's session name.
     database: String,
     /// Whether clients may call it before it is known to be ready.
     is_always_called: bool,
@@ -47,21 +47,21 @@ struct State {
     process: Option<Process>,
     starts: u32,
     addresses: Option<Addresses>,
-    /// Whether a load balancer has noticed that it does not answer.
+    /// Whether a load balancer has noticed that it does not respond.
     is_avoided: bool,
-    /// When it is started again.
+    /// Time for its restart.
     restart: Option<Instant>,
-    /// How further starts are made; absent while that is as the first one.
+    /// How later starts differ; absent while they do not.
     next: Option<Launch>,
-    /// How its processes have ended.
+    /// Exit statuses of its processes.
     exits: Vec<ExitStatus>,
 }
 
-/// What a node says of the lease.
+/// The lease as a node reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub status: String,
-    /// Of the active node only.
+    /// For the active node only.
     pub epoch: Option<i64>,
 }
 
@@ -106,24 +106,24 @@ impl Node {
         state.process = Some(launch.start(state.starts, &self.url(state.starts)));
     }
 
-    /// The url of the database, by which the sessions of each process have a name of their own.
+    /// Database URL with a session name for each process.
     fn url(&self, start: u32) -> String {
         self.database
             .replace("NAME", &session_name(self.number, start))
     }
 
-    /// The name of the sessions that the running process has.
+    /// The running process's session name.
     pub fn session_name(&self) -> String {
         session_name(self.number, self.state.lock().starts)
     }
 
-    /// Runs a command of the program beside the node.
+    /// Runs a command next to the node.
     pub fn command(&self, arguments: &[&str]) -> String {
         self.launch
             .command(arguments, &self.database.replace("NAME", "command"))
     }
 
-    /// Notes what has become of the process, and starts it again if it has ended.
+    /// Records the process's exit, and restarts it if it has exited.
     pub fn supervise(&self) {
         let state = &mut *self.state.lock();
         if let Some(process) = &mut state.process {
@@ -156,7 +156,7 @@ impl Node {
         self.kill_process(&mut self.state.lock());
     }
 
-    /// Kills the process, which is started again when [`Node::start`] says so.
+    /// Kills the process, which is not restarted before [`Node::start`].
     pub fn kill_for_now(&self) {
         let mut state = self.state.lock();
         self.kill_process(&mut state);
@@ -168,7 +168,7 @@ impl Node {
         self.note_end(state, status);
     }
 
-    /// Ends the process for good.
+    /// Ends the process permanently.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         let ended = state
@@ -193,17 +193,17 @@ impl Node {
             .expect("a signal that arrives");
     }
 
-    /// Lets further starts be of another version.
+    /// Uses another version for later starts.
     pub fn upgrade(&self, version: Version) {
         self.state.lock().next = Some(self.launch.with(version));
     }
 
-    /// Lets clients avoid the node until it has started again.
+    /// Makes clients avoid the node until it has been restarted.
     pub fn avoid(&self) {
         self.state.lock().is_avoided = true;
     }
 
-    /// Lets clients avoid the node unless it is ready.
+    /// Makes clients avoid the node unless it is ready.
     pub fn follow_readiness(&self) {
         let Some(Addresses { admin, .. }) = self.addresses() else {
             return;
@@ -216,7 +216,7 @@ impl Node {
         self.state.lock().is_avoided = !is_ready;
     }
 
-    /// Where clients reach it, unless they avoid it.
+    /// The node's URL for clients, unless they avoid it.
     pub fn url_for_clients(&self) -> Option<String> {
         let state = self.state.lock();
         let addresses = state.addresses.filter(|_| !state.is_avoided)?;
@@ -235,7 +235,7 @@ impl Node {
         self.state.lock().exits.clone()
     }
 
-    /// What the process has logged.
+    /// The process's log.
     pub fn log(&self) -> String {
         self.state
             .lock()
@@ -245,7 +245,7 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// What it says of the lease; `None` if it does not answer.
+    /// The lease as it reports it; `None` without a response.
     pub fn lease(&self) -> Option<Lease> {
         let admin = self.addresses()?.admin;
         let agent: ureq::Agent = ureq::Agent::config_builder()

@@ -1,4 +1,4 @@
-//! When the cluster worked without interruption, numbered, as lifetimes of a server are.
+//! Times without faults, numbered like a server's lifetimes.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use crate::server::Lifetime;
 pub struct Phases(Arc<Mutex<Vec<Lifetime>>>);
 
 impl Phases {
-    /// Begins a time without faults, unless there is one.
+    /// Starts a time without faults, unless there is one.
     pub fn begin(&self) {
         let mut phases = self.0.lock();
         if phases.last().is_none_or(|last| last.to.is_some()) {
@@ -30,7 +30,7 @@ impl Phases {
         }
     }
 
-    /// The number of the current one; `None` during a fault.
+    /// Number of the current one; `None` during a fault.
     pub fn current(&self) -> Option<u32> {
         let phases = self.0.lock();
         phases.last().filter(|last| last.to.is_none())?;

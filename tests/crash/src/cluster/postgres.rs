@@ -1,4 +1,4 @@
-//! The database of a cluster: on a server, or on two of which one follows the other.
+//! A cluster's database: on one server, or on two with replication.
 
 use std::net::SocketAddr;
 
@@ -13,9 +13,9 @@ pub struct Postgres {
 
 #[derive(Clone, Copy)]
 struct Servers {
-    /// Each in the place that it has in urls.
+    /// Each at its position in URLs.
     places: [Option<&'static Cluster>; 2],
-    /// The place of the one that accepts writes.
+    /// The primary's position.
     primary: usize,
 }
 
@@ -26,7 +26,7 @@ impl Servers {
 }
 
 impl Postgres {
-    /// Starts a server, and another one that follows it if asked to.
+    /// Starts a server, and a standby for it if `is_replicated`.
     pub fn start(is_replicated: bool) -> Self {
         let primary: &'static Cluster =
             Box::leak(Box::new(Cluster::start(ClusterOptions::default())));
@@ -52,7 +52,7 @@ impl Postgres {
             .collect()
     }
 
-    /// Returns the url of the database through proxies, with `NAME` as the name of the sessions.
+    /// Returns the database's URL through proxies, with `NAME` as a placeholder for the session name.
     pub fn url(&self, proxies: &[Proxy]) -> String {
         let first = proxies[0].address();
         let all: Vec<_> = proxies
@@ -81,14 +81,14 @@ impl Postgres {
         self.servers.read().primary().start_again();
     }
 
-    /// Makes the server that follows the one that accepts writes.
+    /// Promotes the standby.
     pub fn promote(&self) {
         let mut servers = self.servers.write();
         servers.primary = 1 - servers.primary;
         servers.primary().promote();
     }
 
-    /// Starts a server that follows in place of the one that was killed. Returns its place and where it listens.
+    /// Starts a standby in place of the killed server. Returns its position and its address.
     pub fn replace_lost(&self) -> (usize, SocketAddr) {
         let mut servers = self.servers.write();
         let (place, standby) = (1 - servers.primary, follow(servers.primary()));

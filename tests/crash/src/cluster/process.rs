@@ -1,4 +1,4 @@
-//! The process of a node.
+//! A node's process.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,21 +8,21 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How a node is started.
+/// Start options for a node.
 #[derive(Debug, Clone)]
 pub struct Launch {
     pub binary: PathBuf,
-    /// The folder of its data and logs.
+    /// Folder for its data and logs.
     pub folder: PathBuf,
     pub environment: Vec<(&'static str, String)>,
 }
 
-/// What replaces the program of a node.
+/// Replacement for a node's program.
 #[derive(Debug, Clone, Default)]
 pub struct Version {
     /// Another program; absent for the same.
     pub binary: Option<PathBuf>,
-    /// The paths of its further migrations, with colons between them; absent if it has none.
+    /// Paths of its further migrations, separated by colons; absent if it has none.
     pub migrations: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Process {
     log: PathBuf,
 }
 
-/// Where a node listens.
+/// A node's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     pub api: SocketAddr,
@@ -53,7 +53,7 @@ impl Launch {
         launch
     }
 
-    /// Starts the program. `number` is that of the start.
+    /// Starts the program. `number` is the number of this start.
     pub fn start(&self, number: u32, url: &str) -> Process {
         let log = self.folder.join(format!("log-{number}"));
         let child = Command::new(&self.binary)
@@ -78,7 +78,7 @@ impl Launch {
         Process { child, log }
     }
 
-    /// Runs a command of the program, and returns what it prints.
+    /// Runs a command of the program, and returns its output.
     pub fn command(&self, arguments: &[&str], url: &str) -> String {
         let output = Command::new(&self.binary)
             .args(arguments)
@@ -104,7 +104,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Where it listens, once its log says so.
+    /// Its addresses, once its log contains them.
     pub fn addresses(&self) -> Option<Addresses> {
         addresses(&self.log())
     }
@@ -118,7 +118,7 @@ impl Process {
         kill_process(pid, signal).map_err(io::Error::from)
     }
 
-    /// How it has ended; `None` while it runs.
+    /// Its exit status; `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the state of a child")
     }

@@ -1,4 +1,4 @@
-//! What a run of a scenario has found.
+//! A run's report.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 use super::round::median;
 use super::scenario::Scenario;
 
-/// What a run of a scenario has found.
+/// Report on a scenario's run.
 #[derive(Debug, Clone)]
 pub struct ClusterReport {
-    /// What happened.
+    /// The scenario.
     pub scenario: Scenario,
-    /// How often.
+    /// Number of rounds.
     pub rounds: usize,
-    /// How long it took each time until changes succeeded again, in order of length.
+    /// Times until changes succeeded again, sorted.
     pub times: Vec<Duration>,
-    /// Requests that the clients sent, repeated ones too.
+    /// Requests from the clients, including repeated ones.
     pub requests: usize,
     /// Requests that were acknowledged with a 2xx.
     pub acknowledged: usize,
-    /// Requests without an answer, or with one of 500 and above.
+    /// Requests without a response, or with a status of 500 or above.
     pub failed: usize,
-    /// The time within which 99 of 100 requests were answered.
+    /// p99 latency.
     pub slowest: Duration,
     /// Rooms in the records at the end.
     pub rooms: usize,
@@ -30,15 +30,15 @@ pub struct ClusterReport {
     pub sessions: usize,
     /// Deliveries in the records at the end.
     pub deliveries: usize,
-    /// Webhooks that the receivers got, repeated ones too.
+    /// Webhooks at the receivers, including repeated ones.
     pub posts: usize,
-    /// Webhooks of LiveKit that were accepted.
+    /// Accepted LiveKit webhooks.
     pub livekit_webhooks: usize,
-    /// Those of them that LiveKit had to send again.
+    /// LiveKit webhooks among them that had to be repeated.
     pub repeated_livekit_webhooks: usize,
     /// The last epoch.
     pub epochs: i64,
-    /// Promises that were broken; empty when all were kept.
+    /// Broken promises; empty if all were kept.
     pub violations: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl ClusterReport {
         self.times.last().copied().unwrap_or_default()
     }
 
-    /// Returns the report for programs.
+    /// Returns the report as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

@@ -1,4 +1,4 @@
-//! A run: rounds of one scenario while clients work, and the checks at its end.
+//! A run: rounds of one scenario while clients work, and the final checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,36 +21,36 @@ use crate::receivers::Receiver;
 use crate::records::Records;
 use crate::{checks, settle};
 
-/// How many more requests are acknowledged before each fault.
+/// Additional acknowledged requests before each fault.
 const LEAST_ACKNOWLEDGED: usize = 60;
-/// The interval at which a load balancer asks whether nodes are ready, where nodes are stopped.
+/// Readiness probe interval of a load balancer in scenarios that stop nodes.
 const PROBES: Duration = Duration::from_millis(500);
 /// How long clients work before a fault, at least and at most.
 const UPTIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1_500));
-/// How long all is waited for that has to come.
+/// Time limit for all pending work.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
-/// The interval at which it is looked for.
+/// Interval at which it is checked.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the faults need of a run.
+/// Parts of a run that the faults need.
 pub struct Run<'a> {
     pub installation: &'a Installation,
     pub journal: &'a Journal,
     pub phases: &'a Phases,
-    /// Whether nodes pass requests on.
+    /// Whether nodes forward requests.
     pub passes_on: bool,
-    /// How long what is stopped or cut stays so.
+    /// Duration of a stop or a cut.
     pub duration: Duration,
-    /// What replaces the program.
+    /// Replacement for the program.
     pub next: Version,
-    /// The number of entries in the journal when the round began.
+    /// Journal entries at the round's start.
     pub entries_of_round: usize,
 }
 
-/// Runs the rounds of a scenario. `progress` is called after each.
+/// Runs a scenario's rounds. `progress` is called after each.
 ///
 /// # Panics
-/// The nodes do not become one active node and standbys, or something does not come to rest.
+/// The nodes do not become one active node and standbys, or pending work does not finish.
 pub fn run(
     scenario: Scenario,
     options: &ClusterOptions,
@@ -165,7 +165,7 @@ fn clients(
     (0..count).map(spawn).collect()
 }
 
-/// Lets the clients work for a while.
+/// Waits while the clients work.
 fn work(journal: &Journal, random: &mut fastrand::Rng) {
     let acknowledged = journal.acknowledged();
     let (shortest, longest) = UPTIME;
@@ -188,7 +188,7 @@ fn wait_for(holds: impl Fn() -> bool, what: &str) {
     }
 }
 
-/// Makes one fault and waits until the cluster is whole again.
+/// Causes one fault and waits until the cluster is whole again.
 fn perform(
     scenario: Scenario,
     options: &ClusterOptions,
@@ -229,7 +229,7 @@ fn perform(
     }
 }
 
-/// What replaces the program in a round: it knows a migration for each round until then, if versions are to be mixed.
+/// The replacement program in a round: with mixed versions, it has a migration for each round so far.
 fn version(options: &ClusterOptions, installation: &Installation, round: u32) -> Version {
     let path = |migration: u32| {
         let path = installation
@@ -252,7 +252,7 @@ fn version(options: &ClusterOptions, installation: &Installation, round: u32) ->
     }
 }
 
-/// The rooms of other projects that are not open any more.
+/// The other projects' rooms that are no longer open.
 fn lost_load(scenario: Scenario, installation: &Installation) -> Option<String> {
     if scenario != Scenario::Load {
         return None;

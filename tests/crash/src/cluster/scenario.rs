@@ -1,15 +1,15 @@
-//! What happens to a cluster in a round, and what must hold meanwhile.
+//! Scenarios for a cluster, and the promises that hold during each.
 
 use std::time::Duration;
 
-/// What happens in each round.
+/// The fault in each round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
     /// The active node gets SIGKILL.
     Kill,
     /// A standby gets SIGKILL.
     KillStandby,
-    /// The active node stands still (SIGSTOP), and goes on.
+    /// The active node is stopped (SIGSTOP) and resumed.
     Pause,
     /// The active node is cut off from PostgreSQL.
     CutDatabase,
@@ -19,17 +19,17 @@ pub enum Scenario {
     CutLivekit,
     /// PostgreSQL gets SIGKILL and starts again.
     PostgresKill,
-    /// PostgreSQL answers nobody for a while.
+    /// PostgreSQL does not respond for a while.
     PostgresHang,
     /// PostgreSQL gets SIGKILL, and its synchronous standby is promoted.
     PostgresPromote,
     /// Each node is replaced after SIGTERM, the active one last.
     Rolling,
-    /// The active node of a cluster with 10,000 projects and 100,000 open rooms gets SIGKILL.
+    /// The active node in a cluster with 10,000 projects and 100,000 open rooms gets SIGKILL.
     Load,
 }
 
-/// Which requests may fail while a round lasts.
+/// Requests that may fail during a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tolerance {
     /// None.
@@ -40,7 +40,7 @@ pub enum Tolerance {
     Anything,
 }
 
-/// What a round does to the lease.
+/// A round's effect on the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takeovers {
     /// The active node stays active.
@@ -51,7 +51,7 @@ pub enum Takeovers {
     Any,
 }
 
-/// How long it may take until changes succeed again.
+/// Limits for the time until changes succeed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// In each round.
@@ -61,7 +61,7 @@ pub struct Limit {
 }
 
 impl Scenario {
-    /// All of them, in the order of a whole run.
+    /// All scenarios in a whole run's order.
     pub const ALL: [Self; 11] = [
         Self::Kill,
         Self::KillStandby,
@@ -94,7 +94,7 @@ impl Scenario {
         }
     }
 
-    /// Returns how many rounds a whole run makes.
+    /// Returns the number of rounds in a whole run.
     #[must_use]
     pub const fn rounds(self) -> u32 {
         match self {
@@ -106,7 +106,7 @@ impl Scenario {
         }
     }
 
-    /// Returns how long what is stopped or cut stays so. That of a link is longer than the lease, and shorter than a request is held.
+    /// Returns the duration of a stop or a cut. A link's cut is longer than the lease, and shorter than a request is buffered.
     #[must_use]
     pub const fn duration(self) -> Duration {
         match self {
@@ -129,7 +129,7 @@ impl Scenario {
         }
     }
 
-    /// Returns what it does to the lease.
+    /// Returns its effect on the lease.
     #[must_use]
     pub const fn takeovers(self) -> Takeovers {
         match self {
@@ -143,7 +143,7 @@ impl Scenario {
         }
     }
 
-    /// Returns whether the process of a node ends in a round, which is, or is not, the node that the fault is for.
+    /// Returns whether a node's process exits in a round; `is_failed` is whether the fault affects that node.
     #[must_use]
     pub const fn ends_process(self, is_failed: bool) -> bool {
         match self {
@@ -159,7 +159,7 @@ impl Scenario {
         }
     }
 
-    /// Returns how long after a round requests may still fail: sessions find out one by one that PostgreSQL is back.
+    /// Returns how long after a round requests may still fail: sessions notice PostgreSQL's return one by one.
     #[must_use]
     pub const fn aftermath(self) -> Duration {
         match self {
@@ -170,7 +170,7 @@ impl Scenario {
         }
     }
 
-    /// Returns how long it may take until changes succeed again: after a fault of a node, or once PostgreSQL is back.
+    /// Returns the limits for the time until changes succeed again: after a node's fault, or once PostgreSQL is back.
     #[must_use]
     pub const fn limit(self) -> Option<Limit> {
         let (longest, median) = match self {

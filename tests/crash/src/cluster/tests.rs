@@ -1,4 +1,4 @@
-//! The audit and the phases, on which checks rely.
+//! The audit and the phases, which the checks depend on.
 
 use test_postgres::Cluster;
 

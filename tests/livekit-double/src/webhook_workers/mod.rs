@@ -1,4 +1,4 @@
-//! Webhooks as LiveKit sends them: by workers, one room always by the same one, with its delays before further attempts.
+//! Webhooks as LiveKit sends them: by workers, a room always by the same worker, with its delays between attempts.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,11 +11,11 @@ use serde_json::Value;
 use crate::Double;
 use crate::webhooks::{self, Webhook};
 
-/// How many webhooks are sent at once.
+/// Number of concurrent webhooks.
 const WORKERS: usize = 10;
-/// The delay before the second attempt; doubles with each further one.
+/// Delay before the second attempt; doubled for each further attempt.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The most attempts for one webhook: the last one comes 15 s after the first.
+/// Maximum number of attempts per webhook: the last one comes 15 s after the first.
 const ATTEMPTS: u32 = 5;
 
 /// The workers, each with its queue.
@@ -24,16 +24,16 @@ pub(crate) struct Workers {
     outcomes: Arc<Mutex<WebhookOutcomes>>,
 }
 
-/// What has become of the webhooks.
+/// Outcome of the webhooks so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookOutcomes {
-    /// Those that wait or are being sent.
+    /// Waiting or in flight.
     pub pending: usize,
-    /// Those that were accepted with 2xx.
+    /// Accepted with 2xx.
     pub accepted: usize,
-    /// Those that needed more than one attempt, and were accepted then.
+    /// Accepted after more than one attempt.
     pub repeated: usize,
-    /// Those that were refused, or not answered in all attempts.
+    /// Refused, or unanswered in all attempts.
     pub lost: Vec<LostWebhook>,
 }
 
@@ -42,13 +42,13 @@ pub struct WebhookOutcomes {
 pub struct LostWebhook {
     /// The event's name.
     pub event: String,
-    /// The status of the last answer; `None` without one.
+    /// Status of the last response; `None` without a response.
     pub status: Option<u16>,
 }
 
 impl Double {
-    /// Sends webhooks from now on as LiveKit does. `url` chooses the destination of each attempt, as a load balancer would; there is
-    /// none for the moment if it returns `None`.
+    /// Sends webhooks from now on as LiveKit does. `url` chooses the destination of each attempt, as a load balancer would; `None` means
+    /// that no destination is available.
     pub fn send_by_workers(&self, url: impl Fn() -> Option<String> + Clone + Send + 'static) {
         let outcomes: Arc<Mutex<WebhookOutcomes>> = Arc::default();
         let queues = (0..WORKERS).map(|_| {
@@ -64,7 +64,7 @@ impl Double {
         self.lock().webhooks.send_by(workers);
     }
 
-    /// What has become of the webhooks since [`Double::send_by_workers`].
+    /// Outcome of the webhooks since [`Double::send_by_workers`].
     #[must_use]
     pub fn webhook_outcomes(&self) -> WebhookOutcomes {
         self.lock()
@@ -109,7 +109,7 @@ fn work(
     }
 }
 
-/// Returns the status of the last answer and the number of attempts.
+/// Returns the last response's status and the number of attempts.
 fn deliver(webhook: &Webhook, url: &impl Fn() -> Option<String>) -> (Option<u16>, u32) {
     let mut wait = FIRST_WAIT;
     let mut status = None;

@@ -1,4 +1,4 @@
-//! What becomes of webhooks that are answered in each way.
+//! Webhook outcomes by response status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use test_http_server::{Response, serve};
 use super::{LostWebhook, WebhookOutcomes};
 use crate::{Double, Joining};
 
-/// Lets one participant join while the receiver gives these answers, the last one from then on. Returns the outcomes once no
-/// webhook is pending.
+/// Joins one participant while the receiver gives these responses, the last one from then on. Returns the outcomes once no webhook is
+/// pending.
 fn outcomes(answers: &'static [u16]) -> WebhookOutcomes {
     let requests = Arc::new(AtomicUsize::new(0));
     let address = serve(move |_, mut stream| {

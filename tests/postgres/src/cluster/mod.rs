@@ -1,4 +1,4 @@
-//! A server with files of its own.
+//! A PostgreSQL server with its own files.
 
 mod replication;
 
@@ -21,25 +21,25 @@ use crate::programs::{OLDEST_VERSION, Programs};
 use crate::watchdog::Watchdog;
 use crate::{eventually, tls};
 
-/// The user who owns the databases. A server without TLS does not ask for the password.
+/// User that owns the databases. A server without TLS does not ask for the password.
 pub(crate) const USER: &str = "conclave";
 
-/// The password in the urls of databases: no output of a program may contain it.
+/// Password in database URLs: no program output may contain it.
 pub const PASSWORD: &str = "password-of-the-test-database";
 
-/// How often a start is tried with another port, because another program may take one between its choice and its use.
+/// Attempts to start with another port, because another program may take a port between its choice and its use.
 const PORTS: usize = 10;
 
-/// How a server differs from that of [`Cluster::shared`].
+/// A server's differences from [`Cluster::shared`].
 #[derive(Debug, Clone, Default)]
 pub struct ClusterOptions {
     /// Whether clients must use TLS and the password.
     pub tls: bool,
-    /// Settings of the server, such as `max_connections=20`.
+    /// Server settings, such as `max_connections=20`.
     pub settings: Vec<String>,
 }
 
-/// A server on 127.0.0.1. It ends, and its files go, when the value is dropped or the process ends.
+/// A server on 127.0.0.1. It ends, and its files are removed, when the value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Cluster {
     programs: Programs,
@@ -49,13 +49,13 @@ pub struct Cluster {
     port: AtomicU16,
     server: Mutex<Option<Child>>,
     databases: AtomicUsize,
-    /// The databases that others are made like, by the name of what they contain.
+    /// Template databases by the name of their content.
     templates: Mutex<HashMap<&'static str, Arc<OnceLock<String>>>>,
     _watchdog: Watchdog,
 }
 
 impl Cluster {
-    /// Returns the server that the tests of this process share, or none if PostgreSQL is not installed, which it prints.
+    /// Returns the server that this process's tests share, or none if PostgreSQL is not installed, with a message.
     ///
     /// # Panics
     /// As [`Cluster::shared`] if `TEST_DATABASE=postgres`.
@@ -71,7 +71,7 @@ impl Cluster {
         Some(Self::shared())
     }
 
-    /// Returns the server that the tests of this process share. The first caller starts it.
+    /// Returns the server that this process's tests share. The first caller starts it.
     ///
     /// # Panics
     /// PostgreSQL is not installed, or does not start.
@@ -126,13 +126,13 @@ impl Cluster {
         }
     }
 
-    /// Returns where the server listens. It speaks through a unix socket, too, but only to this crate.
+    /// Returns the server's TCP address. Its Unix socket is used by this crate only.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port.load(Ordering::Relaxed)).into()
     }
 
-    /// Returns the certificate of the authority that has issued the server's, if the server speaks TLS.
+    /// Returns the root certificate that issued the server's certificate, if the server uses TLS.
     #[must_use]
     pub fn root_certificate(&self) -> PathBuf {
         self.folder.join("root.crt")
@@ -144,10 +144,10 @@ impl Cluster {
         Database::create(self, self.new_name(), None)
     }
 
-    /// Creates a database as `prepare` leaves one, which is called once for each `content`.
+    /// Creates a database as a copy of `prepare`'s result; `prepare` is called once per `content`.
     ///
     /// # Panics
-    /// `prepare` panics, or nobody can connect to the database.
+    /// `prepare` panics, or the database accepts no connections.
     #[must_use]
     pub fn prepared_database(
         &self,
@@ -180,7 +180,7 @@ impl Cluster {
         }
     }
 
-    /// Kills the server as `kill -9` does. Its processes for the sessions notice that and end.
+    /// Kills the server as `kill -9` does. Its session processes notice that and exit.
     ///
     /// # Panics
     /// The server does not run.
@@ -188,7 +188,7 @@ impl Cluster {
         self.end(Signal::KILL);
     }
 
-    /// Stops the server as an administrator does who does not wait for clients: transactions are undone.
+    /// Stops the server without waiting for clients: transactions are rolled back.
     ///
     /// # Panics
     /// The server does not run.
@@ -210,7 +210,7 @@ impl Cluster {
         let mut failure = String::new();
         let started = eventually(|| match self.try_start() {
             Ok(()) => true,
-            // The sessions of a killed server still end, or a connection of another program has the port for a moment.
+            // The killed server's sessions are still ending, or another program's connection occupies the port for a moment.
             Err(error) => {
                 failure = error;
                 false
@@ -269,7 +269,7 @@ impl Cluster {
             format!("port={port}"),
             "listen_addresses=127.0.0.1".to_owned(),
             format!("unix_socket_directories={folder}"),
-            // A machine that crashes takes its tests along.
+            // A crash of the machine ends the tests, too.
             "fsync=off".to_owned(),
             "full_page_writes=off".to_owned(),
             "max_connections=500".to_owned(),
@@ -283,7 +283,7 @@ impl Cluster {
         settings
     }
 
-    /// Creates the files of the server.
+    /// Creates the server's files.
     fn initialize(&self) {
         let mut initdb = self.command("initdb");
         initdb.arg("-D").arg(self.folder.join("data"));
@@ -295,7 +295,7 @@ impl Cluster {
             "--locale=C",
         ]);
         if self.programs.version() >= 15 {
-            // A locale that sorts otherwise than SQLite: what does not say how it sorts is noticed.
+            // A locale with another sort order than SQLite's: queries that rely on an implicit collation fail.
             initdb.args(["--locale-provider=icu", "--icu-locale=en-US"]);
         }
         output(initdb);
@@ -321,18 +321,18 @@ impl Cluster {
         }
     }
 
-    /// A program that runs as the owner of the server's files.
+    /// A command that runs as the owner of the server's files.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.path(program));
         if let Some(owner) = self.owner {
             owner.run(&mut command);
         }
-        // The folder of the caller may be closed to that user.
+        // The caller's folder may be inaccessible to that user.
         command.current_dir(&self.folder);
         command
     }
 
-    /// psql as the superuser: quiet, rows only, an error is its end.
+    /// psql as the superuser: quiet, rows only, exits at an error.
     pub(crate) fn psql_command(&self, database: &str) -> Command {
         let mut psql = self.client("psql");
         psql.args([
@@ -348,7 +348,7 @@ impl Cluster {
         psql
     }
 
-    /// A client of the superuser, through the unix socket.
+    /// A client program for the superuser, through the Unix socket.
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.path(program));
         command.arg("-h").arg(&self.folder).args([
@@ -387,7 +387,7 @@ fn send(server: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the server gets a signal");
 }
 
-/// Whether the server has written that it accepts sessions, into the eighth line of the file with its process id.
+/// Whether the server accepts sessions, according to the eighth line of its pid file.
 fn is_ready(folder: &Path, server: u32) -> bool {
     let state = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
     let mut lines = state.lines();

@@ -1,4 +1,4 @@
-//! A second server that has a copy of everything, without which the first one acknowledges no commit.
+//! A second server with a complete copy; without it the first one acknowledges no commit.
 
 use super::{Cluster, output};
 use crate::database::Database;
@@ -33,7 +33,7 @@ impl Cluster {
             eventually(|| self.psql("postgres", follows) == "1"),
             "the standby follows"
         );
-        // Not in its copy: promoted, it waits for nobody.
+        // Not in its copy: once promoted, it waits for no standby.
         self.psql(
             "postgres",
             "ALTER SYSTEM SET synchronous_standby_names = '*'",
@@ -47,12 +47,12 @@ impl Cluster {
         standby
     }
 
-    /// Makes a standby the server that accepts writes.
+    /// Promotes a standby, which then accepts writes.
     pub fn promote(&self) {
         self.psql("postgres", "SELECT pg_promote()");
     }
 
-    /// Returns a database that this server has as the copy of another.
+    /// Returns this server's copy of another server's database.
     #[must_use]
     pub fn copied_database(&self, name: &str) -> Database<'_> {
         Database::existing(self, name.to_owned())

@@ -1,5 +1,5 @@
-//! `failover --binary PATH --count N`: lets the active one of two servers fail, and measures how long it takes until the other writes. Then
-//! lets PostgreSQL fail under both.
+//! `failover --binary PATH --count N`: makes the active one of two servers fail, and measures the time until the other writes. Then makes
+//! PostgreSQL fail under both.
 
 #![allow(
     clippy::expect_used,
@@ -21,16 +21,16 @@ use test_postgres::Cluster;
 
 use crate::server::Server;
 
-/// How long a server stands still.
+/// Duration of a server's standstill.
 const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// Lets the active one of two servers on one database fail, and measures how long it takes until the other writes.
+/// Makes the active one of two servers on one database fail, and measures the time until the other writes.
 #[derive(Parser)]
 struct Arguments {
     /// The program to test.
     #[arg(long)]
     binary: PathBuf,
-    /// How often it fails in each way.
+    /// Number of failures of each kind.
     #[arg(long, default_value_t = 20)]
     count: u32,
     /// Prints the result as JSON.
@@ -57,10 +57,10 @@ impl Failure {
     }
 }
 
-/// What one way to fail has shown.
+/// Outcome for one kind of failure.
 struct Outcome {
     name: &'static str,
-    /// How long it took each time until the next write.
+    /// Times until the next write.
     times: Vec<Duration>,
     problems: Vec<String>,
 }
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The room that a server that was replaced is asked to create.
+/// The room in a create request to a replaced server.
 fn late(number: u32) -> String {
     format!("late-{number}")
 }
@@ -147,7 +147,7 @@ fn fail(failure: Failure, active: &mut Server) {
     }
 }
 
-/// Lets the server that has failed go on. Returns what it should not have done.
+/// Resumes the failed server. Returns its violations.
 fn recover(failure: Failure, server: &mut Server, began: Instant, number: u32) -> Option<String> {
     match failure {
         Failure::Killed => return None,
@@ -163,7 +163,7 @@ fn recover(failure: Failure, server: &mut Server, began: Instant, number: u32) -
             }
         }
     }
-    // It may have ended before this.
+    // It may have exited before this.
     let _ = server.create_room(&late(number));
     match server.wait_for_exit() {
         Some(1) => None,

@@ -1,4 +1,4 @@
-//! A PostgreSQL that is away for a while, or hangs: no server takes over, none ends, and changes succeed soon after it is back.
+//! A PostgreSQL that is temporarily stopped or hangs: no server takes over, none ends, and changes succeed soon after it returns.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use test_postgres::{Cluster, Database};
 use crate::Outcome;
 use crate::server::Server;
 
-/// How often each is measured.
+/// Measurements per outage kind.
 const ROUNDS: u32 = 3;
-/// How long after the return of PostgreSQL a change may take.
+/// Limit for the time until a change succeeds after PostgreSQL's return.
 const LONGEST_RETURN: Duration = Duration::from_secs(2);
 
-/// What happens to PostgreSQL.
+/// Kind of PostgreSQL outage.
 #[derive(Debug, Clone, Copy)]
 enum Outage {
     /// It is stopped, and started again.
     Away,
-    /// It keeps its connections, and does not answer.
+    /// It keeps its connections, but does not respond.
     Hang,
 }
 
@@ -50,7 +50,7 @@ impl Outage {
     }
 }
 
-/// Measures how long it takes until the active server writes again.
+/// Measures the time until the active server writes again.
 pub fn measure(database: &Database<'_>, active: &Server, standby: &Server) -> Vec<Outcome> {
     [Outage::Away, Outage::Hang]
         .map(|outage| rounds(outage, database, [active, standby]))
@@ -64,7 +64,7 @@ fn rounds(outage: Outage, database: &Database<'_>, servers: [&Server; 2]) -> Out
         outage.happen(servers);
         let returned = Instant::now();
         let name = format!("{outage:?}-{number}");
-        // 409: the answer to the attempt before was lost.
+        // 409: the previous attempt's response was lost.
         while !matches!(servers[0].create_room(&name), Some(201 | 409)) {
             thread::yield_now();
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_postgres::{Cluster, Database, Proxy};
 
-/// How long a state is waited for.
+/// Time limit for reaching a state.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server; killed when dropped.
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server. One that is not the first gets the keys of another.
+    /// Starts a server. All servers except the first get another server's keys.
     pub fn spawn(binary: &Path, database: &Database<'_>, keys_of: Option<&Self>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data");
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Returns its way to the database.
+    /// Returns its proxy to the database.
     pub const fn proxy(&self) -> &Proxy {
         &self.proxy
     }
@@ -115,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Creates a room. Returns the status of the answer, if there is one.
+    /// Creates a room. Returns the response's status, if there is a response.
     pub fn create_room(&self, name: &str) -> Option<u16> {
         self.call(
             "POST",
@@ -163,7 +163,7 @@ impl Server {
         assert!(sent.expect("kill").success(), "no signal {name}");
     }
 
-    /// Waits until it has ended. Returns its exit code.
+    /// Waits until it has exited. Returns its exit code.
     pub fn wait_for_exit(&mut self) -> Option<i32> {
         let began = Instant::now();
         loop {

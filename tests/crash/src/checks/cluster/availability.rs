@@ -6,11 +6,11 @@ use super::Evidence;
 use crate::cluster::{Round, Tolerance, median};
 use crate::journal::Entry;
 
-/// The time within which 99 of 100 requests are answered while nodes are replaced.
+/// p99 latency limit while nodes are replaced.
 const P99_LIMIT: Duration = Duration::from_secs(3);
 
-/// No request fails that may not fail. Without a fault that is any; during one, the nodes that it is for may fail, and all do if none
-/// passes requests on.
+/// No request fails outside a scenario's tolerance. Without a fault no request may fail; during one, requests to the failed nodes may, and
+/// all requests may if nodes do not forward.
 pub fn requests_succeed(evidence: &Evidence) -> Vec<String> {
     let failed = evidence
         .entries
@@ -51,7 +51,7 @@ fn describe(entry: &Entry, evidence: &Evidence) -> String {
                 .sent
                 .saturating_duration_since(round.began)
                 .as_secs_f64();
-            format!("{after:.1} s after the beginning of round {}", round.number)
+            format!("{after:.1} s after the start of round {}", round.number)
         },
     );
     let answer = entry.answer.as_ref().map_or_else(
@@ -65,7 +65,7 @@ fn describe(entry: &Entry, evidence: &Evidence) -> String {
     )
 }
 
-/// A room whose creation was acknowledged is found by every node.
+/// Every node finds a room whose creation was acknowledged.
 pub fn reads_find_what_was_written(evidence: &Evidence) -> Vec<String> {
     let missed = evidence
         .entries
@@ -74,7 +74,7 @@ pub fn reads_find_what_was_written(evidence: &Evidence) -> Vec<String> {
     missed.map(|entry| describe(entry, evidence)).collect()
 }
 
-/// Changes succeed again within the limits of the scenario.
+/// Changes succeed again within the scenario's limits.
 pub fn changes_return_in_time(evidence: &Evidence) -> Vec<String> {
     let mut violations: Vec<_> = evidence
         .rounds
@@ -115,7 +115,7 @@ pub fn changes_return_in_time(evidence: &Evidence) -> Vec<String> {
     violations
 }
 
-/// While nodes are replaced, 99 of 100 requests are answered in time.
+/// While nodes are replaced, the p99 latency stays within its limit.
 pub fn replacements_are_hardly_noticed(evidence: &Evidence) -> Vec<String> {
     let p99 = p99(evidence);
     let is_judged = evidence.is_timed && evidence.passes_on;
@@ -127,7 +127,7 @@ pub fn replacements_are_hardly_noticed(evidence: &Evidence) -> Vec<String> {
         .collect()
 }
 
-/// The time within which 99 of 100 requests were answered that were sent or answered during a round.
+/// p99 latency of requests that were sent or answered during a round.
 pub fn p99(evidence: &Evidence) -> Duration {
     let during = |entry: &&Entry| {
         evidence

@@ -1,4 +1,4 @@
-//! Calls on LiveKit go on, and the records follow them.
+//! Calls on LiveKit continue, and the records follow them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::checks::deadlines::instant;
 use crate::journal::{Action, Answer, Entry};
 use crate::records::{Records, text};
 
-/// Rooms that stay open for longer than this without participants are ended by requests only.
+/// Rooms with a longer empty timeout end only by requests.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Nobody is disconnected but by itself, by the end of its room, or by joining again. Participants of rooms that end by themselves
-/// are left out: such a room may have been due while no node was active.
+/// A participant is disconnected only by its own leave, by its room's end, or by joining again. Participants in rooms that end on their own
+/// are excluded: such a room's deadline may have passed while no node was active.
 pub fn calls_go_on(evidence: &Evidence, records: &Records) -> Vec<String> {
     let lasting = lasting_rooms(records);
     let mut sids: BTreeMap<(&str, &str), String> = BTreeMap::new();
@@ -64,7 +64,7 @@ fn is_gone(entry: &Entry) -> bool {
         .is_some_and(|answer| answer.status == 404)
 }
 
-/// Who joined a room that was not ended by a request has one session; nobody has two, and all are closed at the end.
+/// A participant in a room that no request ended has exactly one session; all sessions are closed at the end.
 pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Vec<String> {
     let (lasting, ended) = (lasting_rooms(records), asked_to_end(&evidence.entries));
     let sessions = count(
@@ -100,7 +100,7 @@ pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Ve
     violations
 }
 
-/// A room that does not end by itself was open until the run ended it, or a request asked for its end.
+/// A room that does not end on its own stays open until the run ends it, or a request does.
 pub fn open_rooms_stay_open(evidence: &Evidence, records: &Records) -> Vec<String> {
     let (lasting, asked) = (lasting_rooms(records), asked_to_end(&evidence.entries));
     let rooms = records.rooms.iter().filter(|room| {
@@ -119,7 +119,7 @@ pub fn open_rooms_stay_open(evidence: &Evidence, records: &Records) -> Vec<Strin
         .collect()
 }
 
-/// Each webhook of LiveKit was accepted, within LiveKit's attempts.
+/// Each LiveKit webhook was accepted, within LiveKit's attempts.
 pub fn livekit_webhooks_are_accepted(evidence: &Evidence) -> Vec<String> {
     let lost = evidence.webhooks.lost.iter();
     lost.map(|webhook| {

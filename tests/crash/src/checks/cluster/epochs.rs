@@ -1,4 +1,4 @@
-//! One node is active at a time, and no other one writes.
+//! One node is active at a time, and no other node writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::Evidence;
 use crate::cluster::{Round, Takeovers};
 use crate::records::{Records, text};
 
-/// All that was written in an epoch was written by one process.
+/// All writes in an epoch come from one process.
 pub fn each_epoch_has_one_writer(evidence: &Evidence) -> Vec<String> {
     let mut writers: BTreeMap<i64, BTreeSet<&str>> = BTreeMap::new();
     for writer in &evidence.writers {
@@ -21,7 +21,7 @@ pub fn each_epoch_has_one_writer(evidence: &Evidence) -> Vec<String> {
         .collect()
 }
 
-/// A node that another has replaced neither does what it is asked, nor says so.
+/// A replaced node neither performs requests nor acknowledges them.
 pub fn a_replaced_node_does_nothing(evidence: &Evidence, records: &Records) -> Vec<String> {
     let rooms: BTreeSet<&str> = records
         .rooms
@@ -45,7 +45,7 @@ pub fn a_replaced_node_does_nothing(evidence: &Evidence, records: &Records) -> V
     .collect()
 }
 
-/// The lease moves as often as the scenario says.
+/// The lease moves as often as the scenario expects.
 pub fn the_lease_moves_as_expected(evidence: &Evidence) -> Vec<String> {
     let expected = match evidence.scenario.takeovers() {
         Takeovers::None => 0,
@@ -66,7 +66,7 @@ pub fn the_lease_moves_as_expected(evidence: &Evidence) -> Vec<String> {
         .collect()
 }
 
-/// The processes end that a scenario lets end, once in each round, and no others.
+/// Only the processes that a scenario ends exit, once in each round.
 pub fn no_process_ends_by_itself(evidence: &Evidence) -> Vec<String> {
     let of_round = |round: &Round| {
         let expected = |node| {
@@ -96,7 +96,7 @@ pub fn deliveries_are_marked_once(evidence: &Evidence) -> Vec<String> {
         .collect()
 }
 
-/// What was seen in the rounds.
+/// Violations recorded during the rounds.
 pub fn rounds_saw_nothing_wrong(evidence: &Evidence) -> Vec<String> {
     let of_round = |round: &Round| {
         let number = round.number;

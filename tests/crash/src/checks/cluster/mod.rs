@@ -1,4 +1,4 @@
-//! The further promises of a cluster.
+//! A cluster's additional promises.
 
 pub mod availability;
 pub mod calls;
@@ -17,25 +17,25 @@ pub use availability::p99;
 use crate::cluster::{LateRequest, Round, Scenario, Writer};
 use crate::journal::Entry;
 
-/// What a run of a scenario has seen.
+/// Evidence from a run.
 pub struct Evidence {
     pub scenario: Scenario,
-    /// Whether each node passes requests on to the active one.
+    /// Whether each node forwards requests to the active one.
     pub passes_on: bool,
-    /// Whether times count.
+    /// Whether times are judged.
     pub is_timed: bool,
     pub entries: Vec<Entry>,
     pub rounds: Vec<Round>,
-    /// What nodes were asked to do after another had taken over.
+    /// Requests sent to replaced nodes.
     pub late: Vec<LateRequest>,
-    /// The sids of the participants who were connected at the end.
+    /// Sids of the participants that were connected at the end.
     pub connected: BTreeSet<String>,
-    /// What became of LiveKit's webhooks.
+    /// Outcome of LiveKit's webhooks.
     pub webhooks: WebhookOutcomes,
-    /// Who wrote in which epoch.
+    /// Writers by epoch.
     pub writers: Vec<Writer>,
-    /// The ids of deliveries that were marked as delivered more than once.
+    /// Ids of deliveries that were marked as delivered more than once.
     pub marked_twice: Vec<String>,
-    /// When the run began to end all rooms.
+    /// When the run started to end all rooms.
     pub ending: SystemTime,
 }

@@ -1,4 +1,4 @@
-//! Each check of a cluster finds what it is there to find.
+//! Each cluster check finds its kind of violation.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::journal::{Action, Answer, Entry};
 use crate::records::Records;
 use crate::service::Attempt;
 
-/// A run whose rounds last from the 10th to the 20th and from the 30th to the 40th second, with a fault of node 1.
+/// A run with rounds from the 10th to the 20th and from the 30th to the 40th second, with a fault at node 1.
 struct Run {
     start: Instant,
     evidence: Evidence,

@@ -1,4 +1,4 @@
-//! Faults of PostgreSQL.
+//! PostgreSQL faults.
 
 use std::thread;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub fn kill(run: &Run<'_>) -> Fault {
     }
 }
 
-/// Lets no byte pass between the nodes and the database. No connection ends.
+/// Blocks all bytes between the nodes and the database. No connection ends.
 pub fn hang(run: &Run<'_>) -> Fault {
     let links = || {
         run.installation
@@ -34,7 +34,7 @@ pub fn hang(run: &Run<'_>) -> Fault {
     }
 }
 
-/// Kills the server that accepts writes and promotes the other one; then another follows that.
+/// Kills the server that accepts writes and promotes the other; then a new standby follows that.
 pub fn promote(run: &Run<'_>) -> Fault {
     run.installation.postgres.kill();
     run.installation.postgres.promote();

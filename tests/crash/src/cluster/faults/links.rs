@@ -1,4 +1,4 @@
-//! Faults of links: all connections end, and new ones at once.
+//! Link faults: all connections end, and new ones at once.
 
 use std::thread;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::cluster::late::LateRequests;
 use crate::cluster::node::Links;
 use crate::cluster::run::Run;
 
-/// Cuts the active node off from the database: another one takes over, and it ends once it sees that.
+/// Cuts the active node off from the database: another takes over, and the first one ends once it notices that.
 pub fn cut_database(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let node = &run.installation.nodes[active];
     let exits = node.exits().len();
@@ -32,7 +32,7 @@ pub fn cut_database(run: &Run<'_>, active: usize, round: u32) -> Fault {
     }
 }
 
-/// Cuts other links of the active node, which stays active.
+/// Cuts the active node's other links; it stays active.
 pub fn cut(run: &Run<'_>, active: usize, links: impl Fn(&Links) -> Vec<&Proxy>) -> Fault {
     let cut = links(&run.installation.nodes[active].links);
     cut.iter().for_each(|link| link.refuse());

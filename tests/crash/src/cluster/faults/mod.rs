@@ -1,4 +1,4 @@
-//! The faults: each makes one, waits until it is over, and tells what it has seen.
+//! The faults: each function causes one, waits until it is over, and returns its observations.
 
 mod database;
 mod links;
@@ -11,26 +11,26 @@ use super::late::LateRequest;
 use super::run::Run;
 use super::scenario::Scenario;
 
-/// How long a change is waited for.
+/// Time limit for a change.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
-/// The interval at which the journal is looked at.
+/// Interval at which the journal is checked.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a fault has shown.
+/// Observations during a fault.
 #[derive(Default)]
 pub struct Fault {
-    /// The nodes that it was for.
+    /// The affected nodes.
     pub failed: Vec<usize>,
-    /// The node whose process ended once more than others.
+    /// The node whose process exited once more than others.
     pub ended_again: Option<usize>,
-    /// From when on changes had to succeed again, and how long it took.
+    /// Time until changes succeeded, counted from when they had to.
     pub writes_after: Option<Duration>,
-    /// What a node was asked to do after another had taken over.
+    /// Requests sent to a node after another had taken over.
     pub late: Vec<LateRequest>,
     pub violations: Vec<String>,
 }
 
-/// Makes the fault of a scenario to a cluster whose active node is `active`.
+/// Causes a scenario's fault in a cluster whose active node is `active`.
 pub fn make(scenario: Scenario, run: &Run<'_>, active: usize, round: u32) -> Fault {
     match scenario {
         Scenario::Kill | Scenario::Load => processes::kill(run, active, round),
@@ -48,7 +48,7 @@ pub fn make(scenario: Scenario, run: &Run<'_>, active: usize, round: u32) -> Fau
     }
 }
 
-/// Waits for a change that was sent after `since` and acknowledged. Returns how long after `since` that was.
+/// Waits for a change that was sent after `since` and acknowledged. Returns its delay after `since`.
 fn wait_for_change(run: &Run<'_>, since: Instant) -> Option<Duration> {
     let first = run.entries_of_round;
     loop {

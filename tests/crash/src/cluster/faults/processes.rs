@@ -1,4 +1,4 @@
-//! Faults of the nodes' processes.
+//! Faults in the nodes' processes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::cluster::installation::NODES;
 use crate::cluster::late::LateRequests;
 use crate::cluster::run::Run;
 
-/// After how long a load balancer notices that a node does not answer.
+/// Delay after which a load balancer notices an unresponsive node.
 const NOTICED_AFTER: Duration = Duration::from_secs(1);
-/// How many requests a node that waits for its upgrade passes on before it gets it.
+/// Requests that a node forwards while it waits for its upgrade.
 const ANSWERS: usize = 20;
-/// How often a process is looked at.
+/// Interval at which a process is checked.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Kills the active node, which stays away until another one has taken over. In every fifth round, its supervisor starts it again at
-/// once, and it takes its lease over.
+/// Kills the active node, which stays down until another has taken over. In every fifth round, its supervisor restarts it at once, and it
+/// takes its own lease over.
 pub fn kill(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let node = &run.installation.nodes[active];
     let stays_away = !round.is_multiple_of(5);
@@ -38,7 +38,7 @@ pub fn kill(run: &Run<'_>, active: usize, round: u32) -> Fault {
     }
 }
 
-/// Kills one of the standbys in turn.
+/// Kills a standby, alternately each one.
 pub fn kill_standby(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let standby = (active + 1 + round as usize % (NODES - 1)) % NODES;
     run.installation.nodes[standby].kill();
@@ -50,7 +50,7 @@ pub fn kill_standby(run: &Run<'_>, active: usize, round: u32) -> Fault {
     }
 }
 
-/// Stops the active node, sends it requests that it finds when it goes on, and lets it go on.
+/// Stops the active node, sends it requests that it reads when it continues, and resumes it.
 pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let node = &run.installation.nodes[active];
     let exits = node.exits().len();
@@ -62,7 +62,7 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let api = node.addresses().expect("a node that runs").api;
     let late = LateRequests::send(api, &run.installation.key, round);
     thread::sleep(run.duration.saturating_sub(stopped.elapsed()));
-    // A webhook that it was about to post when it was stopped, it posts now: no server can look at its lease and post in one step.
+    // It now posts a webhook that it was about to post when it was stopped: no server can check its lease and post in one step.
     run.phases.end();
     node.signal(Signal::CONT);
     let late = late.answers();
@@ -76,8 +76,8 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     }
 }
 
-/// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one. If that migrates, the
-/// active node comes back as it was before.
+/// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one. If that version migrates,
+/// the active node returns with its old version.
 pub fn roll(run: &Run<'_>, active: usize) -> Fault {
     let mut violations = Vec::new();
     let standbys = (1..NODES).map(|further| (active + further) % NODES);
@@ -106,7 +106,7 @@ fn replace(run: &Run<'_>, number: usize) -> Vec<String> {
     violations
 }
 
-/// Ends the active node, which another one replaces that migrates. It comes back, waits for its upgrade, and passes requests on.
+/// Ends the active node; another one replaces it and migrates. The first returns, waits for its upgrade, and forwards requests.
 fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
     let before = schema(run);
     let mut violations = terminate(run, active);
@@ -135,7 +135,7 @@ fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
     violations
 }
 
-/// The number of the schema of the records.
+/// The records' schema version.
 fn schema(run: &Run<'_>) -> i64 {
     run.installation
         .postgres
