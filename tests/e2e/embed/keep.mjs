@@ -11,7 +11,7 @@ const KEPT = [
   'call-5-wide-dark-english', 'call-5-phone-light-arabic',
   'call-9-wide-light-arabic', 'call-9-side-dark-english',
   'call-25-wide-light-english', 'call-25-phone-dark-english', 'call-25-side-light-english',
-  'speaker-wide-light', 'chat-phone-dark', 'people-arabic-wide', 'participant-side-light', 'question-wide-light', 'menu-narrow-dark', 'settings',
+  'speaker-wide-light', 'chat-phone-dark', 'people-arabic-wide', 'participant-side-light', 'question-wide-light', 'menu-phone-dark', 'settings',
   'shortcuts', 'details', 'blur', 'reconnecting', 'small-280', 'end-wide-light', 'error', 'refused',
 ];
 
