@@ -53,9 +53,9 @@ MODES = {True: "one connection", False: "two connections"}
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--livekit-server", type=Path, help="the program of a LiveKit server")
-    parser.add_argument("--only", help="the name of a story")
+    parser.add_argument("--only", help="the name of a scenario")
     parser.add_argument("--client", help="the kind of a client")
-    parser.add_argument("--core", action="store_true", help="the stories that .ci/run tells")
+    parser.add_argument("--core", action="store_true", help="the scenarios that .ci/run runs")
     parser.add_argument("--leaves", type=int, default=20, help="how often each client leaves, to see that it has left")
     return parser.parse_args()
 
