@@ -139,8 +139,8 @@ class Native:
         return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
 
     async def counters(self, received):
-        """Returns a track's counters. libwebrtc's restart when it recreates its stream, which a negotiation can cause. If a packet arrives
-        at that moment, libwebrtc keeps decoding but delivers no further frames, with any server: then only its counters advance."""
+        """Returns a track's counters. libwebrtc resets its own when it recreates its stream, which a negotiation can cause. If a packet
+        arrives at that moment, it keeps decoding but delivers no further frames, with any server: then only its counters advance."""
         track = received["track"]
         reports = [report.inbound_rtp for report in await track.get_stats() if report.WhichOneof("stats") == "inbound_rtp"]
         counters = reports[0].inbound if reports else None
