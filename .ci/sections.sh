@@ -1,29 +1,29 @@
-# Sections of a check, for .ci/run and scripts/nightly to source: each has a log, a duration and a result. A section is a command; it has
-# passed with the status 0, and is skipped with 77, having said what is missing. No section reads the standard input.
+# Sections of a check, sourced by .ci/run and scripts/nightly: each has a log, a duration and a result. A section is a command. Status 0
+# means passed, and 77 skipped, after a line with the missing program. No section reads standard input.
 #
-# A section that runs in real time may fail because of the machine that it runs on. `realtime` repeats such a failure once, alone. If the
-# second attempt passes, the section is flaky, and the outputs of both are kept in $FLAKY_LOGS. That fails a check only if STRICT is set.
+# A real-time section can fail because of a busy machine. `realtime` repeats a failure once, alone. If the second attempt passes, the
+# section is flaky, and both outputs are kept in $FLAKY_LOGS. A flaky section fails the check only if STRICT is set.
 
 STARTED=$SECONDS
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/conclave-sections.XXXXXX")
-# Outputs of the real-time sections that have failed at first, of the last check.
+# Outputs of the last check's real-time sections that failed at first.
 FLAKY_LOGS=${CARGO_TARGET_DIR:-$PWD/target}/flaky/$(basename "$0")
 rm -rf "$FLAKY_LOGS"
-# Whether a flaky section fails the check.
+# Whether flaky sections fail the check.
 STRICT=''
 NAMES=() FAILED=() FLAKY=()
 declare -A TOOK RESULT PID
-# Nothing that was started runs on when the check ends early.
+# Ends all started processes if the check ends early.
 trap 'for pid in "${PID[@]}"; do kill -- "-$pid" 2>/dev/null || true; done; rm -rf "$LOGS"' EXIT
 trap 'exit 130' INT TERM
-# Each section in the background is a process group.
+# Job control: each background section is a process group, so that it can be killed as a whole.
 set -m
 
 header() { printf '\n=== [%4d s] %s\n' $((SECONDS - STARTED)) "$*"; }
 
 log_of() { printf '%s/%s' "$LOGS" "${1//[^a-zA-Z0-9]/-}"; }
 
-# record NAME STATUS SECONDS: notes how a section has ended.
+# record NAME STATUS SECONDS: records a section's result.
 record() {
     local name=$1 status=$2
     TOOK[$name]=$3
@@ -34,7 +34,7 @@ record() {
     esac
 }
 
-# run NAME COMMAND...: runs a section, and prints its output meanwhile.
+# run NAME COMMAND...: runs a section with visible output.
 run() {
     local name=$1 status=0 begun=$SECONDS
     shift
@@ -44,7 +44,7 @@ run() {
     record "$name" "$status" $((SECONDS - begun))
 }
 
-# realtime NAME COMMAND...: runs a section with a result that depends on time, and if it fails once more. Nothing may run beside it.
+# realtime NAME COMMAND...: runs a section whose result depends on time, twice if it fails. Nothing may run beside it.
 realtime() {
     local name=$1 status=0 begun=$SECONDS file
     run "$@"
@@ -62,17 +62,17 @@ realtime() {
     FLAKY+=("$name")
 }
 
-# timed COMMAND...: runs `cargo test`, and notes how long each test takes. `end` prints the slowest.
+# timed COMMAND...: runs `cargo test` and records each test's duration. `end` prints the slowest.
 timed() { "$@" 2>&1 | .ci/test-times "$LOGS/test-times"; }
 
-# skip NAME REASON: notes a section that cannot be run here.
+# skip NAME REASON: records a section that cannot run here.
 skip() {
     header "$1: skipped, $2"
     NAMES+=("$1")
     record "$1" 77 0
 }
 
-# start NAME [--after OTHER] COMMAND...: begins a section beside others, or once another one in the background has ended.
+# start NAME [--after OTHER] COMMAND...: starts a section in the background, optionally after another background section.
 # `finish NAME` prints its output.
 start() {
     local name=$1 log other=''
@@ -90,14 +90,14 @@ start() {
     PID[$name]=$!
 }
 
-# finish NAME...: waits for sections in the background, and prints their output.
+# finish NAME...: waits for background sections and prints their output.
 finish() {
     local name log status took
     for name in "$@"; do
         log=$(log_of "$name")
         wait "${PID[$name]}" || true
         unset "PID[$name]"
-        # Absent if it was killed.
+        # The status is absent if the section was killed.
         [[ -e $log.status ]] || echo '137 0' >"$log.status"
         read -r status took <"$log.status"
         header "$name, after $took s"
@@ -106,8 +106,8 @@ finish() {
     done
 }
 
-# end: prints how the output of each failed section ended, the slowest tests, then all sections, and ends the check. Who has only the end
-# of a long output sees what failed.
+# end: prints the end of each failed section's output, the slowest tests, then all sections, and ends the check. The failures come last,
+# so that the tail of a long log shows them.
 end() {
     local name
     for name in "${FAILED[@]}"; do
@@ -130,10 +130,10 @@ end() {
     exit 0
 }
 
-# stop_if_failed: ends a check in which a failure makes what follows worthless.
+# stop_if_failed: ends the check after a failure that would invalidate the following sections.
 stop_if_failed() { ((${#FAILED[@]} == 0)) || end; }
 
-# install PACKAGE...: installs packages of the system.
+# install PACKAGE...: installs system packages.
 install() {
     local as_root=()
     [[ $(id -u) == 0 ]] || as_root=(sudo)
@@ -142,20 +142,20 @@ install() {
         "${as_root[@]+"${as_root[@]}"}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "$@"
 }
 
-# has_postgres: whether a PostgreSQL is installed. Its server is in no folder of PATH.
+# has_postgres: whether a PostgreSQL is installed. Debian's server programs are not in PATH.
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; }
 
-# has_program NAME: whether a program is installed; `postgres` stands for those of its server.
+# has_program NAME: whether a program is installed; `postgres` stands for PostgreSQL's server programs.
 has_program() { if [[ $1 == postgres ]]; then has_postgres; else command -v "$1" >/dev/null; fi; }
 
-# install_missing PROGRAM=PACKAGE...: installs the packages of programs that are not there. Says so if it cannot; what needs them is skipped.
+# install_missing PROGRAM=PACKAGE...: installs the packages of missing programs, or prints a line; checks that need them are skipped.
 install_missing() {
     local missing=() pair
     for pair in "$@"; do has_program "${pair%%=*}" || missing+=("${pair#*=}"); done
     if ((${#missing[@]} == 0)); then
         echo 'everything is installed'
     else
-        # One that this system has not must not keep the others away.
+        # apt installs nothing if one package is unknown, so each is also tried alone.
         install "${missing[@]}" || for pair in "${missing[@]}"; do install "$pair" || echo "not installed: $pair"; done
     fi
 }

@@ -1,12 +1,12 @@
-"""Makes the description that the SDKs are generated from, from the OpenAPI descriptions of the API.
+"""Creates the description for the SDK generators from the API's OpenAPI descriptions.
 
-What a generator makes of `tests/data/openapi.json` alone is correct and inconvenient: each call returns a union with the error
-envelope, and the events of webhooks are no named types. So this module
+A generator's output for `tests/data/openapi.json` alone is correct and inconvenient: each call returns a union with the error
+envelope, and webhook events are not named types. So this module
 
 - puts the operations below `/ext/v1` beside those of the contract (`is_extension` tells them apart): clients have them as `ext`;
-- removes what the SDKs' own transport does: refusals (it raises them as errors) and credentials (it adds them);
-- removes what only a validator reads: examples, links, patterns, and conditions between fields, which the server checks;
-- names the pages of lists (`RoomPage`), so that all three languages call them the same;
+- removes refusals, which the SDKs' transport raises as errors, and credentials, which it adds;
+- removes validation: examples, links, patterns, and conditions between fields, which the server checks;
+- names list pages (`RoomPage`), so that all three languages use the same names;
 - adds a schema for each event of the section `webhooks`, and their union `Event`.
 """
 
@@ -15,14 +15,14 @@ import re
 from pathlib import Path
 
 SCHEMA = "#/components/schemas/"
-# Read by validators of requests and by people, and by no generator.
+# Keywords for validators and readers, without effect on generated code.
 UNUSED = {"example", "examples", "links", "pattern", "minLength", "maxLength", "propertyNames", "discriminator", "not"}
-# Ids are opaque texts. Types of their own would make each SDK depend on a library, or each caller convert.
+# Ids are opaque texts. Separate types would require a library in each SDK, or conversions by each caller.
 OPAQUE_FORMATS = {"uuid", "uint64"}
 
 
 def whole(sources: list[Path]) -> dict:
-    """Returns the descriptions as one."""
+    """Merges the descriptions."""
     first, *others = [json.loads(source.read_text()) for source in sources]
     for other in others:
         first["paths"] |= other["paths"]
@@ -33,12 +33,12 @@ def whole(sources: list[Path]) -> dict:
 
 
 def is_extension(path: str) -> bool:
-    """Tells whether a path is beyond the contract."""
+    """Returns whether a path is beyond the contract."""
     return path.startswith("/ext/")
 
 
 def for_generators(sources: list[Path]) -> dict:
-    """Returns the description in OpenAPI 3.1."""
+    """Returns the description as OpenAPI 3.1."""
     description = whole(sources)
     description.pop("servers", None)
     description["components"].pop("securitySchemes", None)
@@ -48,7 +48,7 @@ def for_generators(sources: list[Path]) -> dict:
     names = event_types(description["paths"])
     schemas["EventType"] = {"type": "string", "description": "The name of an event.", "enum": names}
     events = {name: item["post"] for name, item in description.pop("webhooks").items()}
-    # The filter has no event that only one endpoint gets.
+    # The filter lacks the event that only one endpoint receives.
     events = {name: events[name] for name in [*names, *(name for name in events if name not in names)]}
     schemas |= {schema_name(name): event_schema(event) for name, event in events.items()}
     for path in description["paths"].values():
@@ -56,7 +56,7 @@ def for_generators(sources: list[Path]) -> dict:
             simplify_operation(operation, schemas)
     for name, schema in schemas.items():
         if name.endswith("Word"):
-            # The one text by which generated code tells alternatives apart. Other texts may become more.
+            # The text by which generated code selects an alternative. Other enumerations may grow.
             [schema["const"]] = schema.pop("enum")
     union = [{"$ref": SCHEMA + schema_name(name)} for name in events]
     text = f"What a webhook reports: one of the {len(names)} events, or the event that tests an endpoint."
@@ -76,7 +76,7 @@ def simplify_operation(operation, schemas):
 
 
 def parameter_schema(schema, schemas):
-    """Returns the schema of a parameter: without null, since one without a value is left out, and by the name of its words."""
+    """Returns a parameter's schema: without null, since a parameter without a value is omitted, and by the name of its enumeration."""
     kind = schema.get("type")
     if isinstance(kind, list):
         [other] = [name for name in kind if name != "null"]
@@ -90,7 +90,7 @@ def parameter_schema(schema, schemas):
 
 
 def add_page(schema, schemas):
-    """Adds the schema of a page, and returns its name."""
+    """Adds a page's schema, and returns its name."""
     items = next(field["items"] for field in schema["properties"].values() if field["type"] == "array")
     name = items["$ref"].removeprefix(SCHEMA) + "Page"
     schemas[name] = schema | {"description": "A page of a list."}
@@ -98,7 +98,7 @@ def add_page(schema, schemas):
 
 
 def simplify(node):
-    """Returns a part of the description without what no generator reads."""
+    """Returns a part of the description without the keywords in UNUSED."""
     if isinstance(node, list):
         return [simplify(item) for item in node]
     if not isinstance(node, dict):
@@ -108,7 +108,7 @@ def simplify(node):
         node = {key: value for key, value in node.items() if key != "oneOf"}
     if node.get("format") in OPAQUE_FORMATS:
         node = {key: value for key, value in node.items() if key != "format"}
-    # The names of fields and schemas are no keywords.
+    # Names of fields and schemas are not keywords.
     named = {"properties", "schemas", "paths"}
     return {
         key: {name: simplify(part) for name, part in value.items()} if key in named else simplify(value)
@@ -122,19 +122,19 @@ def schema_name(event_type):
 
 
 def event_types(paths):
-    """Returns the names of the events in their order, as the filter of deliveries lists them."""
+    """Returns the event names in the order of the delivery filter."""
     parameters = [one for item in paths.values() for operation in item.values() for one in operation["parameters"]]
     [schema] = [one["schema"] for one in parameters if one["name"] == "event_type"]
     return parameter_schema(schema, {})["enum"]
 
 
 def event_schema(event):
-    """Returns the schema of an event, the required fields first."""
+    """Returns an event's schema, with the required fields first."""
     schema = event["requestBody"]["content"]["application/json"]["schema"]
     properties, required = dict(schema["properties"]), schema["required"]
     [name] = properties["type"]["enum"]
     properties["type"] = {"type": "string", "const": name}
-    # A program may read it from any event, also from one that is about no room.
+    # Programs can read it from any event, even if the event has no room.
     properties.setdefault("room", {"$ref": SCHEMA + "RoomName"})
     order = sorted(properties, key=lambda field: (required + [field]).index(field))
     properties = {field: properties[field] for field in order}
@@ -142,7 +142,7 @@ def event_schema(event):
 
 
 def event_names(description):
-    """Returns the name of each event with that of its schema, in the order of their union."""
+    """Returns each event's name and its schema's name, in the order of the union."""
     schemas = description["components"]["schemas"]
     names = [one["$ref"].removeprefix(SCHEMA) for one in schemas["Event"]["oneOf"]]
     return {schemas[name]["properties"]["type"]["const"]: name for name in names}
@@ -152,7 +152,7 @@ def event_names(description):
 
 
 def argument_name(path, parameter):
-    """Returns what a parameter in a path is called where it is an argument: by what it names, such as `room` or `template_id`."""
+    """Returns a path parameter's name as an argument, after its subject, such as `room` or `template_id`."""
     if parameter not in ("name", "id"):
         return parameter
     before = path.partition("/{" + parameter + "}")[0].rpartition("/")[2]
@@ -160,18 +160,18 @@ def argument_name(path, parameter):
     return subject if parameter == "name" else f"{subject}_id"
 
 
-# The schemas of credentials; the urls of receivers have stream keys.
+# Schemas of credentials; receiver URLs contain stream keys.
 SECRET_SCHEMAS = {SCHEMA + name for name in ("Credential", "NewCredential", "NewSessionToken", "RtmpUrl")}
 SECRET_FIELDS = {"token", "secret", "stream_key", "session_token", "code"}
-# What sounds like a secret, and is none: the name of a key.
+# Fields that match the secrets' pattern without being secret, such as a key's name.
 PUBLIC_FIELDS = {"access_key", "changed_by_api_key_prefix"}
 
 
 def is_secret(name, schema):
-    """Tells whether a field of an object is not to be printed with the object.
+    """Returns whether an object's printed form omits a field.
 
     Raises:
-        ValueError: if that cannot be told from its name.
+        ValueError: if its name does not decide.
     """
     if {schema.get("$ref"), schema.get("items", {}).get("$ref")} & SECRET_SCHEMAS:
         return True

@@ -1,7 +1,7 @@
-"""Packs the SDKs, each language by a function that returns the files that it has made: as registries and a release have them, and as
-sdk/packages has them for the server.
+"""Packs the SDKs, with a function per language that returns its files: as registries and a release have them, and as sdk/packages has
+them for the server.
 
-An archive depends on the contents of its files alone: times, owners, modes and the order are fixed.
+An archive depends only on the contents of its files: times, owners, modes and the order are fixed.
 """
 
 import gzip
@@ -20,20 +20,20 @@ from tools import ROOT, SDK, run
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 PACKAGES = SDK / "packages"
 WHEEL = f"conclave_sdk-{VERSION}-py3-none-any.whl"
-# The files of sdk/packages by language, with the names that releases give them. Those of sdk/packages have no version, so that a new
-# one changes files instead of adding them; src/http/console/sdks.rs names them, too.
+# Files of sdk/packages by language, with their names in a release. The names in sdk/packages have no version, so that a new
+# version changes files instead of adding them; src/http/console/sdks.rs also contains them.
 EMBEDDED = {
     "python": {WHEEL: "conclave_sdk.whl"},
     "typescript": {f"conclave-sdk-{VERSION}.tgz": "conclave-sdk.tgz"},
     "react": {f"conclave-react-{VERSION}.tgz": "conclave-react.tgz"},
     "go": {f"conclave-sdk-go-v{VERSION}.{part}": f"conclave-sdk-go.{part}" for part in ("zip", "mod")},
 }
-# The time of every file of npm's archives: as far back as all programs can represent it.
+# Modification time of every file in npm's archives: the earliest that all programs can represent.
 NPM_TIME = 499_162_500
 
 
 def check_versions():
-    """Fails unless the packages have the version of the product; that of the Go module is a tag of the repository."""
+    """Fails unless the packages have the product's version. The Go module's version is a tag of the repository."""
     versions = {name: json.loads((SDK / name / "package.json").read_text())["version"] for name in ("typescript", "react")}
     versions["python"] = tomllib.loads((SDK / "python" / "pyproject.toml").read_text())["project"]["version"]
     if wrong := [name for name, version in versions.items() if version != VERSION]:
@@ -41,7 +41,7 @@ def check_versions():
 
 
 def python(output):
-    """A wheel, and the archive of the sources."""
+    """Builds a wheel and a source archive."""
     build = ["python", "-m", "build", "--no-isolation", "--outdir", output, SDK / "python"]
     run(build, env=tools.python_tools())
     wheel = output / WHEEL
@@ -59,7 +59,7 @@ def react(output):
 
 
 def npm(name, output):
-    """A package of npm, built in a copy of its sources."""
+    """Builds an npm package in a copy of its sources."""
     with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
         copy = Path(folder) / name
         shutil.copytree(SDK / name, copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
@@ -67,18 +67,18 @@ def npm(name, output):
         run(["npm", "--silent", "run", "build"], cwd=copy)
         packed = run(["npm", "--silent", "pack", "--pack-destination", output], cwd=copy)
     archive = output / packed.strip().splitlines()[-1]
-    # Files of one name are beside each other, as npm orders them: the same code for both kinds of module compresses well.
+    # Files with the same name are adjacent, in npm's order: the same code for both module kinds compresses well.
     write_tgz(archive, sorted(contents(archive).items(), key=lambda entry: (entry[0].rpartition("/")[2], entry[0])))
     return [archive]
 
 
 def go_path(folder=SDK / "go"):
-    """The path of the Go module."""
+    """Returns the Go module's path."""
     return (folder / "go.mod").read_text().split(maxsplit=2)[1]
 
 
 def go(output):
-    """The module and its go.mod, as a proxy of modules serves them."""
+    """Builds the module and its go.mod, as a module proxy serves them."""
     folder, prefix = SDK / "go", f"{go_path()}@v{VERSION}"
     archive, go_mod = (output / f"conclave-sdk-go-v{VERSION}.{part}" for part in ("zip", "mod"))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -88,7 +88,7 @@ def go(output):
 
 
 def rename_go(path, folders, documents=()):
-    """Gives the Go module another path, in its own files, in those that import it, and in documents."""
+    """Renames the Go module in its own files, in its importers, and in documents."""
     old, new = (whole.removesuffix("/sdk/go") for whole in (go_path(folders[0]), path))
     named = [file for folder in folders for file in folder.rglob("*") if file.suffix in (".go", ".mod", ".md")]
     for file in [*named, *documents]:
@@ -104,7 +104,7 @@ PACKERS = {"python": python, "typescript": typescript, "react": react, "go": go}
 
 
 def embed(name):
-    """Writes the packages of a language into sdk/packages. A file with the same contents stays as it is."""
+    """Writes a language's packages into sdk/packages. A file with the same contents is not touched."""
     PACKAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
         for packed, embedded in packed_again(name, Path(folder)):
@@ -114,7 +114,7 @@ def embed(name):
 
 
 def stale(name):
-    """Returns how the packages of a language in sdk/packages differ from what its sources give."""
+    """Returns the differences between a language's packages in sdk/packages and its sources."""
     with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
         problems = []
         for packed, embedded in packed_again(name, Path(folder)):
@@ -130,7 +130,7 @@ def packed_again(name, folder):
 
 
 def differences(one, other):
-    """Returns the names of the entries in which two archives differ."""
+    """Returns the names of the entries that differ between two archives."""
     one, other = contents(one), contents(other)
     if list(one) == list(other):
         return [name for name in one if one[name] != other[name]]
@@ -141,7 +141,7 @@ def differences(one, other):
 
 
 def contents(file):
-    """Returns the files in an archive by their names, in its order; of any other file, itself."""
+    """Returns an archive's files by name, in its order; for any other file, the file itself."""
     if file.suffix in (".zip", ".whl"):
         with zipfile.ZipFile(file) as archive:
             return {entry.filename: archive.read(entry) for entry in archive.infolist() if not entry.is_dir()}

@@ -1,8 +1,7 @@
-"""The successful responses of the API, as a table for the SDKs and as samples for their unit tests.
+"""Successful API responses, as a table for the SDKs and as samples for their unit tests.
 
-Each SDK compares what it receives with the status and the JSON that the operation declares: a page of a proxy, or another
-server's JSON, is an error and not an empty result. TypeScript gets this table, Python the one of `write_python.py`, and Go reads the
-same from its types.
+Each SDK compares a response with the status and the JSON that the operation declares: a proxy's page or another server's JSON is an
+error and not an empty result. TypeScript uses this table, Python the one by `write_python.py`, and Go derives it from its types.
 
 A type in the table is a text: `string`, `integer`, `number`, `boolean`, `null`, `timestamp`, `date`, `object` or `any`, the name of
 an object of the table, `T[]` for an array, `T{}` for an object whose values are of type T, and `T|U` for alternatives. The words of
@@ -14,7 +13,7 @@ import json
 from description import SCHEMA
 
 FORMATS = {"date-time": "timestamp", "date": "date"}
-# Beside the operations of the description.
+# An entry besides the description's operations.
 LINK = "recording_link"
 SAMPLES = {
     "timestamp": "2026-01-31T12:00:00.000Z",
@@ -51,7 +50,7 @@ class Table:
             return self.type_of_name(schema["$ref"].removeprefix(SCHEMA))
         if "oneOf" in schema:
             types = {self.type_of(one) for one in schema["oneOf"]}
-            # Which of several objects it is, its reader finds out; a newer server may have further ones.
+            # The reader determines the member; newer servers may have more.
             objects = {one for one in types if one == "object" or one in self.objects}
             return "|".join(sorted(types - objects) + ["object"]) if len(objects) > 1 else "|".join(sorted(types))
         kinds = schema.get("type", "any")
@@ -77,7 +76,7 @@ class Table:
         return FORMATS.get(schema.get("format"), kind)
 
     def used(self):
-        """Returns the responses, and the objects that they have."""
+        """Returns the responses and the objects in them."""
         found, waiting = {}, [one["type"] for one in self.responses.values()]
         while waiting:
             for name in parts(waiting.pop()):
@@ -98,7 +97,7 @@ def parts(body_type):
 
 
 def fields(schema, schemas):
-    """Returns the properties of an object and the names of the required ones, with those of its parts."""
+    """Returns an object's properties and the names of the required ones, including those inherited by `allOf`."""
     properties, required = dict(schema.get("properties", {})), set(schema.get("required", []))
     for part in schema.get("allOf", []):
         whole = schemas[part["$ref"].removeprefix(SCHEMA)] if "$ref" in part else part
@@ -129,7 +128,7 @@ def write_typescript(description, output):
 
 
 def samples(description):
-    """Returns each operation with what a server of today answers, and what a newer one may."""
+    """Returns each operation with a current server's response and a possible response of a newer server."""
     responses, _ = Table(description).used()
     schemas = description["components"]["schemas"]
     operations = {}
@@ -154,7 +153,7 @@ def resolve(schema, schemas):
 
 
 def sample(schema, schemas, newer):
-    """Returns a value with all fields; that of a newer server has others, too, and words that are not known today."""
+    """Returns a value with all fields. A newer server's value has additional fields and enumeration values."""
     schema = resolve(schema, schemas)
     if "oneOf" in schema:
         [first, *others] = [one for one in schema["oneOf"] if one != {"type": "null"}]

@@ -1,4 +1,4 @@
-"""The types and the operations of the description, as the SDKs for Python and Go write them."""
+"""The description's types and operations, as the SDKs for Python and Go write them."""
 
 import json
 
@@ -9,7 +9,7 @@ from description import SCHEMA, argument_name, event_names, is_extension
 class Table(responses.Table):
     """The table of types, with the names of enumerations, constants, and the alternatives of unions.
 
-    A constant is written as `="s3"`. Of a union, the first alternative that fits is the right one.
+    A constant is written as `="s3"`. The first alternative of a union that fits is the correct one.
     """
 
     def __init__(self, description):
@@ -32,7 +32,7 @@ class Table(responses.Table):
         return super().type_of_name(name)
 
     def named(self, types):
-        """Returns the names of the objects in some types, and in their fields."""
+        """Returns the names of the objects in some types and in their fields."""
         found, waiting = [], list(types)
         while waiting:
             for name in responses.parts(waiting.pop()):
@@ -43,7 +43,7 @@ class Table(responses.Table):
 
 
 class Shapes:
-    """The description, sorted into what is sent and what is received."""
+    """The description, sorted into requests and responses."""
 
     def __init__(self, description):
         self.schemas = description["components"]["schemas"]
@@ -57,7 +57,7 @@ class Shapes:
         answers = [one["type"] for one in self.table.responses.values()]
         answers += [self.table.type_of_name(name) for name in self.events.values()]
         self.received = self.table.named(answers)
-        # A newer server may have a further alternative.
+        # A newer server may have further alternatives.
         for fields in map(self.table.objects.__getitem__, self.received):
             for name, kind in fields.items():
                 if len(set(responses.parts(kind)) & self.table.objects.keys()) > 1:
@@ -68,7 +68,7 @@ class Shapes:
         return responses.fields(self.schemas[name], self.schemas)[0]
 
     def fields_of(self, name):
-        """Returns the fields of an object, the required ones first, in the order in which the description requires them."""
+        """Returns an object's fields, the required ones first, in the description's order."""
         if name not in self.schemas:
             return [(field, kind, {}) for field, kind in self.table.objects[name].items()]
         properties = self.properties(name)
@@ -89,7 +89,7 @@ class Shapes:
 
 
 class Operation:
-    """An operation: its parameters, and the fields of its body, or of each of the bodies that it can have."""
+    """An operation: its parameters, and the fields of its body, or of each alternative body."""
 
     def __init__(self, table, path, operation):
         self.name, self.summary = operation["operationId"], operation["summary"]
@@ -103,7 +103,7 @@ class Operation:
         ]
         for field in self.query:
             if field.schema.get("format") in responses.FORMATS:
-                # Its type says the same.
+                # Its type is sufficient.
                 field.description = ""
         self.takes_key = any(one["name"] == "Idempotency-Key" for one in parameters)
         self.body, self.bodies = None, []
@@ -123,7 +123,7 @@ class Operation:
         return [field for fields in self.bodies for field in fields]
 
     def body_fields(self):
-        """Returns the fields of the body. One that is not the same in all bodies has the types of each."""
+        """Returns the body's fields. A field that differs between bodies has the types of each."""
         found = {}
         for field in self.all_body_fields():
             if field.name in found and found[field.name].kind != field.kind:
@@ -134,7 +134,7 @@ class Operation:
 
 
 class Field:
-    """A parameter in a query, or a field of a body."""
+    """A query parameter, or a field of a body."""
 
     def __init__(self, table, name, schema, required, default=None):
         self.name, self.required, self.default = name, required, default
@@ -164,7 +164,7 @@ def description_of_part(schema, schemas):
     if "$ref" in schema and "description" not in schema:
         schema = schemas[schema["$ref"].removeprefix(SCHEMA)]
         if "const" in schema or "format" in schema:
-            # Its type says the same.
+            # Its type is sufficient.
             return ""
     for one in schema.get("oneOf", []):
         if one != {"type": "null"} and "description" not in schema:

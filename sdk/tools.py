@@ -1,4 +1,4 @@
-"""The tools of the three ecosystems, in versions that are pinned here and in the lock files beside the SDKs.
+"""Tools of the three ecosystems, pinned here and in the lock files beside the SDKs.
 
 They are installed once, in `target/sdk`, with everything that the checks need.
 """
@@ -19,17 +19,17 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "sdk"
 STARTED = time.monotonic()
 
 
-# The oldest program of each language that the tools here run on.
+# Oldest version of each language's program that the tools run on.
 NEEDED = {"node": (20, 19), "go": (1, 26)}
 
 
 def say(text, to=None):
-    """Prints what is done now, with the seconds since the start, on stdout or elsewhere."""
+    """Prints the current step, with the seconds since the start, to stdout or another file."""
     print(f"[{time.monotonic() - STARTED:3.0f} s] {text}", file=to, flush=True)
 
 
 def run(command, **options):
-    """Runs a command, and returns its output. Raises RuntimeError with it if the command fails."""
+    """Runs a command, and returns its output. Raises RuntimeError with the output if the command fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
@@ -37,7 +37,7 @@ def run(command, **options):
 
 
 def missing(language):
-    """Says what a language needs and this machine has not; returns nothing if everything is there."""
+    """Returns a language's requirement that this machine lacks, or None."""
     program = {"typescript": "node", "react": "node", "go": "go"}.get(language)
     if program is None:
         return None
@@ -50,7 +50,7 @@ def missing(language):
 
 
 def python_tools():
-    """Returns the environment of variables in which the tools of sdk/python/requirements.txt are the first."""
+    """Returns an environment whose PATH starts with the tools of sdk/python/requirements.txt."""
     requirements = SDK / "python" / "requirements.txt"
     folder = TARGET / f"python-{sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not (folder / "installed").exists():
@@ -62,7 +62,7 @@ def python_tools():
 
 
 def node_modules(package="typescript"):
-    """Returns the folder with what a package-lock.json below sdk/ lists."""
+    """Returns the folder with the packages of a package-lock.json below sdk/."""
     lock = SDK / package / "package-lock.json"
     folder = TARGET / f"{package}-{sha256(lock.read_bytes()).hexdigest()[:12]}"
     if not (folder / "installed").exists():
@@ -75,14 +75,14 @@ def node_modules(package="typescript"):
     return folder / "node_modules"
 
 
-# Each with what it is installed from.
+# Source of each tool.
 GO_TOOLS = {
     "staticcheck": "honnef.co/go/tools/cmd/staticcheck@v0.8.2",
 }
 
 
 def go_tool(name):
-    """Returns the path of a program of GO_TOOLS."""
+    """Returns the path of a program in GO_TOOLS."""
     source = GO_TOOLS[name]
     folder = TARGET / f"go-{name}-{source.rpartition('@')[2]}"
     if not (folder / name).exists():

@@ -1,7 +1,7 @@
-"""Makes the deliveries that the unit tests of all SDKs verify: `sdk/vectors.json`.
+"""Creates the deliveries for the unit tests of all SDKs: `sdk/vectors.json`.
 
-One delivery of each event of the description, and each way in which a delivery can be wrong, with what `verify` must say. The first is
-that of the server's own test in `outbound/src/webhook/signature.rs`, so that both sides compute the same.
+One delivery per event in the description, and one per possible defect, with the expected result of `verify`. The first is the
+delivery in the server's own test in `outbound/src/webhook/signature.rs`, so that both sides compute the same signature.
 """
 
 import base64
@@ -20,24 +20,24 @@ TOLERANCE = 300
 
 
 class Events:
-    """The events of the description, and bodies of them."""
+    """The description's events, and bodies of them."""
 
     def __init__(self, description, original):
         self.schemas = description["components"]["schemas"]
         self.named = event_names(description)
         bodies = {name: item["post"]["requestBody"]["content"] for name, item in original["webhooks"].items()}
         self.bodies = {name: content["application/json"] for name, content in bodies.items()}
-        # All but the event that tests an endpoint.
+        # All except the endpoint test event.
         self.names = self.schemas["EventType"]["enum"]
         self.others = [name for name in self.named if name not in self.names]
 
     def sample(self, name):
-        """Returns the body of an event with all fields that the server sends: those of the example, and values for the others."""
+        """Returns an event body with all fields that the server sends: the example's, and values for the others."""
         sent, example = self.bodies[name]["schema"]["properties"], self.bodies[name]["example"]
         return written({field: value for field, value in (self.body(name, False) | example).items() if field in sent})
 
     def newer(self, name):
-        """Returns the body of an event with words and a field that are not known today."""
+        """Returns an event body with enumeration values and a field that are unknown today."""
         fields = self.body(name, True)
         words = {field: value for field, value in fields.items() if value == "later"}
         return changed(self.sample(name), later=fields["later"], **words)
@@ -47,13 +47,13 @@ class Events:
 
 
 def make(description, original):
-    """Returns the whole file, of the description for generators and of that which the server gives."""
+    """Returns the whole file, from the generators' description and the server's."""
     events = Events(description, original)
     good = events.sample("participant.joined")
     signed = headers(good)
     server_body = '{"type":"room.started","room":"Küche"}'
     cases = [
-        # Signed, but not with all fields of an event.
+        # Signed, but without all fields of an event.
         case("the example of the server", server_body, headers(server_body), "malformed"),
         *[case(f"{name}, signed", body, headers(body), name) for name, body in map_of(events.sample, events.names)],
         case(
@@ -136,7 +136,7 @@ def make(description, original):
 
 
 def beside(events):
-    """Returns the deliveries beside the events of today: the event that tests an endpoint, and what a newer server sends."""
+    """Returns the deliveries besides today's events: the endpoint test event, and a newer server's events."""
     roomless = '{"type":"project.renamed"}'
     return [
         *[case(name, body, headers(body), name) for name, body in map_of(events.sample, events.others)],
@@ -166,7 +166,7 @@ def without(headers, name):
 
 
 def headers(body, *, sent_at=NOW, secret=SECRET):
-    """Returns the headers that the server would send with a body."""
+    """Returns the server's headers for a body."""
     raw = body.encode()
     key = base64.b64decode(secret.removeprefix("whsec_"))
     standard = hmac.digest(key, f"{ID}.{sent_at}.".encode() + raw, hashlib.sha256)

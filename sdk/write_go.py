@@ -1,7 +1,7 @@
-"""Writes the generated part of the SDK for Go: types, and a method of the client for each operation.
+"""Writes the generated part of the Go SDK: types, and a client method per operation.
 
-The types are plain structs, whose zero values are left out of a request. A field is a pointer only where its zero value means
-something else than its absence. What is one of several objects, and how it is written, is by hand: `sdk/go/destinations.go`.
+The types are plain structs, whose zero values are omitted from requests. A field is a pointer only where its zero value and its
+absence differ. Unions and their JSON are written by hand: `sdk/go/destinations.go`.
 """
 
 import re
@@ -13,7 +13,7 @@ from shapes import Shapes
 from packing import go_path
 from tools import run
 
-# One type each for what is created, changed and read.
+# The same type for requests and responses.
 NAMES = {f"New{name}": name for name in ("S3Destination", "GcpDestination", "AzureDestination")}
 NAMES |= {"RtmpDestinationConfig": "RtmpDestination", "ShownRtmpDestinationConfig": "RtmpDestination"}
 BY_HAND = {"CreateDestination"}
@@ -29,7 +29,7 @@ KINDS = {
     "object": "map[string]any",
 }
 INITIALISMS = {"Id": "ID", "Url": "URL", "Urls": "URLs", "Ttl": "TTL", "Http": "HTTP", "Sip": "SIP", "Api": "API"}
-# Fields of requests whose absence is 0 or false, and those whose absence is something else.
+# Request fields whose absence means 0 or false, and fields whose absence means something else.
 ZERO_IS_DEFAULT = {
     "max_participants",
     "ttl_seconds",
@@ -68,7 +68,7 @@ func newEvent(name string) conclave.Event {{
 
 
 class Writer(Shapes):
-    """The files of the module."""
+    """The module's files."""
 
     def __init__(self, description):
         super().__init__(description)
@@ -132,7 +132,7 @@ class Writer(Shapes):
         return lines
 
     def has_secret(self, name):
-        """Tells whether an object, or one in it, has a secret."""
+        """Returns whether an object, or an object in it, has a secret."""
         for field, kind, part in self.fields_of(name):
             if is_secret(field.removesuffix("?"), part):
                 return True
@@ -141,7 +141,7 @@ class Writer(Shapes):
         return False
 
     def field_type(self, owner, field, kind, part):
-        """Returns the type of a field, and its tag."""
+        """Returns a field's type and tag."""
         key, is_optional = field.removesuffix("?"), field.endswith("?")
         is_nullable = "null" in kind.split("|")
         plain = self.go_type(kind, part)
@@ -158,7 +158,7 @@ class Writer(Shapes):
         return ("*" if pointer else "") + plain, tag
 
     def differs_from_zero(self, name, kind, part):
-        """Tells whether the zero value of a field in a request means something else than its absence."""
+        """Returns whether the zero value and the absence of a request field differ."""
         if name in ZERO_IS_ELSE:
             return True
         whole = self.whole(part)
@@ -241,7 +241,7 @@ class Writer(Shapes):
 
 
 def owner(operation):
-    """Returns the type that has the method of an operation."""
+    """Returns the type that has an operation's method."""
     return "Extensions" if operation.is_extension else "Client"
 
 

@@ -1,7 +1,7 @@
-"""Writes the generated part of the SDK for Python: types, calls, and the table by which responses are decoded.
+"""Writes the generated part of the Python SDK: types, calls, and the table for decoding responses.
 
-The types are dataclasses for what the server sends, and typed dictionaries for what a caller sends within a body. The fields of a
-body itself are the keyword arguments of a call.
+The types are dataclasses for responses, and typed dictionaries for values within a request body. The body's own fields are keyword
+arguments of the call.
 """
 
 import json
@@ -13,7 +13,7 @@ from description import is_secret
 from shapes import Shapes
 from tools import run
 
-# Names that are those of the description in another language or another place.
+# Names that differ from the description, because of the language or the context.
 NAMES = {"ShownRtmpDestinationConfig": "RtmpDestination", "RtmpDestinationConfig": "RtmpDestinationInput"}
 KINDS = {
     "string": "str",
@@ -60,14 +60,14 @@ from .models import *
 
 
 class Writer(Shapes):
-    """The modules of the package."""
+    """The package's modules."""
 
     def __init__(self, description):
         super().__init__(description)
         self.as_read = {name: self.counterpart(name) for name in self.sent}
 
     def counterpart(self, sent):
-        """Returns the type that is received and can be sent in place of another, if there is one."""
+        """Returns the received type that can be sent in place of another, if any."""
         mine = {name.removesuffix("?") for name in self.table.objects[sent]}
         for name in self.received:
             if mine == {field.removesuffix("?") for field in self.table.objects[name]} and (
@@ -77,7 +77,7 @@ class Writer(Shapes):
         return None
 
     def annotation(self, kind, sent=False):
-        """Returns the type annotation of a type of the table, as it is received or sent."""
+        """Returns the annotation for a type of the table, as received or sent."""
         constants = [one[1:] for one in kind.split("|") if one.startswith("=")]
         parts = [f"Literal[{', '.join(constants)}]"] if constants else []
         for one in kind.split("|"):
@@ -104,7 +104,7 @@ class Writer(Shapes):
 
     def models(self):
         lines = [MODELS]
-        # Callers get the link itself.
+        # Callers receive the link itself.
         received = [received_name(name) for name in self.received if name != "RecordingLink"]
         names = [*self.table.enums, *received, *map(self.sent_name, self.sent), "Event"]
         lines.append(f"__all__ = {sorted(names)!r}")
@@ -207,7 +207,7 @@ class Writer(Shapes):
         return [*lines, f"    return self._all({operation.name!r}, {operation.items!r}, {sent})"]
 
     def parameters(self, operation, fields):
-        """Returns the parameters of a method, which are those of the path, then by keyword those of the query and of the body."""
+        """Returns a method's parameters: the path's, then by keyword the query's and the body's."""
         named = [*sorted(fields, key=lambda field: not field.required), *operation.query]
         options = {
             option: kind for option, kind in OPTIONS.items() if option != "idempotency_key" or operation.takes_key
@@ -266,7 +266,7 @@ class Writer(Shapes):
         return [*lines, "}"]
 
     def at_runtime(self, kind):
-        """Returns a type without the names of enumerations, since a newer server has further words."""
+        """Returns a type without the names of enumerations, since newer servers have additional values."""
         parts = []
         for one in kind.split("|"):
             name = one.rstrip("[]{}")
@@ -297,7 +297,7 @@ def indented(lines):
 
 
 def write(description, output):
-    """Writes the modules into a folder, which has nothing else."""
+    """Writes the modules into a folder, which is emptied first."""
     for old in output.glob("*.py"):
         old.unlink()
     output.mkdir(parents=True, exist_ok=True)
@@ -307,7 +307,7 @@ def write(description, output):
     for name, lines in parts.items():
         (output / f"{name}.py").write_text("\n".join([*lines, ""]))
     environment = tools.python_tools()
-    # As in every folder that it is generated into: without the settings of a package around it.
+    # The result is the same in every folder: no settings of a surrounding package.
     settings = ["--isolated", "--no-cache", "--target-version", "py311", "--quiet"]
     run(["ruff", "check", *settings, "--fix-only", "--select", "F401,I", output], env=environment)
     run(["ruff", "format", *settings, "--line-length", "120", output], env=environment)

@@ -1,10 +1,10 @@
-"""Writes the generated part of the SDK for TypeScript: types, calls, and the table by which responses are checked.
+"""Writes the generated part of the TypeScript SDK: types, calls, and the table for checking responses.
 
-The generators for TypeScript wrap parameters in `path` and `body`, and bring an HTTP client whose types appear wherever a call is used.
-Here each operation is a method with positional parameters: the path's, then the body, the query, and the options of a call.
+TypeScript generators wrap parameters in `path` and `body`, and add an HTTP client whose types appear in every call. Here each operation
+is a method with positional parameters: the path's, then the body, the query, and the call's options.
 
-Only objects, unions and enumerations become types. The name of a text or a number would hide that it is one, so such a schema is written
-as `string` or `number`, and its description goes to the fields that have none.
+Only objects, unions and enumerations become types. A named alias for a text or a number would hide its type, so such a schema is written
+as `string` or `number`, and its description is copied to fields without one.
 """
 
 import json
@@ -15,10 +15,10 @@ import responses
 from description import SCHEMA, argument_name, event_names, is_extension
 
 HEAD = "// Written by sdk/generate from the description of the API.\n"
-# A newer server may send other words; an editor still completes the known ones.
+# A newer server may send other values; an editor still completes the known ones.
 OPEN = "(string & {})"
 PRIMITIVES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
-# Not repeated for each method: almost every call may fail with them.
+# Not repeated for each method: almost every call can fail with these codes.
 COMMON_CODES = {"invalid_request", "payload_too_large", "unauthorized", "rate_limited", "internal_error"}
 CLASS = """\
 A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list an
@@ -52,7 +52,7 @@ def camel(name):
 
 
 def comment(lines, indent=""):
-    """Returns a documentation comment, or an empty text if there is nothing to say."""
+    """Returns a documentation comment, or an empty text without lines."""
     lines = [line.replace("*/", "*\\/") for part in lines for line in part.split("\n")]
     if not any(lines):
         return ""
@@ -67,7 +67,7 @@ def sentence(text):
 
 # ------------------------------------------------------------------------------------------------------------ description
 
-# Names that the DOM has too, so that a missing import goes unnoticed, and names that say too little.
+# Names that also exist in the DOM, so that a missing import would go unnoticed, and ambiguous names.
 NAMES = {
     "Event": "WebhookEvent",
     "EventType": "WebhookEventType",
@@ -83,14 +83,14 @@ NAMES = {
     "NewGcpDestination": "NewGcpDestinationConfig",
     "NewS3Destination": "NewS3DestinationConfig",
 }
-# The configuration of each kind of destination. Without its secrets it has the same fields, so one type serves for both.
+# The configuration of each destination kind. Without secrets it has the same fields, so one type serves for both.
 DESTINATIONS = {"recording": "RecordingDestinationConfig", "rtmp": "RtmpDestinationConfig"}
 
 
 def prepare(description, original):
-    """Returns the description with unions whose members one field tells apart, with the codes of errors, and with NAMES.
+    """Returns the description with tagged unions, with error codes, and with NAMES.
 
-    The codes, and the conditions of which unions are made, are those of the original description.
+    The error codes and the unions' conditions come from the original description.
     """
     schemas = dict(description["components"]["schemas"])
     whole = schemas["Destination"]
@@ -115,7 +115,7 @@ def prepare(description, original):
 
 
 def with_codes(item, original):
-    """Returns the operations of a path with the codes of their errors."""
+    """Returns a path's operations with their error codes."""
     answers = {method: operation["responses"].values() for method, operation in original.items()}
     codes = {
         method: [code for one in all_ for code in one.get("x-error-codes", [])] for method, all_ in answers.items()
@@ -124,13 +124,13 @@ def with_codes(item, original):
 
 
 def alternative(name, word):
-    """Returns the name of one of several types: the word is put before the last one of the name (`StartTrackRecording`)."""
+    """Returns an alternative's name: the word is inserted before the last word of the name (`StartTrackRecording`)."""
     *first, last = re.findall(r"[A-Z][a-z0-9]*", name)
     return "".join([*first, *(part.title() for part in word.split("_")), last])
 
 
 def tagged_union(name, schema, conditions):
-    """Returns an object as a union, if its conditions are by the constant that one field has; nothing for others."""
+    """Returns an object as a union, if its conditions depend on one field's constant; otherwise None."""
     union = {}
     for condition in conditions:
         fields = condition.get("properties", {})
@@ -146,7 +146,7 @@ def tagged_union(name, schema, conditions):
 
 
 def renamed(node, names):
-    """Returns a part of the description in which schemas have other names."""
+    """Returns a part of the description with renamed schemas."""
     if isinstance(node, list):
         return [renamed(item, names) for item in node]
     if not isinstance(node, dict):
@@ -171,7 +171,7 @@ class Types:
         return any(key in self.schemas[name] for key in ("properties", "enum", "oneOf", "allOf"))
 
     def declarations(self, operations):
-        """Returns the declarations of all types that a caller meets."""
+        """Returns the declarations of all types that callers use."""
         sent, used = set(), set()
         for operation in operations:
             self.reach(operation.body, sent)
@@ -181,7 +181,7 @@ class Types:
         return [self.declaration(name, name in sent) for name in sorted(used)] + queries
 
     def reach(self, node, found):
-        """Adds the names of all types that a part of the description leads to. Parts of an `allOf` are merged, and are none."""
+        """Adds the names of all types that a part of the description refers to. Parts of an `allOf` are merged, and are not types."""
         if isinstance(node, list):
             for item in node:
                 self.reach(item, found)
@@ -213,14 +213,14 @@ class Types:
         lines = [f"export interface {name} {{\n"]
         for field, schema in properties.items():
             kind = self.expression(schema)
-            # Under `exactOptionalPropertyTypes`, a request could not be made of values that may be missing.
+            # Under `exactOptionalPropertyTypes`, a request could not be built from optional values.
             kind += " | undefined" if is_sent and field not in required and kind != "unknown" else ""
             lines.append(comment(self.field_text(schema), "  "))
             lines.append(f"  {field}{'' if field in required else '?'}: {kind};\n")
         return "".join([*lines, "}\n"])
 
     def fields(self, schema):
-        """Returns the properties of an object and the names of the required ones, with those of its parts."""
+        """Returns an object's properties and the names of the required ones, including those inherited by `allOf`."""
         properties, required = dict(schema.get("properties", {})), set(schema.get("required", []))
         for part in schema.get("allOf", []):
             further, also_required = self.fields(self.resolve(part))
@@ -234,7 +234,7 @@ class Types:
     def field_text(self, schema):
         whole = self.resolve(schema)
         own, general = schema.get("description", ""), whole.get("description", "")
-        # A type of `string` does not say that it is a time.
+        # The type `string` does not show that it is a time.
         texts = [own, general] if own and whole.get("format") and own != general else [own or general]
         lines = [" ".join(sentence(text) for text in texts if text)]
         return [*lines, f"@default {json.dumps(schema['default'])}"] if "default" in schema else lines
@@ -291,7 +291,7 @@ class Operation:
         return content.get("content", {}).get("application/json", {}).get("schema")
 
     def parameters(self):
-        """Returns the parameters of the method."""
+        """Returns the method's parameters."""
         given = [f"{one['argument']}: string" for one in self.path]
         if self.body:
             given.append(f"body{'' if self.is_body_required else '?'}: {self.types.expression(self.body)}")
@@ -318,12 +318,12 @@ class Operation:
         )
 
     def item(self):
-        """Returns the schema of the items of a list."""
+        """Returns the schema of a list's items."""
         [item] = [one["items"] for one in self.types.resolve(self.result)["properties"].values() if "items" in one]
         return item
 
     def named(self):
-        """Returns the types that the methods name."""
+        """Returns the types in the methods' signatures."""
         schemas = [self.body, self.result, *([self.item()] if self.is_list else [])]
         return {self.types.expression(one) for one in schemas if one} | ({self.query_type} if self.query else set())
 
@@ -347,7 +347,7 @@ class Operation:
         return [*summary, *self.documented(), *([f"@throws {{ConclaveError}} {thrown}"] if thrown else [])]
 
     def documented(self):
-        """Returns the documentation of the parameters."""
+        """Returns the parameters' documentation."""
         texts = [f"@param {one['argument']} {sentence(one['description'])}" for one in self.path]
         if self.body:
             texts.append(f"@param body {sentence(self.types.resolve(self.body)['description'])}")
@@ -355,7 +355,7 @@ class Operation:
 
 
 def events(description):
-    """Returns the table of the events."""
+    """Returns the table of events."""
     schemas = description["components"]["schemas"]
     lines = [f'{HEAD}import type {{ WebhookEvent }} from "./types.gen.js";\n']
     lines += [comment(["Each event, and whether it is about a room."]).rstrip()]

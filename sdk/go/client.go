@@ -1,5 +1,5 @@
-// Package conclave is the client of Conclave for servers: every operation of its API, with types. Package webhooks verifies its
-// webhooks.
+// Package conclave is the server-side client of Conclave, with a typed method for each API operation. Package webhooks verifies
+// deliveries.
 package conclave
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Client is a project, by the URL of its server and one of its API keys. It has a method for each operation of the API, and may be
-// used by several goroutines.
+// Client accesses one project, with its server's URL and an API key. It has a method for each API operation, and is safe for
+// concurrent use.
 type Client struct {
 	// Ext has the operations below /ext/v1, beyond the contract.
 	Ext Extensions
@@ -23,11 +23,11 @@ type Client struct {
 	credential credential
 	http       *http.Client
 	retry      RetryPolicy
-	// problem is why no call can be sent.
+	// problem is the reason why no call can be sent.
 	problem error
 }
 
-// Extensions are the operations of a Client that are beyond the contract.
+// Extensions are a Client's operations beyond the contract.
 type Extensions struct {
 	client *Client
 }
@@ -35,20 +35,20 @@ type Extensions struct {
 // Option changes a Client.
 type Option func(*Client)
 
-// WithHTTPClient sets what sends the requests, except that it follows no redirects. The default has a timeout of 30 seconds for each
-// attempt, and uses the proxies of HTTPS_PROXY and NO_PROXY.
+// WithHTTPClient sets the client that sends the requests, except that it follows no redirects. The default has a timeout of 30 seconds
+// per attempt, and uses the proxies of HTTPS_PROXY and NO_PROXY.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) { c.http = client }
 }
 
-// WithRetry sets how often requests are sent again.
+// WithRetry sets the retry policy.
 func WithRetry(policy RetryPolicy) Option {
 	return func(c *Client) { c.retry = policy }
 }
 
-// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_…. In the place of an empty url and an
-// empty key, it takes those of CONCLAVE_URL and CONCLAVE_KEY of the environment. If they cannot be those, each call returns an error that
-// says so.
+// New returns a client for the API at a server URL, such as https://meet.example.org, with an API key, vk_…. An empty argument is read
+// from the environment: CONCLAVE_URL or CONCLAVE_KEY. If the URL or the key is missing or malformed, each call returns an error with
+// the reason.
 func New(url, apiKey string, options ...Option) *Client {
 	url, apiKey = cmp.Or(url, os.Getenv("CONCLAVE_URL")), cmp.Or(apiKey, os.Getenv("CONCLAVE_KEY"))
 	server, wrongURL := serverURL(url)
@@ -65,36 +65,36 @@ func New(url, apiKey string, options ...Option) *Client {
 	}
 	client.Ext = Extensions{client}
 	own := *client.http
-	// A redirected POST would become a GET, and its response be taken for that of the call.
+	// A redirected POST would become a GET, whose response would be mistaken for the call's.
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.http = &own
 	return client
 }
 
-// String returns the address of the server, and not the key.
+// String returns the server's address, without the key.
 func (c *Client) String() string { return "conclave.Client(" + c.server + ")" }
 
-// GoString returns the same.
+// GoString returns the server's address, without the key.
 func (c *Client) GoString() string { return c.String() }
 
-// Ptr returns a pointer to a value, for a field that may be left out.
+// Ptr returns a pointer to a value, for an optional field.
 func Ptr[T any](value T) *T { return &value }
 
 type idempotencyKey struct{}
 
-// WithIdempotencyKey gives the calls of a context a key of their own choice, instead of a new one for each call.
+// WithIdempotencyKey sets the Idempotency-Key for a context's calls, instead of a new one for each call.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyKey{}, key)
 }
 
-// The calls that change something and take no Idempotency-Key.
+// Calls that change something and accept no Idempotency-Key.
 var withoutKey = regexp.MustCompile(`/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$`)
 
 func takesIdempotencyKey(method, escapedPath string) bool {
 	return method == http.MethodPost && !withoutKey.MatchString(escapedPath)
 }
 
-// send sends a request, again where that is safe, and decodes a response with one of the statuses into result, unless that is nil.
+// send sends a request, with retries where they are safe, and decodes a response with an expected status into result, unless that is nil.
 func (c *Client) send(req *http.Request, result any, statuses ...int) error {
 	if c.problem != nil {
 		return c.problem
@@ -105,7 +105,7 @@ func (c *Client) send(req *http.Request, result any, statuses ...int) error {
 		if !given {
 			key = rand.Text()
 		}
-		// All attempts share it.
+		// All attempts share the key, so that the server recognizes a retry.
 		req.Header.Set("Idempotency-Key", key)
 	}
 	for attempt := 0; ; attempt++ {
@@ -122,7 +122,7 @@ func (c *Client) send(req *http.Request, result any, statuses ...int) error {
 	}
 }
 
-// once returns a response below 400 with its body, or how long to wait before the next attempt, or the error of the call.
+// once returns a response below 400 with its body, the delay before the next attempt, or the call's error.
 func (c *Client) once(req *http.Request, attempt int) (*http.Response, []byte, *time.Duration, error) {
 	response, body, err := c.exchange(req)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// answer is what a server does with a request.
+// answer is a server's response to a request.
 type answer func(w http.ResponseWriter)
 
 func created(w http.ResponseWriter) {
@@ -56,10 +56,10 @@ func cut(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// request is what a server has got.
+// request is a recorded request.
 type request struct{ path, key, credential, body string }
 
-// serve returns a client whose server answers in turn, and the requests that it gets.
+// serve returns a client whose server sends the answers in order, and the recorded requests.
 func serve(t *testing.T, answers ...answer) (*Client, *[]request) {
 	t.Helper()
 	var requests []request

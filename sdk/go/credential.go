@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A shorter text is no key of a server, and occurs in messages by chance.
+// Shorter texts are not server keys, and occur in messages by chance.
 const shortestHidden = 8
 
 var visibleASCII = regexp.MustCompile(`^[!-~]+$`)
 
-// credential is an API key without the white space around it, as after reading it from a file.
+// credential is an API key, trimmed, since keys read from a file end with a line break.
 type credential struct {
 	// A function, because fmt prints the fields of any struct.
 	reveal func() string
@@ -26,7 +26,7 @@ func newCredential(apiKey string) (credential, error) {
 
 func (c credential) header() string { return "Bearer " + c.reveal() }
 
-// hide returns a text without the key, which something in between may have sent back.
+// hide masks the key in a text: a proxy may echo it.
 func (c credential) hide(text string) string {
 	if key := c.reveal(); len(key) >= shortestHidden {
 		return strings.ReplaceAll(text, key, "***")
@@ -36,8 +36,8 @@ func (c credential) hide(text string) string {
 
 var httpScheme = regexp.MustCompile(`(?i)^https?://`)
 
-// serverURL returns the URL of a server without the white space around it, and without slashes at its end. Its error does not have the
-// URL: it may be a key, given in the wrong place.
+// serverURL returns a server's URL without surrounding white space and trailing slashes. Its error omits the text, which may be a key
+// in the wrong place.
 func serverURL(text string) (string, error) {
 	trimmed := strings.TrimSpace(text)
 	if !httpScheme.MatchString(trimmed) || !visibleASCII.MatchString(trimmed) {

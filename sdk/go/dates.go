@@ -21,10 +21,10 @@ func (d Date) Time() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 
 // String returns the day as 2026-01-31.
 func (d Date) String() string { return d.Time().Format(time.DateOnly) }
 
-// MarshalText returns what String does.
+// MarshalText returns the day as 2026-01-31.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText parses a day such as 2026-01-31.
 func (d *Date) UnmarshalText(text []byte) error {
 	instant, err := time.Parse(time.DateOnly, string(text))
 	if err == nil {

@@ -6,14 +6,14 @@ import (
 	"log/slog"
 )
 
-// DestinationConfig is where a destination writes or sends. One of its fields is set.
+// DestinationConfig is a destination's target. Exactly one field is set.
 type DestinationConfig struct {
 	S3    *S3Destination
 	Gcp   *GcpDestination
 	Azure *AzureDestination
-	// Rtmp has the receivers of broadcasts. All others are object storage of recordings.
+	// Rtmp contains the receivers of broadcasts. All other types are object storage for recordings.
 	Rtmp *RtmpDestination
-	// Other is a configuration from a newer server, of a kind that this version does not know.
+	// Other is a configuration of a kind that only newer servers have.
 	Other json.RawMessage
 }
 
@@ -49,7 +49,7 @@ func (c DestinationConfig) MarshalJSON() ([]byte, error) {
 	}
 	switch len(found) {
 	case 0:
-		// The server refuses it, as it does any other field that is missing.
+		// The server rejects null, like any other missing field.
 		return []byte("null"), nil
 	case 1:
 		return json.Marshal(found[0])
@@ -57,7 +57,7 @@ func (c DestinationConfig) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a DestinationConfig has one of its fields, and not several")
 }
 
-// UnmarshalJSON sets the field for the type of a configuration, or Other.
+// UnmarshalJSON sets the field of the configuration's type, or Other.
 func (c *DestinationConfig) UnmarshalJSON(text []byte) error {
 	var head struct {
 		Type string
@@ -80,18 +80,18 @@ func (c *DestinationConfig) UnmarshalJSON(text []byte) error {
 	return c.Other.UnmarshalJSON(text)
 }
 
-// LogValue says which kind it is, for log/slog.
+// LogValue returns the configuration's kind, for log/slog.
 func (c DestinationConfig) LogValue() slog.Value { return logged(c) }
 
-// CreateDestination is a destination to create.
+// CreateDestination is the request for a new destination.
 type CreateDestination struct {
 	// Name is unique in the template.
 	Name string
-	// Config is where recordings are written, or broadcasts are sent.
+	// Config is the target of recordings or broadcasts.
 	Config DestinationConfig
 }
 
-// MarshalJSON returns the destination with its kind, which is that of the configuration.
+// MarshalJSON returns the destination with the kind of its configuration.
 func (d CreateDestination) MarshalJSON() ([]byte, error) {
 	kind := DestinationKindRecording
 	if d.Config.Rtmp != nil {
@@ -104,5 +104,5 @@ func (d CreateDestination) MarshalJSON() ([]byte, error) {
 	}{d.Name, kind, d.Config})
 }
 
-// LogValue has no secrets, for log/slog.
+// LogValue omits secrets, for log/slog.
 func (d CreateDestination) LogValue() slog.Value { return logged(d) }

@@ -29,7 +29,7 @@ func TestAClientWithoutArgumentsReadsTheEnvironment(t *testing.T) {
 			t.Errorf("New(%q, %q) sends %q, not %q", c.url, c.key, credential, c.want)
 		}
 	}
-	// What is given comes first.
+	// Arguments take precedence.
 	t.Setenv("CONCLAVE_URL", "http://127.0.0.1:1")
 	credential = ""
 	if _, err := New(server.URL, "vk_test_given").GetPlan(context.Background()); err == nil || credential == "" {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Error is a call that failed, because the server refused it or could not be reached. Use errors.As to get it.
+// Error is a failed call: rejected by the server, or without a response. Retrieve it with errors.As.
 type Error struct {
-	// Code is what to branch on, such as room_exists. It is connection_failed if no response came, and unknown if it was not the
-	// API's: a redirect, or the page of a proxy.
+	// Code identifies the error, such as room_exists, for branching. It is connection_failed without a response, and unknown if the
+	// response is not the API's, such as a redirect or a proxy's page.
 	Code string
-	// Message says what went wrong, in words that may change.
+	// Message describes the error, in words that may change.
 	Message string
-	// Status is the HTTP status, or 0 if no response came.
+	// Status is the HTTP status, or 0 without a response.
 	Status int
-	// Field is the field of the request that was refused, or the permission that is missing.
+	// Field is the rejected field of the request, or the missing permission.
 	Field string
-	// RequestID is the id of the request in the server's log.
+	// RequestID is the request's id in the server's log.
 	RequestID string
-	// RetryAfter is how long to wait before another attempt, or 0 if the server did not say so.
+	// RetryAfter is the server's Retry-After, or 0 if the response had none.
 	RetryAfter time.Duration
 
 	cause error
@@ -29,13 +29,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Unwrap returns why no response came, or what is wrong with its JSON.
+// Unwrap returns the cause of a missing response, or of malformed JSON.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Bytes of a response that is not the API's; enough to tell who has sent it.
+// Bytes of a foreign response in an error: enough to identify its sender.
 const longestExcerpt = 200
 
-// errorOf returns the error of a response that refuses.
+// errorOf returns the error in a response of 400 or above.
 func (c *Client) errorOf(response *http.Response, body []byte) *Error {
 	var envelope struct {
 		Error struct{ Code, Message, Field string }
@@ -47,7 +47,7 @@ func (c *Client) errorOf(response *http.Response, body []byte) *Error {
 	return newError(response, found.Code, c.credential.hide(found.Message), found.Field)
 }
 
-// unexpected returns the error of a response that is not the API's, with its first bytes.
+// unexpected returns the error for a response that is not the API's, with an excerpt.
 func (c *Client) unexpected(response *http.Response, body []byte, problem string) *Error {
 	if location := response.Header.Get("Location"); location != "" && response.StatusCode/100 == 3 {
 		problem += "; redirects are not followed, and this one leads to " + c.excerpt(location)
@@ -56,12 +56,12 @@ func (c *Client) unexpected(response *http.Response, body []byte, problem string
 }
 
 func (c *Client) excerpt(text string) string {
-	// More than is shown, so that a key is not cut in two.
+	// Masks the key in more than the excerpt, so that no truncated key remains.
 	start := c.credential.hide(text[:min(len(text), 16*longestExcerpt)])
 	return strconv.Quote(start[:min(len(start), longestExcerpt)])
 }
 
-// unreachable returns the error of a call to which no response came.
+// unreachable returns the error for a call without a response.
 func (c *Client) unreachable(cause error) *Error {
 	message := c.credential.hide(cause.Error())
 	if message != cause.Error() {

@@ -1,8 +1,8 @@
 package conclave
 
-// Event is what a webhook reports: a pointer to a type of an event, such as RoomStartedEvent, or to a WebhookTestEvent,
-// which a type switch tells apart.
+// Event is a webhook event: a pointer to an event type, such as RoomStartedEvent, or to a WebhookTestEvent. Distinguish them with a
+// type switch.
 type Event interface {
-	// EventType returns the name of the event, such as room.started.
+	// EventType returns the event's name, such as room.started.
 	EventType() string
 }

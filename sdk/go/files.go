@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// RecordingLink returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for 1 second to
+// RecordingLink returns a link to a recording's file on the server's disk, for clients without an API key. It is valid for 1 second to
 // 7 days, in whole seconds.
 func (c *Client) RecordingLink(ctx context.Context, egressID string, expires time.Duration) (string, error) {
 	if err := checkSegment("egress_id", egressID); err != nil {
@@ -27,7 +27,7 @@ func (c *Client) RecordingLink(ctx context.Context, egressID string, expires tim
 	if err := c.send(req, &link, http.StatusOK); err != nil {
 		return "", err
 	}
-	// Anything else would change the host.
+	// A path without a leading slash would change the host.
 	if !strings.HasPrefix(link.Path, "/") {
 		return "", &Error{Code: "unknown", Message: "the response has no path of this server", Status: http.StatusOK}
 	}

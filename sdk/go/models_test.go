@@ -19,7 +19,7 @@ import (
 
 const sentinel = "sentinel-of-a-secret"
 
-// The types with secrets, and those that contain them. TestNoTypeWithASecretIsForgotten compares them with the generated file.
+// Types with secrets, and types that contain them. TestNoTypeWithASecretIsForgotten compares them with the generated file.
 var secretTypes = []any{
 	AzureDestination{}, GcpDestination{}, IngressCreated{}, RoomCode{}, RtmpDestination{}, S3Destination{}, StartBroadcast{}, Token{},
 	WebhookEndpointCreated{},
@@ -27,7 +27,7 @@ var secretTypes = []any{
 
 var secretField = regexp.MustCompile(`(Token|Secret|Key|Credentials?|Password|Code)$`)
 
-// isSecret tells by its name whether a field is a secret: the urls of what is sent have stream keys.
+// isSecret reports by its name whether a field is secret: URLs in requests contain stream keys.
 func isSecret(owner, field string) bool {
 	if field == "URLs" {
 		return owner != "Broadcast"
@@ -67,7 +67,7 @@ func TestNoTypeWithASecretIsForgotten(t *testing.T) {
 	}
 }
 
-// withSecrets returns a value of a type whose secrets are the sentinel, and how many it has.
+// withSecrets returns a value whose secrets are the sentinel, and their number.
 func withSecrets(one any) (reflect.Value, int) {
 	value, count := reflect.New(reflect.TypeOf(one)).Elem(), 0
 	for number := range value.NumField() {
@@ -87,7 +87,7 @@ func withSecrets(one any) (reflect.Value, int) {
 	return value, count
 }
 
-// printed returns what fmt and log/slog make of a value.
+// printed returns the output of fmt and log/slog for a value.
 func printed(value any) string {
 	var text bytes.Buffer
 	for _, format := range []string{"%v\n", "%+v\n", "%#v\n", "%s\n", "%q\n", "%x\n", "%d\n", "%20v\n"} {
@@ -109,7 +109,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		if err != nil || count == 0 || strings.Count(string(kept), sentinel) != count {
 			t.Errorf("%s has %d secrets, and is sent as %s: %v", value.Type(), count, kept, err)
 		}
-		// As a field of another type, too, which log/slog cannot tell.
+		// Also as another type's field, which log/slog cannot distinguish.
 		inner := fmt.Sprintf("%v %+v %#v %v", slice, slice, slice, struct{ Field any }{value.Interface()})
 		for _, text := range []string{printed(value.Interface()), printed(pointer.Interface()), inner} {
 			if strings.Contains(text, sentinel) || strings.Contains(text, fmt.Sprintf("%x", sentinel)) {
@@ -151,7 +151,7 @@ func TestWhatIsPrintedCanBeRead(t *testing.T) {
 	}
 }
 
-// sent returns the body of a request.
+// sent returns a request's body.
 func sent(t *testing.T, body any) string {
 	t.Helper()
 	text, err := json.Marshal(body)

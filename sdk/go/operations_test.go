@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// What every operation refuses to send, and what it takes for a result, by enumeration.
+// For every operation: the parameters that it rejects, and the responses that it accepts.
 
 type operation struct {
 	Path           string
@@ -51,14 +51,14 @@ func loadOperations(t *testing.T) map[string]operation {
 	return loaded
 }
 
-// reply is what a server answers to all.
+// reply is a server's response to all requests.
 type reply struct {
 	status   int
 	body     string
 	location string
 }
 
-// transport answers without a network, and notes the requests.
+// transport responds without a network, and records the requests.
 type transport struct {
 	reply    reply
 	err      error
@@ -82,7 +82,7 @@ func (t *transport) client() *Client {
 	return New("http://conclave.test", operationsKey, WithHTTPClient(&http.Client{Transport: t}), WithRetry(RetryPolicy{}))
 }
 
-// methods returns the names of the methods for an operation: that of a list has an iterator, too.
+// methods returns an operation's methods: a list also has an iterator.
 func (o operation) methods(id string) []string {
 	name := strings.ReplaceAll(id, "_", "")
 	if o.IsList {
@@ -91,8 +91,7 @@ func (o operation) methods(id string) []string {
 	return []string{name}
 }
 
-// call calls a method of a client with values for the parameters of the path, and goes through what it yields. It returns the results and
-// the error.
+// call calls a client's method with values for the path parameters, and exhausts its iterator. It returns the results and the error.
 func call(t *testing.T, client *Client, name string, values []string) ([]any, error) {
 	t.Helper()
 	for _, receiver := range []reflect.Value{reflect.ValueOf(client), reflect.ValueOf(client.Ext)} {
@@ -194,7 +193,7 @@ func TestOtherDotsArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-// wrong returns what an operation does not declare.
+// wrong returns responses that an operation does not declare.
 func (o operation) wrong() []reply {
 	right := ""
 	if o.Today != nil {
@@ -220,7 +219,7 @@ func (o operation) wrong() []reply {
 		other[field] = []any{map[string]any{}}
 		bodies = append(bodies, marshal(other))
 		other[field] = nil
-		// These may be null.
+		// Nullable fields.
 		if !strings.Contains("identity role max_uses max_kbps response_status", field) {
 			bodies = append(bodies, marshal(other))
 		}
@@ -368,7 +367,7 @@ func TestAKeyThatIsSentBackIsNotPrinted(t *testing.T) {
 	for _, server := range servers {
 		_, err := server.client().GetRoom(t.Context(), "standup")
 		got := failure(t, err)
-		// Nor a part of it that is long enough to be of use.
+		// Nor a usable part of it.
 		if printed := fmt.Sprintf("%v %+v %#v %v", err, *got, *got, errors.Unwrap(err)); strings.Contains(printed, operationsKey[:10]) {
 			t.Error(printed)
 		}
@@ -384,7 +383,7 @@ func TestAURLThatIsNoneIsRefusedAndNotPrinted(t *testing.T) {
 	}
 }
 
-// The environment is read once in the life of a program, so this one starts itself again.
+// The environment is read once per process, so this test starts itself again.
 func TestTheProxiesOfTheEnvironmentAreUsed(t *testing.T) {
 	if os.Getenv("CONCLAVE_TEST_PROXIED") != "" {
 		_, err := New("http://conclave.invalid", "vk_test_key", WithRetry(RetryPolicy{})).GetPlan(t.Context())

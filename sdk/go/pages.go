@@ -2,15 +2,15 @@ package conclave
 
 import "iter"
 
-// page is a part of a list of T: its items, and whether there are more.
+// page is a page of a list of T: its items, and whether more follow.
 type page[T any] interface {
 	items() ([]T, bool)
 }
 
-// all yields the items of a list's pages, one page after the other.
+// all yields a list's items, page by page.
 func all[T any, P page[T]](offset int64, list func(offset int64) (P, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		// An iterator can be used again, from the start.
+		// An iterator can be reused, from the start.
 		from := offset
 		for more := true; more; {
 			page, err := list(from)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// outgoing is a call of an operation.
+// outgoing is an operation's call.
 type outgoing struct {
 	method string
-	// path has the names of its parameters in braces.
+	// path contains the parameter names in braces.
 	path     string
 	values   []string
 	params   any
@@ -24,7 +24,7 @@ type outgoing struct {
 	statuses []int
 }
 
-// resultOf sends a request, and returns its result.
+// resultOf sends a request and returns its result.
 func resultOf[T any](ctx context.Context, c *Client, r outgoing) (*T, error) {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -37,7 +37,7 @@ func resultOf[T any](ctx context.Context, c *Client, r outgoing) (*T, error) {
 	return result, nil
 }
 
-// run sends a request that has no result.
+// run sends a request without a result.
 func (c *Client) run(ctx context.Context, r outgoing) error {
 	req, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Client) newRequest(ctx context.Context, r outgoing) (*http.Request, err
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// pathOf returns a path with the values of its parameters.
+// pathOf returns a path with its parameter values.
 func pathOf(template string, values []string) (string, error) {
 	var problem error
 	path := pathParameter.ReplaceAllStringFunc(template, func(name string) string {

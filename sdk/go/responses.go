@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// decode decodes the body of a response below 400 into result, unless that is nil. It fails if the response has not one of the statuses,
-// or not all fields of the type of result: a page of a proxy is no empty result.
+// decode decodes the body of a response below 400 into result, unless that is nil. It fails on an undeclared status or a missing
+// field, so that a proxy's page does not become an empty result.
 func (c *Client) decode(response *http.Response, body []byte, result any, statuses []int) error {
 	if !slices.Contains(statuses, response.StatusCode) {
 		wanted := strings.Trim(strings.ReplaceAll(fmt.Sprint(statuses), " ", " or "), "[]")
@@ -45,8 +45,7 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// checkFields fails if a value that was decoded as a type lacks one of its fields. Fields that the type does not have are those of a newer
-// server.
+// checkFields fails if a decoded value lacks a field of its type. Unknown fields are allowed: they come from newer servers.
 func checkFields(value any, decoded reflect.Type) error {
 	switch {
 	case decoded.Kind() == reflect.Pointer:
@@ -68,7 +67,7 @@ func checkFields(value any, decoded reflect.Type) error {
 	return nil
 }
 
-// checkUnion fails if a value that is one of several objects is none. Which one it is, its reader finds out.
+// checkUnion fails if a union's value is not an object. The reader determines the member.
 func checkUnion(value any) error {
 	if _, isObject := value.(map[string]any); !isObject {
 		return errors.New("an object is missing")

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// RetryPolicy says how often a request is sent again, and how long a Retry-After may be that is waited for.
+// RetryPolicy limits retries: their number, and the longest Retry-After that is honoured.
 //
-// A request is sent again after 429, 502, 503, 504 and a broken connection if that has the effect of sending it once: a GET, a PUT, a DELETE,
-// and what has an Idempotency-Key.
+// A request is sent again after 429, 502, 503, 504 and a broken connection if a repetition has no further effect: a GET, a PUT, a DELETE,
+// or a request with an Idempotency-Key.
 type RetryPolicy struct {
-	// MaxRetries is the number of further attempts after the first. 0 sends everything once.
+	// MaxRetries is the number of attempts after the first; 0 disables retries.
 	MaxRetries int
-	// MaxRetryAfter is the longest wait. After a longer Retry-After the error is returned at once, and says how long to wait.
+	// MaxRetryAfter is the longest wait. After a longer Retry-After the error is returned at once, with RetryAfter set.
 	MaxRetryAfter time.Duration
 }
 
-// DefaultRetry is the policy of a client that is given none.
+// DefaultRetry is the policy of a client without WithRetry.
 var DefaultRetry = RetryPolicy{MaxRetries: 4, MaxRetryAfter: 30 * time.Second}
 
 const (
@@ -27,12 +27,12 @@ const (
 	longestWait = 8 * time.Second
 )
 
-// With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's, which has lost or not reached the server.
+// With 429 and 503, the server has not executed the request. 502 and 504 come from a proxy that lost or never reached the server.
 var repeatedStatuses = []int{
 	http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// afterResponse returns how long to wait before the next attempt, or nil if this response stands.
+// afterResponse returns the delay before the next attempt, or nil if this response is final.
 func (p RetryPolicy) afterResponse(req *http.Request, attempt int, response *http.Response) *time.Duration {
 	if !slices.Contains(repeatedStatuses, response.StatusCode) || !p.mayRepeat(req, attempt) {
 		return nil
@@ -47,7 +47,7 @@ func (p RetryPolicy) afterResponse(req *http.Request, attempt int, response *htt
 	return after
 }
 
-// afterFailure returns how long to wait after a broken connection, or nil if it is an error.
+// afterFailure returns the delay after a broken connection, or nil if the failure is final.
 func (p RetryPolicy) afterFailure(req *http.Request, attempt int) *time.Duration {
 	if !p.mayRepeat(req, attempt) {
 		return nil
@@ -69,7 +69,7 @@ func backoff(attempt int) *time.Duration {
 	return Ptr(longest/2 + rand.N(longest/2))
 }
 
-// retryAfter returns how long a response says to wait.
+// retryAfter returns a response's Retry-After.
 func retryAfter(response *http.Response) *time.Duration {
 	seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31)
 	if err != nil {

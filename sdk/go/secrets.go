@@ -30,11 +30,11 @@ func maskedItems(secrets []string) []string {
 	return items
 }
 
-// format prints a value whose type has another name, for it has no method Format.
+// format prints a value whose type has another name, and therefore no method Format.
 func format(state fmt.State, verb rune, plain any, name string) {
 	text := fmt.Sprintf(fmt.FormatString(state, verb), plain)
 	_, _ = fmt.Fprint(state, strings.Replace(text, "conclave.plain{", "conclave."+name+"{", 1))
 }
 
-// logged returns what a log has of a value with secrets. A handler would write its JSON, which has them.
+// logged returns the log value of a type with secrets. A handler would write its JSON, which contains them.
 func logged(value any) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }

@@ -135,7 +135,7 @@ pub enum Command {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// Copy the records from a file to the empty PostgreSQL database in database.url, while no server runs.
+    /// Copy the records from a file to the configured PostgreSQL database, which must be empty, while no server runs.
     Import {
         /// File: conclave.db in a data directory, or a backup.
         file: PathBuf,

@@ -21,7 +21,7 @@ conclave_model::settings! {
         /// unless the host is this machine or the URL ends with "?sslmode=disable". If several servers use the same database, one is active
         /// and the others wait for it to stop. They need the same encryption.key and media.key.
         pub url: Option<Secret> = None;
-        /// File with the URL, as an alternative to database.url.
+        /// File with the URL, as an alternative to `database.url`.
         pub url_file: Option<PathBuf> = None;
         /// PEM file with the database server's root certificates. Default: the built-in root certificates.
         pub root_cert: Option<PathBuf> = None;

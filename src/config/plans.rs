@@ -32,7 +32,7 @@ conclave_model::settings! {
     pub struct BillingConfig {
         /// URL of the billing service. See [Billing](billing.md#your-own-billing-service).
         ///
-        /// Before a project starts work, Conclave requests GET {url}/v1/projects/{id}/standing. The service must respond within 2 seconds
+        /// Before a project starts work, Conclave requests `GET {url}/v1/projects/{id}/standing`. The service must respond within 2 seconds
         /// with {"standing": "ok"}, "insufficient_balance" or "suspended". Conclave caches a response for 30 seconds. Without a service,
         /// the wallets are in Conclave's database, and `conclave project credit` adds to them.
         pub url: Option<String> = None, Rule::Url(&["http", "https"]);

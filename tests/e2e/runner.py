@@ -1,7 +1,7 @@
 """Runs the checks and the benchmarks that checks.toml lists, for scripts/check and scripts/bench.
 
-A check is a folder with a `main.py`, `main.mjs` or `main.sh`, or a program of the workspace. It has passed with the status 0, and is
-skipped with 77, having said what is missing.
+A check is a folder with a `main.py`, `main.mjs` or `main.sh`, or a program of the workspace. Status 0 means passed, and 77 skipped,
+after a line with the missing program.
 """
 
 import ast
@@ -103,7 +103,7 @@ def run_all(verb, chosen):
 
 
 def run(verb, name, arguments):
-    """Runs a check in the place of this process."""
+    """Runs a check in place of this process."""
     entry = TABLE[verb][name]
     if arguments in (["--help"], ["-h"]) and (text := help_of(name, entry)):
         return print(text)
@@ -118,13 +118,13 @@ def run(verb, name, arguments):
         return execute(["node", FOLDER / name / "main.mjs", *arguments])
     if entry.get("sdk"):
         preparation.in_environment(verb, name, arguments)
-    # As argparse shows it.
+    # The program name in argparse's messages.
     sys.argv = [f"scripts/{verb} {name}", *arguments]
     return sys.exit(importlib.import_module(f"e2e.{name}.main").main())
 
 
 def help_of(name, entry):
-    """What the sources of a check say of it; nothing if it does so itself."""
+    """Returns the description in a check's sources; an empty text if the check prints its own help."""
     if "program" in entry:
         return None
     file = next(path for path in (FOLDER / name).glob("main.*"))
@@ -137,7 +137,7 @@ def help_of(name, entry):
 
 
 def run_program(entry, arguments):
-    """Runs a program of the workspace, which is built with the profile of the entry, as the server is that it tests."""
+    """Runs a program of the workspace, built with the entry's profile like the server under test."""
     os.chdir(ROOT)
     profile = entry["profile"]
     subprocess.run(["cargo", "build", "--profile", profile, "--quiet", "--workspace", "--bins"], check=True)
@@ -150,7 +150,7 @@ def run_program(entry, arguments):
     command = [folder / words[0]]
     for word in words[1:]:
         command += report if word == "{report}" else [word.format(conclave=folder / "conclave", commit=commit)]
-    # A client of a call has three sockets, and there are many of them.
+    # Each client of a call has three sockets, and there are many clients.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     execute([*command, *rest])

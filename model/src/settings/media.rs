@@ -26,7 +26,7 @@ crate::settings! {
         pub sandbox: bool = false;
         /// URL by which this server reaches LiveKit.
         pub url: Option<String> = None, Rule::Url(&["ws", "wss", "http", "https"]);
-        /// URL by which clients reach the media plane, if it differs from url. Without it, the embedded media plane has the API's address.
+        /// URL by which clients reach the media plane, if it differs from `media.url`. Without it, the embedded media plane has the API's address.
         /// If the API listens on all addresses (`0.0.0.0`), tokens, ingress endpoints and the call page contain the request's `Host`, or a
         /// trusted proxy's `X-Forwarded-Host`, `-Proto` and `-Port`; the log and `conclave check` warn of this.
         pub public_url: Option<String> = None, Rule::Url(&["ws", "wss"]);

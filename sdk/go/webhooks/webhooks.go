@@ -1,4 +1,4 @@
-// Package webhooks verifies deliveries of Conclave's webhooks, and receives them with net/http.
+// Package webhooks verifies Conclave's webhook deliveries, and receives them with net/http.
 package webhooks
 
 import (
@@ -20,35 +20,35 @@ import (
 	conclave "example.org/conclave/sdk/go"
 )
 
-// Tolerance is how old a delivery may be, or how far ahead of this machine's clock.
+// Tolerance is the largest accepted age of a delivery, or lead over this machine's clock.
 const Tolerance = 5 * time.Minute
 
 const largestBody = 1 << 20
 
-// Why a delivery is refused; errors.Is tells them apart.
+// Reasons for rejecting a delivery, for errors.Is.
 var (
 	ErrUnsigned         = errors.New("a signature is missing")
 	ErrWrongSignature   = errors.New("the signature is not that of this body and this secret")
 	ErrOutsideTolerance = errors.New("the delivery is too old, or this machine's clock is wrong")
 	ErrMalformed        = errors.New("the body is no event")
-	// ErrUnknownEvent is signed, and from a server that is newer than this package.
+	// ErrUnknownEvent is a signed event of a newer server than this package.
 	ErrUnknownEvent = errors.New("there is no such event")
 )
 
-// Option changes how a delivery is verified.
+// Option changes the verification of deliveries.
 type Option func(*verifier)
 
-// WithTolerance sets how old a delivery may be, instead of [Tolerance].
+// WithTolerance sets the largest accepted age of a delivery, instead of [Tolerance].
 func WithTolerance(tolerance time.Duration) Option {
 	return func(v *verifier) { v.tolerance = tolerance }
 }
 
-// WithAnyAge accepts old deliveries, and those that only have the signature that covers no time.
+// WithAnyAge accepts old deliveries, and deliveries whose only signature covers no time.
 func WithAnyAge() Option {
 	return func(v *verifier) { v.anyAge = true }
 }
 
-// WithTime sets the time that the age of a delivery is measured by, instead of the clock.
+// WithTime sets the current time, instead of the clock.
 func WithTime(now time.Time) Option {
 	return func(v *verifier) { v.now = func() time.Time { return now } }
 }
@@ -67,10 +67,10 @@ func newVerifier(options []Option) verifier {
 	return v
 }
 
-// Verify returns the event of a delivery, if the server that knows the endpoint's secret has sent this very body.
+// Verify returns a delivery's event, if the server that knows the endpoint's secret has sent this exact body.
 //
-// Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be there unless any
-// age is allowed.
+// Each signature in the delivery must be correct. Only the Standard Webhooks signature covers a time, so it is required unless any age
+// is allowed.
 func Verify(body []byte, header http.Header, secret string, options ...Option) (conclave.Event, error) {
 	v := newVerifier(options)
 	standard, svc := header.Get("webhook-signature"), header.Get("X-Svc-Signature")
@@ -90,7 +90,7 @@ func Verify(body []byte, header http.Header, secret string, options ...Option) (
 	return Parse(body)
 }
 
-// Parse returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+// Parse returns the event in a body without verification: for bodies from a delivery log or your own queue.
 func Parse(body []byte) (conclave.Event, error) {
 	var head struct {
 		Type       string
@@ -100,7 +100,7 @@ func Parse(body []byte) (conclave.Event, error) {
 	if err := json.Unmarshal(body, &head); err != nil || head.Type == "" {
 		return nil, ErrMalformed
 	}
-	// First: those of a newer server may have other fields.
+	// Before the fields are checked: unknown events may have other fields.
 	event := newEvent(head.Type)
 	if event == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownEvent, head.Type)
@@ -125,7 +125,7 @@ func isStandardSignature(given string, header http.Header, body []byte, secret s
 	})
 }
 
-// standardKey returns the bytes behind whsec_; the key of a secret in another format is its text.
+// standardKey returns the bytes after whsec_; for a secret in another format, the key is its text.
 func standardKey(secret string) []byte {
 	if encoded, found := strings.CutPrefix(secret, "whsec_"); found {
 		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil {
@@ -146,10 +146,10 @@ func (v verifier) isRecent(timestamp string) bool {
 	return err == nil && v.now().Sub(time.Unix(seconds, 0)).Abs() <= v.tolerance
 }
 
-// Handler returns a handler that verifies deliveries, and hands each event, with its delivery's id, to handle.
+// Handler returns an HTTP handler that verifies deliveries and passes each event, with its delivery's id, to handle.
 //
-// It accepts a delivery once handle has returned. If handle returns an error, the delivery fails, and the server sends it again.
-// The id is the same for each attempt, so handle can tell what it has seen.
+// It accepts a delivery once handle has returned. If handle returns an error, the delivery fails and the server sends it again with the
+// same id, by which handle can detect duplicates.
 func Handler(secret string, handle func(ctx context.Context, event conclave.Event, deliveryID string) error, options ...Option) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -174,8 +174,8 @@ func Handler(secret string, handle func(ctx context.Context, event conclave.Even
 	})
 }
 
-// StatusOf returns the status to answer a delivery with that [Verify] has refused. An event that is not known is accepted: the
-// server would send it again, to no avail.
+// StatusOf returns the response status for a delivery that [Verify] has rejected. Unknown events are accepted: the server would send
+// them again, to no avail.
 func StatusOf(err error) int {
 	switch {
 	case errors.Is(err, ErrUnknownEvent):

@@ -16,7 +16,7 @@ import (
 	conclave "example.org/conclave/sdk/go"
 )
 
-// The deliveries that all SDKs are tested with.
+// The deliveries that test all SDKs.
 type vectors struct {
 	Secret string
 	Now    int64
@@ -74,7 +74,7 @@ func (d delivery) options(now int64) []Option {
 	return append(options, WithTolerance(time.Duration(*d.Tolerance*float64(time.Second))))
 }
 
-// outcome returns the type of the event, or the reason why there is none.
+// outcome returns the event's type, or the reason why there is no event.
 func outcome(event conclave.Event, err error) string {
 	reasons := map[string]error{
 		"unsigned": ErrUnsigned, "wrong_signature": ErrWrongSignature, "outside_tolerance": ErrOutsideTolerance,

@@ -1,4 +1,4 @@
-"""What the clients send, repeat and raise, with a server that is a function."""
+"""Requests, retries and errors of the clients, with a function as the server."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ Server = Callable[[httpx.Request], httpx.Response]
 
 
 class Script:
-    """A server that answers as it is told, and notes the requests. An exception breaks the connection."""
+    """A server with scripted responses, which records the requests. An exception breaks the connection."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""What a client is made of: keys, URLs, and the proxies of the environment."""
+"""Construction of a client: keys, URLs, and the environment's proxies."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def test_a_url_that_is_none_is_refused_and_not_printed(client: type[Conclave] | 
 
 @contextmanager
 def proxy() -> Generator[tuple[str, list[str]]]:
-    """A proxy that answers in place of each server, and the lines and credentials that it gets."""
+    """A proxy that answers in place of each server, and its received lines and credentials."""
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ def test_the_proxies_of_the_environment_are_used(without_proxies: pytest.MonkeyP
         without_proxies.setenv("HTTPS_PROXY", address)
         with Conclave("http://conclave.invalid", "vk_test_key") as conclave:
             assert conclave.get_plan().plan_id == "free"
-        # Through a tunnel, which has no key of the API.
+        # Through a tunnel, which does not receive the API key.
         with Conclave("https://conclave.invalid", "vk_test_key", retry=once) as conclave:
             with pytest.raises(ConclaveError) as caught:
                 conclave.get_plan()

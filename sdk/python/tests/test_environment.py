@@ -1,4 +1,4 @@
-"""A client without arguments, whose server and key are in the environment."""
+"""A client without arguments, with its server and key in the environment."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def _set(monkeypatch: pytest.MonkeyPatch, variable: str, value: str | None) -> N
 
 
 def _sent(*arguments: str, **options: Any) -> tuple[str, str]:  # noqa: ANN401
-    """Returns the URL and the credential of a request."""
+    """Returns a request's URL and credential."""
     requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

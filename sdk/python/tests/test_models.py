@@ -1,4 +1,4 @@
-"""What the types print, what they keep, and what a caller may send."""
+"""Printed forms, unknown fields, and arguments of the types."""
 
 import copy
 import dataclasses
@@ -19,7 +19,7 @@ from conclave_sdk._model import Model
 DESCRIPTION = json.loads((Path(__file__).parents[3] / "tests" / "data" / "openapi.json").read_text())
 OPERATIONS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parents[2] / "operations.json").read_text())
 SENTINEL = "sentinel-of-a-secret"
-# By their names, so that a field that is added to the API is not forgotten.
+# By name, so that a new field of the API is not missed.
 SECRET = re.compile(r"(^|_)(token|secret|key|credentials?|password|code)$")
 PUBLIC = {"access_key"}
 
@@ -29,7 +29,7 @@ TYPES: list[type[Model]] = [
 
 
 class Server:
-    """Answers each request in the same way, and keeps the bodies."""
+    """Answers every request in the same way, and records the bodies."""
 
     def __init__(self, operation: str, **changes: object) -> None:
         today = OPERATIONS[operation].get("today")
@@ -51,7 +51,7 @@ class Server:
 
 
 def printed(value: object) -> str:
-    """Returns an object as print, f-strings, logs and debuggers have it."""
+    """Returns an object as printed by print, f-strings, logs and debuggers."""
     return f"{value!r} {value!s} {value} {[value]}"
 
 
@@ -101,7 +101,7 @@ def test_a_secret_within_another_object_is_not_printed() -> None:
     page = Server("list_codes", codes=[code]).client.list_codes("standup")
     assert page.codes[0].code == SENTINEL
     assert SENTINEL not in printed(page)
-    # Nor a field of a newer server, which may be one.
+    # An unknown field of a newer server may be a secret.
     token = Server("create_token", other=SENTINEL).client.create_token(room="standup", identity="alice")
     assert token.extra == {"other": SENTINEL}
     assert SENTINEL not in printed(token)

@@ -1,4 +1,4 @@
-"""What every operation refuses to send, and what it takes for a result, by enumeration."""
+"""For every operation: the parameters that it rejects, and the responses that it accepts."""
 
 import asyncio
 import inspect
@@ -33,7 +33,7 @@ KINDS: list[Kind] = ["sync", "asyncio"]
 
 
 class Server:
-    """Answers everything in the same way, and notes the requests."""
+    """Answers every request in the same way, and records the requests."""
 
     def __init__(self, answer: httpx.Response | None = None) -> None:
         self.answer = answer
@@ -43,12 +43,12 @@ class Server:
         self.requests.append(request)
         if self.answer is None:
             raise AssertionError(request.url)
-        # Its body can be read once.
+        # A body can be read only once.
         return httpx.Response(self.answer.status_code, headers=self.answer.headers, content=self.answer.content)
 
 
 def methods(name: str) -> list[str]:
-    """Returns the names of the methods for an operation: that of a list has an iterator, too."""
+    """Returns an operation's methods: a list also has an iterator."""
     return [name, name.replace("list_", "all_", 1)] if ALL[name]["is_list"] else [name]
 
 
@@ -56,14 +56,14 @@ def invoke(client: Conclave | AsyncConclave, method: str, values: list[str]) -> 
     """Calls a method of a client, or of its extensions if the operation is beyond the contract."""
     is_extension = any(one["path"].startswith("/ext/") and method in methods(name) for name, one in ALL.items())
     function = getattr(client.ext if is_extension else client, method)
-    # The SDK leaves the comparison with the description to the server.
+    # The SDK leaves the validation to the server.
     parameters = inspect.signature(function).parameters.values()
     required = {one.name: "x" for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty}
     return function(*values, **required)
 
 
 def call(kind: Kind, server: Server, method: str, values: list[str]) -> object:
-    """Calls a method of a client, and goes through what it yields."""
+    """Calls a client's method, and exhausts its iterator."""
     transport = httpx.MockTransport(server)
     once = RetryPolicy(max_retries=0)
     if kind == "sync":
@@ -119,7 +119,7 @@ def test_other_dots_arrive_as_they_are(name: str, number: int) -> None:
         for parameter, given in zip(ALL[name]["path_parameters"], values, strict=True):
             wanted = wanted.replace("{" + parameter + "}", quote(given, safe=""), 1)
         [request] = server.requests
-        # As it is on the wire.
+        # In its encoded form.
         assert request.url.raw_path.decode().partition("?")[0] == wanted
 
 
@@ -154,7 +154,7 @@ def test_only_the_declared_response_is_a_result(kind: Kind, name: str) -> None:
 
 
 def without_nulls(value: object) -> object:
-    """A field that is null may be left out."""
+    """Removes null fields, which are optional."""
     if isinstance(value, dict):
         fields = cast(dict[str, object], value)
         return {name: without_nulls(part) for name, part in fields.items() if part is not None}
@@ -171,7 +171,7 @@ def test_a_newer_server_breaks_nothing(kind: Kind, name: str, age: str) -> None:
         for method in methods(name):
             result = call(kind, Server(httpx.Response(status, content=content)), method, plain(name))
             assert (result is None) == (body is None)
-            # Its fields are kept, and written again.
+            # Its fields are preserved and serialized again.
             if body is not None and method == name != "recording_link":
                 assert isinstance(result, Model)
                 assert without_nulls(result.to_dict()) == without_nulls(body)
@@ -185,7 +185,7 @@ def test_an_error_of_a_proxy_does_not_print_the_key(kind: Kind) -> None:
     answers += [httpx.Response(401, text=envelope), httpx.Response(308, headers={"Location": f"/?{KEY}"})]
     for answer in answers:
         error = failure(kind, Server(answer), "get_room", ["standup"])
-        # Nor a part of it that is long enough to be of use.
+        # Nor a usable part of it.
         assert KEY[:10] not in f"{error} {error!r} {error.message} {vars(error)}"
         assert error.status == answer.status_code
 

@@ -1,4 +1,4 @@
-"""Verification, with the deliveries that all SDKs are tested with."""
+"""Verification, with the deliveries that test all SDKs."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ SECRET: str = VECTORS["secret"]
 
 
 def outcome(case: dict[str, Any]) -> str:
-    """Returns the type of the event, or the reason why there is none."""
+    """Returns the event's type, or the reason why there is no event."""
     try:
         event = webhooks.verify(
             case["body"].encode(), case["headers"], SECRET, tolerance=case["tolerance"], now=VECTORS["now"]
@@ -69,7 +69,7 @@ def test_the_test_event_is_about_no_room() -> None:
 
 
 async def received(receiver: Receiver, case: dict[str, Any], method: str = "POST", rest: bytes = b"") -> int:
-    """Returns the status with which an application answers a delivery, which comes in two parts."""
+    """Returns an application's response status for a delivery, which arrives in two parts."""
     body: bytes = case["body"].encode() + rest
     parts = [body[:10], body[10:]]
     sent: list[MutableMapping[str, Any]] = []
@@ -85,7 +85,7 @@ async def received(receiver: Receiver, case: dict[str, Any], method: str = "POST
     return sent[0]["status"]
 
 
-# The time of the others has long passed.
+# The other deliveries are too old.
 OF_ANY_AGE = [case for case in CASES if case["tolerance"] is None]
 
 
@@ -112,7 +112,7 @@ def test_a_receiver_handles_the_test_event_and_those_of_a_newer_server(name: str
     handled: list[str] = []
 
     async def handle(event: Event, delivery_id: str) -> None:
-        # As a handler that does not know the test event.
+        # Like a handler without a case for the test event.
         handled.append(f"{event.type} {event.room} {delivery_id}")
 
     case = by_name(name)

@@ -1,6 +1,6 @@
-"""Calls that type checkers accept or refuse. pyright and mypy read this file; nothing runs it.
+"""Calls that type checkers accept or reject. pyright and mypy read this file; nothing runs it.
 
-A comment `type: ignore` where nothing is refused is an error to both.
+Both report a comment `type: ignore` on an accepted line as an error.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def accepted_parts(conclave: Conclave) -> None:
     template = conclave.create_template(
         name="lesson", roles={"host": host, "guest": RoleInput(permissions={"send_data": True})}
     )
-    # What was read can be sent.
+    # Values from a response can be sent.
     conclave.create_template(name="copy", roles=template.roles, settings=template.settings)
     conclave.put_role(template.id, "other", publish=template.roles["host"].publish, subscribe={"to_roles": None})
     s3: NewS3Destination = {"type": "s3", "bucket": "b", "access_key": "AKIA", "secret": "s"}

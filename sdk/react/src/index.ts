@@ -2,17 +2,17 @@
 
 import { type CSSProperties, createElement, forwardRef, useEffect, useImperativeHandle, useRef } from "react";
 
-/** The element of the component, with what a page may do in the call. A method rejects if there is no call. */
+/** The component's element, with the page's methods for the call. A method rejects if there is no call. */
 export interface ConclaveCallElement extends HTMLElement {
   mute(isMuted?: boolean): Promise<void>;
   muteCamera(isMuted?: boolean): Promise<void>;
   share(isShared?: boolean): Promise<void>;
   leave(): Promise<void>;
-  /** Makes a link that invites others, for a button of the call that copies it. */
+  /** Makes a link that invites others, for the call's button that copies it. */
   inviteLink: InviteLink | null;
 }
 
-/** Returns a link that invites others to the call; gets who wants it. */
+/** Returns a link that invites others to the call; `user` is the participant who requests it. */
 export type InviteLink = (user: Participant & { room: string }) => string | Promise<string>;
 
 export interface Participant {
@@ -21,7 +21,7 @@ export interface Participant {
   role: string | null;
 }
 
-/** What each event of the element carries. */
+/** Details of the element's events. */
 export interface ConclaveCallEvents {
   joined: Participant & { room: string };
   left: { room: string; reason: "left" | "removed" | "ended" | "elsewhere" | "stopped" | "lost" };
@@ -32,7 +32,7 @@ export interface ConclaveCallEvents {
   error: { code: string; message: string };
 }
 
-/** A control of the call, as the attribute `controls` names it. */
+/** A control of the call, as named in the attribute `controls`. */
 export type Control =
   | "microphone"
   | "camera"
@@ -67,28 +67,28 @@ type Variable =
 type Handler<Name extends keyof ConclaveCallEvents> = (detail: ConclaveCallEvents[Name]) => void;
 
 export interface ConclaveCallProps {
-  /** Address of the server, such as `https://meet.example.org`. */
+  /** Server address, such as `https://meet.example.org`. */
   server: string;
-  /** A room code; or a room token with its url. */
+  /** A room code; or a room token with its URL. */
   code?: string;
   token?: string;
   url?: string;
   name?: string;
   layout?: "grid" | "speaker";
-  /** Without a chat if `false`. */
+  /** `false` hides the chat. */
   chat?: boolean;
-  /** How many tiles are shown at once: 1 to 49, 16 by default. */
+  /** Number of tiles shown at once: 1 to 49, 16 by default. */
   maxTiles?: number;
-  /** Which controls there are; all by default. */
+  /** Visible controls; all by default. */
   controls?: Control[];
   language?: "ar" | "de" | "en" | "es" | "fr" | "pt" | "sw";
-  /** What the call is called, also for screen readers. */
+  /** Title of the call, also for screen readers. */
   title?: string;
   /** Joins without the form, with a token or with a code and a name. */
   skipLobby?: boolean;
-  /** The microphone is off until the user turns it on. */
+  /** Joins with the microphone off. */
   startMuted?: boolean;
-  /** The camera is off until the user turns it on. */
+  /** Joins with the camera off. */
   startCameraOff?: boolean;
   className?: string;
   style?: CSSProperties & { [Name in `--conclave-${Variable}`]?: string };
@@ -110,7 +110,7 @@ function load(server: string): void {
   document.head.append(Object.assign(document.createElement("script"), { src, async: true }));
 }
 
-/** A call of Conclave. The page's origin must be one of `http.embed_origins`. */
+/** A Conclave call. The page's origin must be listed in `http.embed_origins`. */
 export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(function ConclaveCall(props, ref) {
   const element = useRef<ConclaveCallElement>(null);
   const newest = useRef(props);

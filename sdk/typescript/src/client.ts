@@ -1,4 +1,4 @@
-// What all calls of the API have in common. The methods themselves are generated.
+// Common parts of all API calls. The methods themselves are generated.
 import { baseUrlOf, Credential } from "./credential.js";
 import { fromEnvironment } from "./environment.js";
 import { ConclaveError } from "./errors.js";
@@ -7,51 +7,51 @@ import { type RetryPolicy, takesIdempotencyKey } from "./retry.js";
 import { type Send, transport } from "./transport.js";
 
 export interface ConclaveOptions {
-  /** Where the API is, such as `https://meet.example.org`; by default `CONCLAVE_URL` of the environment. */
+  /** The API's address, such as `https://meet.example.org`; by default `CONCLAVE_URL` of the environment. */
   url?: string | undefined;
   /** A key of the project, `vk_…`; by default `CONCLAVE_KEY` of the environment. */
   apiKey?: string | undefined;
   retry?: RetryPolicy | undefined;
-  /** Seconds that an attempt may take; 30 by default. */
+  /** Timeout of an attempt in seconds; 30 by default. */
   timeout?: number | undefined;
-  /** What sends the requests, if that is not the `fetch` of this runtime. */
+  /** Sends the requests, instead of the runtime's `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** The options of one call. */
+/** Options of one call. */
 export interface CallOptions {
-  /** Ends the call early, with its attempts and waits. */
+  /** Aborts the call, with its retries and waits. */
   signal?: AbortSignal | undefined;
-  /** Takes the place of the key that is made for each call. Ignored by operations that take none. */
+  /** Replaces the generated Idempotency-Key. Ignored by operations without one. */
   idempotencyKey?: string | undefined;
-  /** Further headers of the request. */
+  /** Additional request headers. */
   headers?: Record<string, string> | undefined;
-  /** Takes the place of the client's. */
+  /** Replaces the client's policy. */
   retry?: RetryPolicy | undefined;
-  /** Seconds that an attempt may take; the client's by default. */
+  /** Timeout of an attempt in seconds; the client's by default. */
   timeout?: number | undefined;
 }
 
-/** The options of a link to a file. */
+/** Options of a link to a file. */
 export interface LinkOptions extends CallOptions {
   /**
-   * How long the link is valid: 1 second to 7 days.
+   * Lifetime of the link: 1 second to 7 days.
    * @default 3600
    */
   expiresInSeconds?: number | undefined;
 }
 
-/** What a request of an operation is made of. */
+/** Parts of an operation's request. */
 interface Parameters {
   path?: Record<string, string>;
   query?: object | undefined;
   body?: unknown;
 }
 
-/** Sends the request of an operation, and returns its result. */
+/** Sends an operation's request, and returns its result. */
 type Call = <T>(operation: string, parameters: Parameters, options?: CallOptions) => Promise<T>;
 
-/** The part of `Conclave.ext` that is written by hand: it sends its calls as the client sends its own. */
+/** The handwritten part of `Conclave.ext`: sends its calls by the client. */
 export class Extension {
   protected readonly call: Call;
 
@@ -60,12 +60,12 @@ export class Extension {
   }
 }
 
-/** The part of a client that is written by hand. */
+/** The handwritten part of a client. */
 export class ConclaveClient {
   readonly #url: string;
   readonly #send: Send;
 
-  /** @throws {ConclaveError} `invalid_url` or `invalid_key` if the URL or the key is missing or cannot be one. */
+  /** @throws {ConclaveError} `invalid_url` or `invalid_key` if the URL or the key is missing or malformed. */
   constructor(options: ConclaveOptions = {}) {
     const { retry = {}, timeout = 30, fetch = globalThis.fetch } = options;
     const [url, apiKey] = fromEnvironment(options.url, options.apiKey);
@@ -74,7 +74,7 @@ export class ConclaveClient {
   }
 
   /**
-   * Returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for an hour, or
+   * Returns a link to a recording's file on the server's disk, for clients without an API key. It is valid for an hour, or for
    * `expiresInSeconds`.
    *
    * @param egressId The egress id.
@@ -84,7 +84,7 @@ export class ConclaveClient {
     const { expiresInSeconds = 3600, ...others } = options;
     const parameters = { path: { egress_id: egressId }, query: { expires_in_seconds: expiresInSeconds } };
     const link = await this.call<{ path: string }>("GET /files/recordings/{egress_id}/link", parameters, others);
-    // Anything else would change the host.
+    // A path without a leading slash would change the host.
     if (!link.path.startsWith("/")) {
       throw new ConclaveError("unknown", "the response has no path of this server", { status: 200 });
     }
@@ -92,9 +92,9 @@ export class ConclaveClient {
   }
 
   /**
-   * Sends the request of an operation, and returns its result.
+   * Sends an operation's request, and returns its result.
    *
-   * @param operation Its method and the template of its path.
+   * @param operation Its method and path template.
    */
   protected async call<T>(operation: string, parameters: Parameters, options: CallOptions = {}): Promise<T> {
     const [method, template] = operation.split(" ") as [string, string];
@@ -116,7 +116,7 @@ export class ConclaveClient {
   }
 }
 
-/** Returns the query of a URL, without parameters that have no value. */
+/** Returns a URL's query, without parameters that have no value. */
 function queryOf(parameters: object = {}): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
   const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));

@@ -1,17 +1,17 @@
-// The API key, and what keeps it out of messages.
+// The API key, masked in messages.
 import { ConclaveError } from "./errors.js";
 
-// A shorter text is no key of a server, and occurs in messages by chance.
+// Shorter texts are not server keys, and occur in messages by chance.
 const SHORTEST_HIDDEN = 8;
 const VISIBLE_ASCII = /^[!-~]+$/;
 
-/** An API key without the white space around it, as after reading it from a file. */
+/** An API key, trimmed, since keys read from a file end with a line break. */
 export class Credential {
   readonly #key: string;
 
   constructor(apiKey: string) {
     const key = String(apiKey ?? "").trim();
-    // Whatever else a header cannot carry, the runtime would print.
+    // The runtime's error would print a key that a header cannot carry.
     if (!VISIBLE_ASCII.test(key)) {
       throw new ConclaveError("invalid_key", "the API key must be visible ASCII characters without spaces");
     }
@@ -22,16 +22,16 @@ export class Credential {
     return `Bearer ${this.#key}`;
   }
 
-  /** Returns a text without the key, which something in between may have sent back. */
+  /** Masks the key in a text: a proxy may echo it. */
   hide(text: string): string {
     return this.#key.length >= SHORTEST_HIDDEN ? text.replaceAll(this.#key, "***") : text;
   }
 }
 
 /**
- * Returns the URL of a server without the white space around it, and without slashes at its end.
+ * Returns a server's URL without surrounding white space and trailing slashes.
  *
- * @throws ConclaveError if it is none. The message does not have it: it may be a key, given in the wrong place.
+ * @throws ConclaveError if it is not a URL. The message omits the text, which may be a key in the wrong place.
  */
 export function baseUrlOf(url: string): string {
   const trimmed = String(url ?? "").trim();

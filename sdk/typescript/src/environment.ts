@@ -1,9 +1,9 @@
-// The variables that take the place of options which are not given.
+// Environment variables for omitted options.
 import { ConclaveError, type ErrorCode } from "./errors.js";
 
 type Environment = Record<string, string | undefined>;
 
-/** Returns the URL and the key that are given, or else those of `CONCLAVE_URL` and `CONCLAVE_KEY`. */
+/** Returns the given URL and key, or else the values of `CONCLAVE_URL` and `CONCLAVE_KEY`. */
 export function fromEnvironment(url: string | undefined, apiKey: string | undefined): [url: string, apiKey: string] {
   return [
     url ?? variable("CONCLAVE_URL", "invalid_url", "URL"),

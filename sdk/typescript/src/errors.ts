@@ -1,24 +1,24 @@
-// The one error that every call throws.
+// The error class of all calls.
 import type { ApiErrorCode } from "./generated/types.gen.js";
 
-/** The code of an error: one of the API, or of this package. A newer server may have others. */
+/** Code of an error: the API's, or this package's. Newer servers may have others. */
 export type ErrorCode = ApiErrorCode | "connection_failed" | "invalid_key" | "invalid_parameter" | "unknown";
 
-/** A call that failed, because the server refused it or could not be reached. */
+/** A failed call: rejected by the server, or without a response. */
 export class ConclaveError extends Error {
   override readonly name = "ConclaveError";
   /**
-   * What to branch on, such as `room_exists`. `connection_failed` if no response came, `unknown` if it was not the API's: a redirect,
-   * or the page of a proxy.
+   * Identifies the error for branching, such as `room_exists`. `connection_failed` without a response, `unknown` if the response is not
+   * the API's, such as a redirect or a proxy's page.
    */
   readonly code: ErrorCode;
-  /** The HTTP status, if a response came. */
+  /** The HTTP status, or undefined without a response. */
   readonly status: number | undefined;
-  /** The field of the request that was refused, or the permission that is missing. */
+  /** The rejected field of the request, or the missing permission. */
   readonly field: string | undefined;
-  /** The id of the request in the server's log. */
+  /** The request's id in the server's log. */
   readonly requestId: string | undefined;
-  /** How many seconds to wait before another attempt, if the server said so. */
+  /** The server's `Retry-After` in seconds, or undefined if the response had none. */
   readonly retryAfter: number | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -39,15 +39,15 @@ interface ErrorDetails {
   cause?: unknown;
 }
 
-/** What hides an API key. */
+/** An object that masks an API key. */
 interface Hiding {
   hide(text: string): string;
 }
 
-// Characters of a response that is not the API's; enough to tell who has sent it.
+// Characters of a foreign response in an error: enough to identify its sender.
 const LONGEST_EXCERPT = 200;
 
-/** Returns the error of a response that refuses, of which `body` is the whole. */
+/** Returns the error in a response of 400 or above; `body` is its entire body. */
 export function errorOf(response: Response, body: ArrayBuffer, credential: Hiding): ConclaveError {
   const found = envelope(body);
   if (found === undefined) {
@@ -56,12 +56,12 @@ export function errorOf(response: Response, body: ArrayBuffer, credential: Hidin
   return failure(found.code, credential.hide(found.message), response, found.field);
 }
 
-/** Returns the error of a response that is not the API's, with its first bytes. */
+/** Returns the error for a response that is not the API's, with an excerpt. */
 export function unexpected(response: Response, body: ArrayBuffer, credential: Hiding, problem: string): ConclaveError {
   const excerpt = (text: string) => JSON.stringify(credential.hide(text).slice(0, LONGEST_EXCERPT));
   const location = response.status >= 300 && response.status < 400 ? response.headers.get("Location") : null;
   const redirect = location === null ? "" : `; redirects are not followed, and this one leads to ${excerpt(location)}`;
-  // More than is shown, so that a key is not cut in two.
+  // Masks the key in more than the excerpt, so that no truncated key remains.
   const start = new TextDecoder().decode(body.slice(0, 16 * LONGEST_EXCERPT));
   return failure("unknown", `${problem}${redirect}: ${excerpt(start)}`, response);
 }
@@ -76,13 +76,13 @@ function failure(code: string, message: string, response: Response, field?: stri
   });
 }
 
-/** Returns the seconds that a response says to wait. */
+/** Returns a response's `Retry-After` in seconds. */
 export function retryAfter(response: Response): number | undefined {
   const text = response.headers.get("Retry-After") ?? "";
   return /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-/** Returns the code, the message and the field of the API's error, or nothing if a body has none. */
+/** Returns the code, the message and the field of the API's error, or undefined if the body has none. */
 function envelope(body: ArrayBuffer): { code: string; message: string; field: string | undefined } | undefined {
   try {
     const { code, message, field } = JSON.parse(new TextDecoder().decode(body)).error;
@@ -90,7 +90,7 @@ function envelope(body: ArrayBuffer): { code: string; message: string; field: st
       return { code, message, field: typeof field === "string" ? field : undefined };
     }
   } catch {
-    // A proxy in between answered.
+    // A proxy's response.
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-// The client of Conclave for servers: every operation of its API, and the verification of its webhooks.
+// Server-side client of Conclave, with a typed method for each API operation and the verification of webhooks.
 export type { CallOptions, ConclaveOptions, LinkOptions } from "./client.js";
 export { ConclaveError, type ErrorCode } from "./errors.js";
 export { Conclave, type Extensions } from "./generated/conclave.gen.js";

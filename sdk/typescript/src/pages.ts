@@ -1,14 +1,14 @@
-/** What a page of a list has, besides its items. */
+/** Fields of a list page besides its items. */
 interface Page {
   limit: number;
   offset: number;
   has_more: boolean;
 }
 
-/** The type of the items of a page. */
+/** Type of a page's items. */
 type Item<P extends Page> = P[Exclude<keyof P, keyof Page>] extends Array<infer T> ? T : never;
 
-/** Yields the items of a list's pages, one page after the other. */
+/** Yields a list's items, page by page. */
 export async function* items<Q extends { offset?: number | undefined }, P extends Page>(
   query: Q | undefined,
   list: (query: Q & { offset: number }) => Promise<P>,

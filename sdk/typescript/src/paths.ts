@@ -1,11 +1,11 @@
-// Parameters in the path of a URL.
+// Path parameters.
 import { ConclaveError } from "./errors.js";
 
 /**
- * Returns the path of a call. Refuses a parameter that is missing, empty, `.` or `..`. Clients of HTTP, and servers in between, take
- * such a segment for the same folder or the one above, so that a request for one participant would reach its room.
+ * Returns a call's path. Rejects a parameter that is missing, empty, `.` or `..`. HTTP clients and proxies resolve such a segment to
+ * the same or the parent folder, so that a request for one participant would reach its room.
  *
- * @throws ConclaveError with the name of the parameter as its field.
+ * @throws ConclaveError with the parameter's name as its field.
  */
 export function pathOf(template: string, parameters: Record<string, unknown>): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -14,7 +14,7 @@ export function pathOf(template: string, parameters: Record<string, unknown>): s
       throw refused(name, "must be a string");
     }
     const escaped = encoded(name, String(value));
-    // `%2e` is a dot to a client; here it is an escaped percent sign, so it stays text.
+    // `%2e` is a dot to a client; here it is an escaped percent sign, so it remains text.
     if (["", ".", ".."].includes(escaped.toLowerCase().replaceAll("%2e", "."))) {
       throw refused(name, "must not be empty, `.` or `..`, which are not names in a URL");
     }

@@ -1,14 +1,14 @@
-// Tells the response that an operation declares from any other, such as a redirect or the page of a proxy.
+// Distinguishes an operation's declared response from any other, such as a redirect or a proxy's page.
 import type { Credential } from "./credential.js";
 import { unexpected } from "./errors.js";
 import { OBJECTS, RESPONSES } from "./generated/responses.gen.js";
 
 /**
- * Returns the JSON of a response below 400, of which `body` is the whole, if it has the status and the JSON that its operation
- * declares; nothing if it declares none.
+ * Returns the JSON of a response below 400, with its entire body in `body`, if the status and the JSON match the operation's
+ * declaration; undefined if it declares no JSON.
  *
- * @param operation its method and the template of its path.
- * @throws ConclaveError for any other.
+ * @param operation its method and path template.
+ * @throws ConclaveError for any other response.
  */
 export function resultOf(operation: string, response: Response, body: ArrayBuffer, credential: Credential): unknown {
   const { status } = response;
@@ -57,7 +57,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Tells whether a value has a type of the table, whose notation sdk/responses.py explains. */
+/** Returns whether a value has a type of the table, whose notation sdk/responses.py explains. */
 function fits(value: unknown, type: string): boolean {
   return type.split("|").some((kind) => fitsOne(value, kind));
 }

@@ -1,32 +1,32 @@
-// When a request is sent again, and when. Without I/O: the transport follows it.
+// Conditions and delays of retries, without I/O. The transport applies them.
 import { retryAfter } from "./errors.js";
 
-/** How often a request is sent again, and how long a `Retry-After` may be that is waited for. */
+/** Limits of retries: their number, and the longest `Retry-After` that is honoured. */
 export interface RetryPolicy {
-  /** Further attempts after the first; 4 by default. 0 sends everything once. */
+  /** Attempts after the first; 4 by default. 0 disables retries. */
   maxRetries?: number | undefined;
-  /** Seconds; 30 by default. After a longer `Retry-After` the error is thrown at once, and says how long to wait. */
+  /** Seconds; 30 by default. After a longer `Retry-After` the error is thrown at once, with `retryAfter` set. */
   maxRetryAfter?: number | undefined;
 }
 
-// With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's, which has lost or not reached the server.
+// With 429 and 503, the server has not executed the request. 502 and 504 come from a proxy that lost or never reached the server.
 const STATUSES = [429, 502, 503, 504];
 const FIRST_WAIT = 0.25;
 const LONGEST_WAIT = 8;
-// The calls that change something and take no `Idempotency-Key`.
+// Calls that change something and accept no `Idempotency-Key`.
 const WITHOUT_KEY = /\/v1\/(rooms\/[^/]+\/ingress|codes\/[^/]+\/exchange)$/;
 
-/** Tells whether a call changes something and takes an `Idempotency-Key`. */
+/** Returns whether a call changes something and accepts an `Idempotency-Key`. */
 export function takesIdempotencyKey(method: string, path: string): boolean {
   return method === "POST" && !WITHOUT_KEY.test(path);
 }
 
-/** Tells whether sending a request twice has the effect of sending it once. */
+/** Returns whether sending a request twice has the effect of sending it once. */
 export function isRepeatable(request: Request): boolean {
   return ["GET", "PUT", "DELETE"].includes(request.method) || request.headers.has("Idempotency-Key");
 }
 
-/** Returns the seconds to wait before the next attempt, or nothing if this response stands. */
+/** Returns the seconds before the next attempt, or undefined if this response is final. */
 export function waitAfterResponse(
   policy: RetryPolicy,
   request: Request,
@@ -43,7 +43,7 @@ export function waitAfterResponse(
   return after <= (policy.maxRetryAfter ?? 30) ? after : undefined;
 }
 
-/** Returns the seconds to wait after a broken connection, or nothing if it is an error. */
+/** Returns the seconds to wait after a broken connection, or undefined if the failure is final. */
 export function waitAfterFailure(policy: RetryPolicy, request: Request, attempt: number): number | undefined {
   return mayRepeat(policy, request, attempt) ? backoff(attempt) : undefined;
 }

@@ -1,4 +1,4 @@
-// Adds what each request needs, sends it again where that is safe, and throws what is not the declared response as an error.
+// Adds headers to each request, retries it where that is safe, and throws an undeclared response as an error.
 import type { Credential } from "./credential.js";
 import { ConclaveError, errorOf } from "./errors.js";
 import { resultOf } from "./responses.js";
@@ -7,18 +7,18 @@ import { type RetryPolicy, takesIdempotencyKey, waitAfterFailure, waitAfterRespo
 export interface TransportOptions {
   credential: Credential;
   retry: RetryPolicy;
-  /** Seconds that an attempt may take. */
+  /** Timeout of an attempt in seconds. */
   timeout: number;
   fetch: typeof globalThis.fetch;
 }
 
-/** What one call may have of its own. */
+/** Options that one call may override. */
 export interface SendOptions {
   retry?: RetryPolicy | undefined;
   timeout?: number | undefined;
 }
 
-/** Sends the request of an operation, which is its method and the template of its path, and returns the JSON of the response. */
+/** Sends the request of an operation, given by its method and path template, and returns the response's JSON. */
 export type Send = (request: Request, operation: string, options?: SendOptions) => Promise<unknown>;
 
 export function transport(defaults: TransportOptions): Send {
@@ -35,7 +35,7 @@ export function transport(defaults: TransportOptions): Send {
   };
 }
 
-/** Adds the credential, and the key of this call, which all of its attempts share. */
+/** Adds the credential, and this call's Idempotency-Key, which all attempts share. */
 function addHeaders(request: Request, credential: Credential): void {
   request.headers.set("Authorization", credential.header);
   if (takesIdempotencyKey(request.method, new URL(request.url).pathname) && !request.headers.has("Idempotency-Key")) {
@@ -43,21 +43,21 @@ function addHeaders(request: Request, credential: Credential): void {
   }
 }
 
-/** Sends a request; returns the result, or the seconds to wait before the next attempt. */
+/** Sends a request; returns the result, or the seconds before the next attempt. */
 async function once(
   request: Request,
   operation: string,
   attempt: number,
   options: TransportOptions,
 ): Promise<{ result: unknown } | { wait: number }> {
-  // Called without an object: some runtimes refuse `fetch` as a method of another one.
+  // Called without an object: some runtimes reject `fetch` as another object's method.
   const { credential, fetch } = options;
   let response: Response;
   let body: ArrayBuffer;
   try {
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(options.timeout * 1000)]);
     response = await fetch(request.clone(), { signal, redirect: "manual" });
-    // Read here, so that a connection that breaks meanwhile is noticed.
+    // Read inside the try block, so that a connection that breaks meanwhile is retried.
     body = await response.arrayBuffer();
   } catch (cause) {
     request.signal.throwIfAborted();
@@ -88,11 +88,11 @@ function reason(cause: unknown): string {
   if (!(cause instanceof Error)) {
     return String(cause);
   }
-  // What Node says of a refused connection is in the cause.
+  // Node describes a refused connection only in the cause.
   return cause.cause instanceof Error ? `${cause.message}: ${cause.cause.message}` : cause.message;
 }
 
-/** Waits; fails at once when the caller gives up. */
+/** Waits; fails at once when the caller aborts. */
 function sleep(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {

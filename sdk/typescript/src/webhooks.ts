@@ -1,15 +1,15 @@
-// Verifies deliveries of webhooks, and receives them in applications of Fetch, Node and Express. With WebCrypto, which all runtimes have.
+// Verifies webhook deliveries, and receives them in Fetch, Node and Express applications. Uses WebCrypto, which all runtimes have.
 import { EVENTS } from "./generated/events.gen.js";
 import type { WebhookEvent } from "./generated/types.gen.js";
 
-/** Seconds that a delivery may be old, or ahead of this machine's clock. */
+/** The largest accepted age of a delivery, or lead over this machine's clock, in seconds. */
 export const TOLERANCE = 300;
 const LARGEST_BODY = 1024 * 1024;
 
-/** Why a delivery is refused. `unknown_event` is signed, and from a server that is newer than this package. */
+/** Reason for rejecting a delivery. `unknown_event` is a signed event of a newer server than this package. */
 export type WebhookRefusal = "unsigned" | "wrong_signature" | "outside_tolerance" | "malformed" | "unknown_event";
 
-/** A delivery that is not to be trusted, or not understood. */
+/** A delivery that is not trusted or not understood. */
 export class WebhookError extends Error {
   override readonly name = "WebhookError";
   readonly reason: WebhookRefusal;
@@ -20,23 +20,23 @@ export class WebhookError extends Error {
   }
 }
 
-/** The headers of a request, as Fetch and Node have them. */
+/** Request headers, as in Fetch and Node. */
 export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>;
 
 export interface VerifyOptions {
-  /** Seconds that a delivery may be old; 300 by default, null for any age. */
+  /** Largest accepted age in seconds; 300 by default, null for any age. */
   tolerance?: number | null | undefined;
-  /** The time in Unix seconds; that of the clock by default. */
+  /** Current time in Unix seconds; by default the clock's. */
   now?: number | undefined;
 }
 
 /**
- * Returns the event of a delivery, if the server that knows the endpoint's `secret` has sent this very body.
+ * Returns a delivery's event, if the server that knows the endpoint's `secret` has sent this exact body.
  *
- * Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be there unless
+ * Each signature in the delivery must be correct. Only the Standard Webhooks signature covers a time, so it is required unless
  * `tolerance` is null.
  *
- * @throws WebhookError if the delivery is not signed, altered, too old, or no event.
+ * @throws WebhookError if the delivery is unsigned, altered, too old, or not an event.
  */
 export async function verify(
   body: Uint8Array | string,
@@ -54,7 +54,7 @@ export async function verify(
   if (standard === false || svc === false) {
     throw new WebhookError("wrong_signature", "the signature is not that of this body and this secret");
   }
-  // Signed, so it is the server's.
+  // The signature was verified, so the server wrote this header.
   if (tolerance !== null && !(Math.abs(now - Number(sent.get("webhook-timestamp"))) <= tolerance)) {
     throw new WebhookError("outside_tolerance", "the delivery is too old, or this machine's clock is wrong");
   }
@@ -62,9 +62,9 @@ export async function verify(
 }
 
 /**
- * Returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+ * Returns the event in a body without verification: for bodies from a delivery log or your own queue.
  *
- * @throws WebhookError if it is no event.
+ * @throws WebhookError if the body is not an event.
  */
 export function parse(body: Uint8Array | string): WebhookEvent {
   let event: WebhookEvent;
@@ -76,7 +76,7 @@ export function parse(body: Uint8Array | string): WebhookEvent {
   if (typeof event?.type !== "string") {
     throw new WebhookError("malformed", "the body is no event");
   }
-  // First: those of a newer server may have other fields.
+  // Before the fields are checked: unknown events may have other fields.
   if (!Object.hasOwn(EVENTS, event.type)) {
     throw new WebhookError("unknown_event", `there is no event ${event.type}`);
   }
@@ -86,7 +86,7 @@ export function parse(body: Uint8Array | string): WebhookEvent {
   return event;
 }
 
-/** Tells whether an event has the fields of every event; `room` only if it is about a room. */
+/** Returns whether an event has the fields of every event; `room` only if it is about a room. */
 function hasContext({ type, project_id, room, occurred_at }: WebhookEvent): boolean {
   const context = [project_id, occurred_at, ...(EVENTS[type] ? [room] : [])];
   return context.every((field) => typeof field === "string");
@@ -99,7 +99,7 @@ function lowerCase(headers: Record<string, string | string[] | undefined>): Map<
 
 type Sent = Headers | Map<string, string>;
 
-/** Tells whether the signature of Standard Webhooks is right; undefined if there is none. */
+/** Returns whether the Standard Webhooks signature is correct; undefined if there is none. */
 async function standardSignature(sent: Sent, body: Uint8Array, secret: string): Promise<boolean | undefined> {
   const given = sent.get("webhook-signature");
   if (given === null || given === undefined) {
@@ -114,7 +114,7 @@ async function standardSignature(sent: Sent, body: Uint8Array, secret: string): 
   return right.includes(true);
 }
 
-/** Tells whether the signature of the body alone is right; undefined if there is none. */
+/** Returns whether the signature of the body alone is correct; undefined if there is none. */
 async function svcSignature(sent: Sent, body: Uint8Array, secret: string): Promise<boolean | undefined> {
   const given = sent.get("x-svc-signature");
   if (given === null || given === undefined) {
@@ -135,7 +135,7 @@ async function isSignature(key: Uint8Array, given: Uint8Array | undefined, signe
   return crypto.subtle.verify("HMAC", imported, given as BufferSource, signed as BufferSource);
 }
 
-/** Returns the bytes behind `whsec_`; the key of a secret in another format is its text. */
+/** Returns the bytes after `whsec_`; for a secret in another format, the key is its text. */
 function standardKey(secret: string): Uint8Array {
   const decoded = secret.startsWith("whsec_") ? base64(secret.slice("whsec_".length)) : undefined;
   return decoded ?? new TextEncoder().encode(secret);
@@ -149,13 +149,13 @@ function base64(text: string): Uint8Array | undefined {
   }
 }
 
-/** Handles an event. The id is that of its delivery, the same for each attempt. */
+/** Handles an event. The delivery's id is the same for each attempt. */
 export type EventHandler = (event: WebhookEvent, deliveryId: string) => unknown;
 
 /**
- * Returns a function that answers a request of Fetch: for Hono, Next.js, Deno, Bun and Workers.
+ * Returns a function that responds to a Fetch request: for Hono, Next.js, Deno, Bun and Workers.
  *
- * It accepts a delivery once `handle` is done. If `handle` throws, so does it: the delivery fails, and the server sends it again.
+ * It accepts a delivery once `handle` is done. If `handle` throws, so does the function: the delivery fails, and the server sends it again.
  */
 export function fetchReceiver(
   secret: string,
@@ -175,7 +175,7 @@ export function fetchReceiver(
 export interface NodeRequest extends AsyncIterable<Uint8Array> {
   method?: string | undefined;
   headers: Record<string, string | string[] | undefined>;
-  /** What a parser of bodies has left: with `express.raw`, the raw body. */
+  /** Result of a body parser: with `express.raw`, the raw body. */
   body?: unknown;
 }
 
@@ -186,8 +186,8 @@ export interface NodeResponse {
 }
 
 /**
- * Returns a handler for Express and for `http.createServer`. It needs the raw body: no parser, such as `express.json`, may have read
- * the request. It answers 500 if `handle` throws, and `onError` gets what was thrown; then the server sends the delivery again.
+ * Returns a handler for Express and for `http.createServer`. It needs the raw body: no parser, such as `express.json`, may read the
+ * request first. If `handle` throws, the handler calls `onError` and responds with 500; then the server sends the delivery again.
  */
 export function nodeReceiver(
   secret: string,
@@ -214,7 +214,7 @@ export function nodeReceiver(
   }
 }
 
-/** Verifies and handles a delivery; returns the status to answer it with. */
+/** Verifies and handles a delivery; returns the response status. */
 async function deliver(
   body: Uint8Array | undefined,
   headers: WebhookHeaders,
@@ -237,8 +237,8 @@ async function deliver(
 }
 
 /**
- * Returns the status to answer a delivery with that `verify` has refused. An event that is not known is accepted: the server would
- * send it again, to no avail. Throws what is no `WebhookError`.
+ * Returns the response status for a delivery that `verify` has rejected. Unknown events are accepted: the server would send them
+ * again, to no avail. Rethrows anything except a `WebhookError`.
  */
 export function statusOf(error: unknown): number {
   if (!(error instanceof WebhookError)) {
@@ -248,7 +248,7 @@ export function statusOf(error: unknown): number {
   return statuses[error.reason] ?? 401;
 }
 
-/** Returns a body, or nothing if it is larger than any event. */
+/** Returns a body, or undefined if it is larger than any event. */
 async function read(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array | undefined> {
   const parts: Uint8Array[] = [];
   let length = 0;

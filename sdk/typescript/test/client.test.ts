@@ -1,4 +1,4 @@
-// What the client sends, repeats and throws, with a server that is a function.
+// Requests, retries and errors of the client, with a function as the server.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -42,7 +42,7 @@ const broken = () => {
 const cut = () =>
   new Response(new ReadableStream({ start: (controller) => controller.error(new TypeError("terminated")) }));
 
-/** A client whose server answers in turn, and the requests that it gets. */
+/** A client whose server sends the answers in order, and the recorded requests. */
 function client(answers: Array<() => Response>, options: Partial<ConclaveOptions> = {}) {
   const requests: Request[] = [];
   const fetch = async (request: Request | string | URL) => {

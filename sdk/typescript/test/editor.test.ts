@@ -1,4 +1,4 @@
-// What an editor shows of the package: signatures, documentation and completions, by the service that editors use.
+// The package in an editor: signatures, documentation and completions, from the language service that editors use.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
@@ -23,7 +23,7 @@ const operations = new Map(
 const isList = (operation: Operation) => operation.parameters?.some(({ name }) => name === "offset");
 const lists = [...operations].flatMap(([name, operation]) => (isList(operation) ? [name] : []));
 
-/** A program of a user with strict settings. */
+/** A user's program with strict settings. */
 const FILE = "/user.ts";
 const HEAD = `import { Conclave, ConclaveError, type Destination, type Room, type RoomStatus, webhooks } from "conclave-sdk";
 const conclave = new Conclave();
@@ -57,14 +57,14 @@ const service = ts.createLanguageService({
   readFile: ts.sys.readFile,
 });
 
-/** Has the user write something, and returns the position at its end. */
+/** Writes the user's code, and returns the position at its end. */
 function write(code: string, head = HEAD): number {
   text = head + code;
   version++;
   return text.length;
 }
 
-/** What is shown of the last name of an expression: its type, its documentation, and the documentation's tags. */
+/** Returns the information about an expression's last name: its type, its documentation, and the documentation's tags. */
 function shown(expression: string) {
   const info = service.getQuickInfoAtPosition(FILE, write(expression) - 1);
   assert.ok(info, expression);
@@ -75,7 +75,7 @@ function shown(expression: string) {
   };
 }
 
-/** What may come next. */
+/** Returns the completions at the end of the code. */
 function completions(code: string, head = HEAD): string[] {
   const found = service.getCompletionsAtPosition(FILE, write(code, head), {});
   return (found?.entries ?? []).map((entry) => entry.name);

@@ -1,4 +1,4 @@
-// A client without options, whose server and key are in the environment.
+// A client without options, with its server and key in the environment.
 import assert from "node:assert/strict";
 import { afterEach, describe, test } from "node:test";
 import { Conclave, ConclaveError } from "../src/index.js";
@@ -15,7 +15,7 @@ function set(values: { CONCLAVE_URL?: string | undefined; CONCLAVE_KEY?: string 
   }
 }
 
-/** Returns the URL and the credential of a request. */
+/** Returns a request's URL and credential. */
 async function sent(options: { url?: string; apiKey?: string } = {}): Promise<[string, string | null]> {
   const requests: Request[] = [];
   const fetch = async (request: Request | string | URL) => {

@@ -1,4 +1,4 @@
-// What every operation refuses to send, and what it takes for a result, by enumeration.
+// For every operation: the parameters that it rejects, and the responses that it accepts.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -35,7 +35,7 @@ const KEY = "vk_test_of_operations";
 
 type Answer = () => Response;
 
-/** A client with a server that gives the same answer to all, and the requests that it gets. */
+/** A client whose server always sends the same answer, and the recorded requests. */
 function client(answer: Answer) {
   const requests: Request[] = [];
   const fetch = async (request: Request | string | URL) => {
@@ -48,14 +48,14 @@ function client(answer: Answer) {
   };
 }
 
-/** The methods for an operation: that of a list has an iterator, too. Each calls, and goes through what it yields. */
+/** An operation's methods: a list also has an iterator. Each one calls the client and exhausts the iterator. */
 function methods(name: string): Array<(conclave: Conclave, values: unknown[]) => Promise<unknown>> {
   const { is_list, path } = operations[name];
   const method = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
   if (name === "recording_link") {
     return [(conclave, [id]) => conclave.recordingLink(id as string)];
   }
-  // Then comes a body, a query, or the options of the call.
+  // A body, a query, or the call's options follow.
   const given = (values: unknown[]) => [...values, {}];
   type Callable = Record<string, (...given: unknown[]) => unknown>;
   const of = (conclave: Conclave) => (path.startsWith("/ext/") ? conclave.ext : conclave) as unknown as Callable;
@@ -80,7 +80,7 @@ async function failure(call: Promise<unknown>): Promise<ConclaveError> {
   return error;
 }
 
-/** A copy with another item at one place. */
+/** Returns a copy with one item replaced. */
 const replaced = (items: unknown[], at: number, item: unknown) =>
   items.map((one, number) => (number === at ? item : one));
 const plain = (name: string): unknown[] => operations[name].path_parameters.map(() => "x");
@@ -116,7 +116,7 @@ describe("a path parameter", () => {
   }
 });
 
-/** Responses that are not those that an operation declares. */
+/** Responses that an operation does not declare. */
 function wrong({ statuses, today, required = [] }: Operation): Answer[] {
   const right = bodyOf(today);
   const headers = { Location: "https://elsewhere.test/v1" };
@@ -157,7 +157,7 @@ describe("a response", () => {
     test(`of a newer server breaks nothing: ${name}`, async () => {
       for (const body of [operation.today, operation.newer]) {
         for (const status of operation.statuses) {
-          // Whatever the type that it claims to have.
+          // Regardless of the declared type.
           for (const headers of [{}, { "Content-Type": "application/json" }]) {
             const answer = () => new Response(bodyOf(body), { status, headers });
             const [result, ...others] = await Promise.all(
@@ -198,7 +198,7 @@ test("no redirect is followed over a network", async () => {
   server.close();
   server.closeAllConnections();
 
-  // Nor by a `fetch` that does as it likes.
+  // Nor by a `fetch` that ignores the option.
   const followed = Object.defineProperty(Response.json(operations.get_room.today), "redirected", { value: true });
   assert.equal((await failure(client(() => followed).conclave.getRoom("a"))).code, "unknown");
 });
@@ -253,7 +253,7 @@ describe("a key", () => {
     });
     for (const answer of answers) {
       const error = await failure(client(answer).conclave.getRoom("standup"));
-      // Nor a part of it that is long enough to be of use.
+      // Nor a usable part of it.
       assert.ok(!printed(error).includes(KEY.slice(0, 10)), printed(error));
     }
   });

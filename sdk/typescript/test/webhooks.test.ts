@@ -1,4 +1,4 @@
-// Verification, with the deliveries that all SDKs are tested with.
+// Verification, with the deliveries that test all SDKs.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -30,7 +30,7 @@ const named = (name: string): Case => {
   return found;
 };
 
-/** Returns the type of the event, or the reason why there is none. */
+/** Returns the event's type, or the reason why there is no event. */
 async function outcome({ body, headers, tolerance }: Case): Promise<string> {
   try {
     return (await webhooks.verify(body, headers, secret, { tolerance, now })).type;
@@ -58,7 +58,7 @@ describe("a delivery", () => {
     assert.equal(events.size, 20);
     const event = webhooks.parse(named("track.published, signed").body);
     assert.equal(event.type, "track.published");
-    // By its type, the compiler knows its fields.
+    // The event's type determines its fields for the compiler.
     assert.equal(event.type === "track.published" && event.track_source, "camera");
   });
 });
@@ -78,7 +78,7 @@ test("the test event is about no room", () => {
 
 type Handled = [string, string];
 
-/** Answers a delivery with each kind of receiver, and returns the statuses and what was handled. */
+/** Answers a delivery with each kind of receiver, and returns the statuses and the handled events. */
 async function received(one: Case, request: RequestInit = {}, handle?: webhooks.EventHandler) {
   const handled: Handled[] = [];
   const note: webhooks.EventHandler = handle ?? ((event, id) => handled.push([event.type, id]));

@@ -1,11 +1,11 @@
-"""Restores what backups have: the copies that a server makes of its database, and Litestream's stream of it after kill -9.
+"""Restores backups: a server's copies of its database, and Litestream's stream of it after kill -9.
 
     scripts/check backup
 
-A server runs under load: rooms are created and ended, participants join. What it has acknowledged by the time of a copy, or two
-seconds before the kill, must be there after the restore, and the start must bring sessions and deadlines in order. Litestream is
-built by Go from its module, once, in target/check-backup, and run with deploy/litestream.yml. It also prints how long writes take
-while copies are made. Needs Go. Exits 0 only if everything held, and 77 if Litestream cannot be built.
+A server runs under load: rooms are created and ended, participants join. Everything acknowledged before a copy, or more than two
+seconds before the kill, must exist after the restore, and the start must bring sessions and deadlines in order. Litestream is
+built by Go from its module, once, in target/check-backup, and runs with deploy/litestream.yml. The check also prints the latency of writes
+during copies. Needs Go. Exits 0 only if everything held, and 77 if Litestream cannot be built.
 """
 
 import json
@@ -27,19 +27,19 @@ from ..support.telling import Telling, wait_for
 
 MODULE = "github.com/benbjohnson/litestream"
 SETTINGS = preparation.ROOT / "deploy" / "litestream.yml"
-# The version that deploy/litestream.yml is for.
+# The version for which deploy/litestream.yml was written.
 VERSION = re.search(r"Litestream (\d+\.\d+\.\d+)", SETTINGS.read_text()).group(1)
-# What Litestream may not have copied yet, in seconds.
+# Changes of the last seconds, which Litestream may not have copied yet.
 LOST = 2
 LOAD_SECONDS, WRITERS = 12, 3
-# More rooms and sessions than a story has.
+# More rooms and sessions than any scenario has.
 ALL = 1_000_000
-# What is added to the database: so much that a copy takes a while, and that the log is moved into the file many times.
+# Megabytes added to the database: enough that a copy takes a while, and that the log is checkpointed many times.
 TO_COPY, TO_STREAM = 200, 40
 
 
 def litestream(directory):
-    """Returns the path of Litestream, which is built if it is missing; None if it cannot be."""
+    """Returns the path of Litestream, built if it is missing; None if it cannot be built."""
     program = directory / VERSION / "litestream"
     if not program.exists():
         places = os.environ | {"GOBIN": str(program.parent), "CGO_ENABLED": "0"}
@@ -47,13 +47,13 @@ def litestream(directory):
     return program if program.exists() else None
 
 
-# The log says when a copy was made.
+# The log reports completed copies.
 SETTINGS_OF_SERVERS = UNLIMITED | {"RUST_LOG": "warn,conclave::backups=info"}
 
 
 @contextmanager
 def place():
-    """Yields a function that starts servers in a folder for a story, and the folder. Nothing that it has started runs on."""
+    """Yields a function that starts servers in a scenario's folder, and the folder. All started servers are stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="conclave-backup-") as folder, ExitStack() as ends:
 
         def start(program, name, settings=None):
@@ -65,7 +65,7 @@ def place():
 
 
 class Load:
-    """Threads that create rooms, and end every other one, until the server is gone. They note what is acknowledged, and when."""
+    """Threads that create rooms, and end every other one, until the server is gone. They record each acknowledgement and its time."""
 
     def __init__(self, server, name):
         self.server, self.name, self.stopped = server, name, False
@@ -97,7 +97,7 @@ class Load:
             thread.join()
 
     def expected(self, until):
-        """What was acknowledged before a time: the rooms that exist, and those that have ended."""
+        """Returns the rooms acknowledged before a time: open ones and ended ones."""
         before = lambda acknowledged: {room for room, at in acknowledged.items() if at <= until}
         return before(self.open), before(self.ended)
 
@@ -108,7 +108,7 @@ def quantiles(took):
 
 
 def verify(server, load, until):
-    """Returns how many rooms there are, of those that were acknowledged before a time."""
+    """Returns the number of rooms, of which all acknowledged before a time must exist."""
     rooms = {room["name"]: room["status"] for room in server.listed("/v1/rooms", "rooms", ALL)}
     created, ended = load.expected(until)
     missing = sorted(created - rooms.keys())
@@ -123,7 +123,7 @@ class Check:
         self.program, self.stream = program, stream
 
     def restore(self, file, data, keys):
-        """Restores a file into a new data directory with these keys, and returns what the command says of it."""
+        """Restores a file into a new data directory with these keys, and returns the command's output."""
         data.mkdir(mode=0o700)
         for key in ("encryption.key", "media.key"):
             (data / key).write_bytes((keys / key).read_bytes())
@@ -136,7 +136,7 @@ class Check:
         return found
 
     def copies(self):
-        """The server copies its database again and again under load, and a copy is restored."""
+        """The server copies its database repeatedly under load, and a copy is restored."""
         with place() as (start, folder):
             return self.copies_in(start, folder)
 
@@ -170,7 +170,7 @@ class Check:
         )
 
     def streamed(self):
-        """The machine is lost under load, and what Litestream has copied is restored."""
+        """The machine is lost under load, and Litestream's copy is restored."""
         with place() as (start, folder):
             return self.streamed_in(start, folder)
 
@@ -185,7 +185,7 @@ class Check:
         try:
             load = Load(server, "streamed")
             pad(data / "conclave.db", TO_STREAM)
-            # One room has participants until the end; one has a deadline that passes while nothing runs.
+            # One room has participants at the kill; one has a deadline that passes while nothing runs.
             server.request("POST", "/v1/rooms", {"name": "live"})
             token = server.request("POST", "/v1/tokens", {"room": "live", "identity": "alice", "name": "Alice", "role": "host"})["token"]
             server.request("POST", "/sandbox/join", {"token": token})
@@ -227,7 +227,7 @@ def names(database):
 
 
 def pad(database, megabytes):
-    """Makes the database larger, by events of the past that no receiver waits for."""
+    """Enlarges the database with past events that no receiver waits for."""
     connection = sqlite3.connect(database, timeout=30)
     project = connection.execute("SELECT id FROM projects").fetchone()[0]
     event = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?, 'r', 't', ?, ?)"

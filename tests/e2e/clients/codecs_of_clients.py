@@ -1,4 +1,4 @@
-"""Codecs: what each client that has one sends with it, and the layers that others get of that."""
+"""Codecs: video from each client with each of its codecs, and the layers that other clients receive."""
 
 import time
 
@@ -7,13 +7,13 @@ from ..support.telling import wait_for
 from ..support.watching import frames, has_height, inbound, sees
 from .stories import DECODED, WATCH, published_codecs, sent
 
-# The heights of the spatial layers of a browser's video, by the codecs whose layers are in one stream.
+# Heights of the spatial layers of a browser's video, for the codecs with all layers in one stream.
 HEIGHTS = {"LOW": 136, "MEDIUM": 270, "HIGH": 540}
-# How long is recorded, in seconds.
+# Duration of a recording in seconds.
 RECORDED = 10
-# How long the end of a recording may take, in seconds.
+# Time limit for the end of a recording in seconds.
 ENDED = 60
-# ffmpeg's own decoder of VP9 returns the pictures of all spatial layers.
+# ffmpeg's own VP9 decoder returns the frames of all spatial layers.
 DECODERS = {"vp9": ("-c:v", "libvpx-vp9")}
 
 
@@ -22,14 +22,14 @@ def layers_sent(publisher):
 
 
 def sent_pictures(publisher, height=None):
-    """How many pictures were sent, in the layer of this height if that is a stream of its own."""
+    """Returns the number of sent frames, in the layer of this height if that layer is a stream of its own."""
     layers = layers_sent(publisher)
     fitting = [layer for layer in layers if height and has_height(layer, height)]
     return max(layer["framesSent"] or 0 for layer in fitting or layers)
 
 
 def share_of_frames(publisher, receiver, before, count=sent):
-    """The share of the frames sent since then that a receiver has decoded. The two are not counted in the same moment."""
+    """Returns the share of the frames sent since then that a receiver has decoded. The two counters are not read at the same moment."""
     (decoded, sent_before), now = before, (frames(receiver, publisher)[0], count(publisher))
     share = (now[0] - decoded) / max(1, now[1] - sent_before)
     counted = f"{now[0] - decoded} of {now[1] - sent_before}"
@@ -39,7 +39,7 @@ def share_of_frames(publisher, receiver, before, count=sent):
 
 
 def change_layers(receiver, publisher, heights, qualities):
-    """Lets a receiver ask for one layer after another, each of which it gets. Returns how long the slowest change took, in seconds."""
+    """Requests one layer after another for a receiver, which must get each. Returns the duration of the slowest change in seconds."""
     slowest = 0
     for quality in qualities:
         begun = time.monotonic()
@@ -51,12 +51,12 @@ def change_layers(receiver, publisher, heights, qualities):
 
 
 def a_codec_arrives(call, codec):
-    """Others see what a client sends with a codec, and nothing freezes."""
+    """Other clients decode a client's video in a codec, without a freeze."""
     publisher, *receivers = call.clients
     publisher.call("publish", codec=codec, simulcast=True)
     for receiver in receivers:
         wait_for(f"video at {receiver.name}", lambda receiver=receiver: frames(receiver, publisher)[0] > 0)
-    # Before it sends all layers, a browser counts the frames of those that it does not send as well.
+    # Before it sends all layers, a browser also counts the frames of inactive layers.
     if publisher.kind == "chromium":
         wait_for("all layers", lambda: all(layer["frameHeight"] == HEIGHTS["HIGH"] for layer in layers_sent(publisher)))
     time.sleep(2)
@@ -69,7 +69,7 @@ def a_codec_arrives(call, codec):
 
 
 def layers_of_a_codec_change(call, codec):
-    """A receiver gets the spatial layer that it asks for, while another one gets all, and neither misses a frame."""
+    """A receiver gets the spatial layer that it requests, while another receiver gets all, and neither loses a frame."""
     publisher, receiver, other = call.clients
     publisher.call("publish", codec=codec, simulcast=True)
     wait_for("the best layer", lambda: inbound(receiver, publisher)["frameHeight"] == HEIGHTS["HIGH"])
@@ -85,7 +85,7 @@ def layers_of_a_codec_change(call, codec):
 
 
 def a_backup_codec_is_sent_while_it_is_needed(call, codec):
-    """Who cannot decode a video gets it in VP8, which its client sends from then on until nobody needs it; others see no difference."""
+    """A client that cannot decode a video gets it in VP8, which the publisher sends until no client needs it; others see no difference."""
     publisher, capable, lacking = call.clients
     call.join(publisher, dynacast=True)
     call.join(lacking, without=codec)
@@ -97,7 +97,7 @@ def a_backup_codec_is_sent_while_it_is_needed(call, codec):
         got = inbound(receiver, publisher)["codec"]
         assert receiver.kind != "chromium" or got == f"video/{expected}", (receiver.name, got)
     wait_for("the best layer", lambda: sees(lacking, publisher, HEIGHTS["HIGH"]))
-    # Both videos begin small.
+    # Both videos start with a low resolution.
     time.sleep(WATCH)
     before = frames(capable, publisher)[0], sent(publisher)
     decoded, sent_before = frames(lacking, publisher)[0], sent_as(backups())
@@ -115,7 +115,7 @@ def a_backup_codec_is_sent_while_it_is_needed(call, codec):
 
 
 def a_codec_is_recorded(call, codec):
-    """The recording of a track is that track, and the one of a room shows it."""
+    """A track's recording contains that track, and the room's recording shows it."""
     publisher = call.clients[0]
     publisher.call("publish", codec=codec, simulcast=True)
     tracks = lambda: call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]

@@ -1,4 +1,4 @@
-"""Many tracks, and many participants behind one address: the default limits of signalling are enough for them."""
+"""Many tracks, and many participants behind one address, within the default limits of signalling."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,12 +6,12 @@ from ..support.native import Native
 from ..support.telling import wait_for
 
 TRACKS = 50
-# How fast a person mutes and unmutes, and for how long.
+# Duration and rate of muting and unmuting by a person.
 SECONDS, PER_SECOND = 30, 5
 
 
 class Member(Native):
-    """A client that receives no tracks: 20 of them that each receive those of all others take more than the two cores of a machine."""
+    """A client that receives no tracks: 20 clients that each receive all others' exceed a machine of two cores."""
 
     subscribes = False
 
@@ -24,7 +24,7 @@ def assert_nobody_was_closed(call):
 
 
 def fifty_tracks_arrive(call):
-    """A client publishes 50 tracks at once, and the other receives them all, in both directions."""
+    """A client publishes 50 tracks at once, and the other receives all of them, in both directions."""
     one, two = call.clients
     for publisher, receiver in ((one, two), (two, one)):
         publisher.call("publishMany", count=TRACKS, timeout=90)
@@ -35,7 +35,7 @@ def fifty_tracks_arrive(call):
 
 
 def twenty_mute_and_unmute(call):
-    """All mute and unmute at once, as fast as a person can, and nobody is closed."""
+    """All participants mute and unmute at once, as fast as a person can, and none is disconnected."""
     with ThreadPoolExecutor(len(call.clients)) as pool:
         list(pool.map(lambda client: client.call("publishMany", count=2, silent=True), call.clients))
         list(pool.map(lambda client: client.call("toggle", timeout=120, seconds=SECONDS, perSecond=PER_SECOND), call.clients))

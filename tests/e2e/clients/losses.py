@@ -1,4 +1,4 @@
-"""Codecs on a network that loses packets: each client sends to others with each codec that both have, and receives as well."""
+"""Codecs on a network with packet loss: each client sends to others with each common codec, and receives as well."""
 
 import itertools
 import time
@@ -13,9 +13,9 @@ from .network import Conditions
 from .stories import WATCH, published_codecs
 
 CODECS = ("vp8", "h264", "vp9", "av1")
-# The share of the packets that is lost in each direction: of the receiver, and of a publisher that is not Chromium.
+# Share of lost packets in each direction: for the receiver, and for a publisher other than Chromium.
 LOSS = 0.05
-# The heights of the best and the worst layer that a client sends, if it sends several: in streams of their own, or in one (SVC).
+# Heights of the best and the worst layer, if a client sends several: as separate streams (simulcast), or in one (SVC).
 SIMULCAST, SVC, VIDEOS = (540, 180), (540, 136), (360, 90)
 LAYERS = {
     "chromium": {"vp8": SIMULCAST, "h264": SIMULCAST, "vp9": SVC, "av1": SVC},
@@ -24,14 +24,14 @@ LAYERS = {
     "node": {"vp9": (360, 180)},
     "go": dict.fromkeys(videos.ENCODERS, VIDEOS),
 }
-# Clients that ask for layers: the SDK for Node.js has no call for that. Go has no decoder, and cannot say which one it gets.
+# Clients that request layers: the Node.js SDK has no call for it. Go has no decoder, and cannot report the received layer.
 ASKING, TELLING = {"chromium", "firefox", "python", "go"}, {"chromium", "firefox", "python"}
-# How long such a client gets each layer, in seconds.
+# Duration of each requested layer in seconds.
 LAYER = 3
 
 
 def a_codec_survives_losses(call, codec):
-    """Where packets are lost, the frames are decoded nevertheless, through a change of the publisher's role and of the layers."""
+    """Despite packet loss, the frames are decoded, through a change of the publisher's role and of the layers."""
     publisher, receiver = call.clients
     publisher.call("publish", codec=codec, simulcast=True)
     best, worst = LAYERS[publisher.kind].get(codec) or (None, None)
@@ -56,7 +56,7 @@ def a_codec_survives_losses(call, codec):
 
 
 class SentPictures:
-    """Counts the pictures that a publisher sends in the layer that its receiver gets: Firefox leaves some out of the lower ones."""
+    """Counts a publisher's sent frames in the layer that its receiver gets: Firefox skips some frames in the lower layers."""
 
     def __init__(self, publisher, height):
         self.publisher, self.before = publisher, 0
@@ -69,13 +69,13 @@ class SentPictures:
         return self.before + sent_pictures(self.publisher, self.height) - self.begun
 
     def go_on_with(self, height):
-        """Counts those of another layer from now on."""
+        """Continues with another layer's frames."""
         self.before = self.count()
         self.begin(height)
 
 
 def wait_for_height(call, what, height):
-    """Waits until the receiver gets the layer of this height; one that cannot say it gets some time."""
+    """Waits until the receiver gets the layer of this height; a client that cannot report it gets some time."""
     publisher, receiver = call.clients
     if receiver.kind in TELLING:
         wait_for(what, lambda: sees(receiver, publisher, height))
@@ -84,7 +84,7 @@ def wait_for_height(call, what, height):
 
 
 def calls(python, chromium, other, firefox, node, go, another_go):
-    """Who sends to whom, with which codecs."""
+    """Yields the pairs of publisher and receiver, with their codecs."""
     yield chromium, other, CODECS
     yield chromium, python, CODECS
     yield python, chromium, CODECS
@@ -100,12 +100,12 @@ def calls(python, chromium, other, firefox, node, go, another_go):
     if go:
         yield chromium, go, CODECS
         yield go, chromium, CODECS
-        # No other client has it.
+        # No other client has H.265.
         yield go, another_go, ["h265"]
 
 
 def programs(ends):
-    """The clients of the SDKs for Node.js and Go, and another one of Go; none where they cannot be installed."""
+    """Returns the clients of the Node.js and Go SDKs, and a second Go client; an empty list where they cannot be installed."""
     clients = []
     for kind, command, names in (("node", program.node_client, ["node"]), ("go", program.go_client, ["go", "another-go"])):
         try:
@@ -121,7 +121,7 @@ def programs(ends):
 
 
 def tell(check, network, python, chromium, other, firefox=None):
-    """Tells the story of each pair and codec, in each connection mode."""
+    """Runs the scenario for each pair and codec, in each connection mode."""
     if check.only not in (None, a_codec_survives_losses.__name__):
         return
     with ExitStack() as ends:

@@ -1,19 +1,19 @@
-"""Lets LiveKit's own clients call each other through Conclave: livekit-client in Chromium and Firefox, and the SDKs for Python, Node.js
-and Go.
+"""Connects LiveKit's own clients to each other through Conclave: livekit-client in Chromium and Firefox, and the SDKs for Python,
+Node.js and Go.
 
     scripts/check clients                             with the embedded media plane
     scripts/check clients --livekit-server PATH       with a LiveKit server as the media plane
-    scripts/check clients --core                      tells half of the stories, in a third of the time: one connection for each client
-    scripts/check clients --only messages_arrive ...  tells one story only
-    scripts/check clients --client node ...           tells stories with such a client only: chromium, firefox, python, node or go
-    scripts/check clients --leaves 200                lets each client leave so often
+    scripts/check clients --core                      half of the scenarios, in a third of the time: one connection for each client
+    scripts/check clients --only messages_arrive ...  some scenarios only
+    scripts/check clients --client node ...           scenarios with such a client only: chromium, firefox, python, node or go
+    scripts/check clients --leaves 200                number of leaves of each client
 
-A client is told what to do by the check, in both connection modes; stories.py has what must hold. Browsers
-have a fake camera and microphone. No traffic leaves the machine.
+The check controls the clients, in both connection modes; the requirements are in stories.py. Browsers have a fake camera and
+microphone. No traffic leaves the machine.
 
-Needs Chromium and, for their stories, Firefox and coturn (Debian: chromium, firefox-esr, coturn), Node.js, Go and ffmpeg, openssl and
-network namespaces; the SDKs are installed once, in target/check-clients. Exits 0 only if every story held, and 77 if Chromium or the
-SDK for Python is missing and cannot be installed.
+Needs Chromium and, for their scenarios, Firefox and coturn (Debian: chromium, firefox-esr, coturn), Node.js, Go and ffmpeg, openssl and
+network namespaces; the SDKs are installed once, in target/check-clients. Exits 0 only if every scenario held, and 77 if Chromium or the
+Python SDK is missing and cannot be installed.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from . import (
 )
 from .network import Conditions, Network
 
-# Failures that the server simulates because the client asks for them.
+# Failures that the server simulates on a client's request.
 SIMULATED = ["disconnect-signal-on-resume", "disconnect-signal-on-resume-no-messages", "migration", "node-failure"]
 MODES = {True: "one connection", False: "two connections"}
 
@@ -53,19 +53,19 @@ MODES = {True: "one connection", False: "two connections"}
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--livekit-server", type=Path, help="the program of a LiveKit server")
-    parser.add_argument("--only", help="the name of a story")
+    parser.add_argument("--only", help="the name of a scenario")
     parser.add_argument("--client", help="the kind of a client")
-    parser.add_argument("--core", action="store_true", help="the stories that .ci/run tells")
+    parser.add_argument("--core", action="store_true", help="the scenarios that .ci/run runs")
     parser.add_argument("--leaves", type=int, default=20, help="how often each client leaves, to see that it has left")
     return parser.parse_args()
 
 
 class Check:
-    """Tells stories of clients, or one of them."""
+    """Runs the clients' scenarios, or some of them."""
 
     def __init__(self, conclave, only, kind, is_core):
         self.conclave, self.only, self.kind, self.telling = conclave, only, kind, Telling()
-        # The connection modes in which stories are told: with one connection for each client, or two.
+        # The connection modes: one connection for each client, or two.
         self.is_core, self.modes = is_core, (True,) if is_core else (True, False)
 
     def tell(self, story, clients, single=True, conclave=None, conditions=None, **details):
@@ -138,7 +138,7 @@ def tell_of_crowds(check, python, chromium):
 
 
 def tell_of_the_embedded_plane(check, network, python, chromium, other, firefox=None):
-    """What the embedded media plane has to do itself: it ends with the server, and it is what the network connects to."""
+    """Scenarios of the embedded media plane: it stops with the server, and clients connect to it directly."""
     shares = [(0.05, 0.02)] if check.is_core else [(0.01, 0.01), (0.05, 0.02), (0.1, 0.07)]
     # A LiveKit server ends the session of such a client.
     check.tell(reconnects.connections_come_back, [chromium, python], scenario="server-leave")
@@ -162,7 +162,7 @@ def tell_of_the_embedded_plane(check, network, python, chromium, other, firefox=
 
 
 def tell_of_relays(check, built, hooks, _python, chromium, other, firefox=None):
-    """Where nothing but a TURN server can be reached."""
+    """Scenarios in which only a TURN server can be reached."""
     kinds = [relay.OwnRelay, *([relay.Relay] if relay.is_installed() else [])]
     for kind, transport in itertools.product(kinds, ("udp", "tcp")):
         with ExitStack() as ends:
@@ -177,7 +177,7 @@ def tell_of_relays(check, built, hooks, _python, chromium, other, firefox=None):
 
 
 def tell_of_port_443(check, built, pages, hooks):
-    """Where nothing but TCP 443 can be reached: in network namespaces."""
+    """Scenarios in which only TCP 443 can be reached, in network namespaces."""
     if check.only not in (None, only_443.media_goes_by_443.__name__):
         return
     if not only_443.is_possible():
@@ -189,7 +189,7 @@ def tell_of_port_443(check, built, pages, hooks):
         ends.callback(network.stop)
         server = CallServer(built, hooks, network=network, ports=ports)
         ends.callback(server.stop)
-        # The certificate is that of the check.
+        # The certificate was issued by the check.
         flags = ["--ignore-certificate-errors"]
         clients = [Browser("chromium", pages, name, network.around(), flags) for name in ("behind-443", "also-behind-443")]
         for client in clients:
@@ -229,6 +229,6 @@ def main():
         print("skipped coturn, which is not installed", flush=True)
     if not chosen.core and not preparation.has_firefox():
         print("skipped Firefox, which is not installed", flush=True)
-    # The threads of the SDK do not end by themselves.
+    # The SDK's threads do not end by themselves.
     os._exit(check.telling.end())
 

@@ -1,13 +1,13 @@
-"""What clients say of themselves, and their data tracks."""
+"""Metadata and data tracks of clients."""
 
 from ..support.telling import wait_for
 
-# A frame of more bytes than a packet has.
+# A frame that is larger than a packet.
 LONG = "long " * 4_000
 
 
 def own_metadata_is_seen(call):
-    """A client whose role permits it changes its name and attributes, and others see that, also one that comes later."""
+    """A client whose role permits it changes its name and attributes, and others see the change, including a client that joins later."""
     one, two = call.clients
     roles = {"speaker": {"permissions": {"update_own_metadata": True}, "attributes": {"team": "blue"}}, "host": {}}
     template = call.conclave.request("POST", "/v1/templates", {"name": call.room, "roles": roles})
@@ -42,13 +42,13 @@ def own_metadata_is_seen(call):
 
 
 def data_tracks_arrive(call):
-    """Frames of a data track arrive at a client that subscribes to it, short and long ones."""
+    """Frames of a data track arrive at a subscriber, both short and long ones."""
     one, two = call.clients
     one.call("publishData", name="position")
     frames = lambda: [frame["text"] for frame in two.call("dataFrames") if (frame["from"], frame["track"]) == (one.name, "position")]
 
     def arrives(text):
-        # What is sent before the subscription is known is lost, as media is.
+        # Frames sent before the server knows the subscription are lost, as media is.
         one.call("pushData", name="position", text=text)
         return text in frames()
 

@@ -1,4 +1,4 @@
-"""A network between clients and the media workers that loses packets, is slow or blocks UDP, as a story says."""
+"""A network between clients and the media workers with packet loss, a low bandwidth, or without UDP, as a scenario defines."""
 
 import heapq
 import itertools
@@ -9,17 +9,17 @@ import threading
 import time
 from dataclasses import dataclass
 
-# The server listens on one address and tells clients the other, where this network forwards from.
+# The server listens on one address and advertises the other, from which this network forwards.
 SERVER, CLIENTS = "127.0.0.1", "127.0.0.2"
-# How long packets wait at most where the bandwidth is limited, in seconds.
+# Longest queueing delay in seconds where the bandwidth is limited.
 QUEUE = 0.3
 PACKET = 65_536
 
 
 @dataclass
 class Conditions:
-    """What the network is like for the last client of a call, or for all, in both directions but for the bandwidth, which is limited to
-    the client."""
+    """Network conditions of the last client in a call, or of all, in both directions, except for the bandwidth, which is limited
+    towards the client."""
 
     loss: float = 0.0
     bits_per_second: int = 0
@@ -32,7 +32,7 @@ class Conditions:
 
 
 class Flow:
-    """The UDP packets of one address of a client."""
+    """UDP packets of one client address."""
 
     def __init__(self, client, port, conditions):
         self.client, self.conditions, self.free_at = client, conditions, 0.0
@@ -42,7 +42,7 @@ class Flow:
 
 
 class Network:
-    """Forwards UDP and TCP at the port of a media worker. A client's conditions are those of the time when it connects; they
+    """Forwards UDP and TCP at a media worker's port. A client has the conditions at the time when it connects; they
     can be changed later."""
 
     def __init__(self):
@@ -54,7 +54,7 @@ class Network:
             threading.Thread(target=forward, daemon=True).start()
 
     def settings(self):
-        """The settings of a server in this network."""
+        """Returns a server's settings in this network."""
         return {
             "CONCLAVE_MEDIA__RTC__UDP_PORTS": str(self.port),
             "CONCLAVE_MEDIA__RTC__WORKERS": "1",
@@ -72,7 +72,7 @@ class Network:
                 self.udp.sendto(packet, client)
 
     def read(self, source, flow):
-        """Passes on what has arrived: from the server if the flow is known, and else from a client."""
+        """Forwards received packets: from the server if the flow is known, otherwise from a client."""
         while True:
             try:
                 packet, address = source.recvfrom(PACKET)
@@ -111,7 +111,7 @@ class Network:
 
 
 def sockets():
-    """A port that is free on both addresses, with its sockets on that of the clients."""
+    """Finds a port that is free on both addresses, and returns it with its sockets on the clients' address."""
     while True:
         tcp = socket.create_server((CLIENTS, 0))
         port = tcp.getsockname()[1]

@@ -1,5 +1,5 @@
-"""A network that lets nothing through but TCP at port 443 of the server: a network namespace with a loopback interface alone, in which a
-program passes connections of that port on, by a socket in a file (passage.py).
+"""A network in which only TCP port 443 of the server is open: a network namespace with only a loopback interface, in which a
+program forwards connections to that port, through a Unix socket (passage.py).
 """
 
 import os
@@ -19,7 +19,7 @@ HTTPS = 443
 
 
 def is_possible():
-    """Whether this user may make network namespaces, and there is what makes certificates."""
+    """Returns whether this user may create network namespaces, and openssl is installed."""
     try:
         probe = subprocess.run([*INSIDE, "ip", "link", "set", "lo", "up"], capture_output=True)
         return probe.returncode == 0 and subprocess.run(["openssl", "version"], capture_output=True).returncode == 0
@@ -31,7 +31,7 @@ INSIDE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "-
 
 
 class Only443:
-    """The server has a certificate for `localhost`, and clients think that it listens at port 443 there. Its TURN server has no UDP."""
+    """The server has a certificate for `localhost`, and clients reach it at port 443 there. Its TURN server has no UDP."""
 
     def __init__(self, pages, port):
         self.directory, self.conditions = tempfile.TemporaryDirectory(prefix="conclave-443-"), None
@@ -42,7 +42,7 @@ class Only443:
             listener.listen(64)
             threading.Thread(target=pass_on, args=(listener, ("127.0.0.1", target)), daemon=True).start()
         self.certificate, self.key = make_certificate(Path(self.directory.name))
-        # For the requests of this check.
+        # For the check's own requests.
         os.environ["SSL_CERT_FILE"] = str(self.certificate)
 
     def socket(self, port):
@@ -58,7 +58,7 @@ class Only443:
         }
 
     def around(self):
-        """What runs a command in this network."""
+        """Returns the command prefix that runs a command in this network."""
         passages = [part for port in self.passages for part in (str(port), self.socket(port))]
         return [*INSIDE, sys.executable, passage.__file__, *passages, "--"]
 
@@ -68,7 +68,7 @@ class Only443:
 
 
 def media_goes_by_443(call):
-    """Where nothing else is open, all see all, and media goes by the TURN server at the port of the API."""
+    """If no other port is open, all clients see all others, and media uses the TURN server at the API's port."""
     for client in call.clients:
         client.call("publish")
     wait_for_video(*call.clients)

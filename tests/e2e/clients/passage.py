@@ -1,4 +1,4 @@
-"""Passes connections of ports on. As a program, it runs inside the network namespace of only_443.py: it passes on, starts the client, and
+"""Forwards connections to ports. As a program, it runs inside the network namespace of only_443.py: it forwards, starts the client, and
 ends with it.
 
     unshare --net python3 passage.py [PORT SOCKET]... -- COMMAND ARGUMENT...
@@ -14,7 +14,7 @@ PACKET = 65_536
 
 
 def pass_on(listener, target):
-    """Connects each connection to a target: an address, or a socket in a file."""
+    """Connects each connection to a target: an address, or a Unix socket."""
     while True:
         try:
             client, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Stories of networks that lose packets, are slow, or block UDP."""
+"""Scenarios on networks with packet loss, low bandwidth, or without UDP."""
 
 import time
 
@@ -6,14 +6,14 @@ from ..support.telling import wait_for
 from ..support.watching import frames, inbound, wait_for_more_video, wait_for_video
 from .stories import BEST, wait_for_ordered_messages
 
-# How long a poor network is watched, in seconds.
+# Observation time of a poor network in seconds.
 WATCH = 10
-# The most sound that may be made up on a network that has become slow, as a share.
+# Largest share of concealed audio after a drop in bandwidth.
 CONCEALED = 0.03
 
 
 def tcp_is_used(call):
-    """Where UDP is blocked, media comes by TCP."""
+    """Where UDP is blocked, media arrives by TCP."""
     sender, receiver = call.clients
     for client in call.clients:
         client.call("publish")
@@ -24,7 +24,7 @@ def tcp_is_used(call):
 
 
 def an_outage_is_survived(call, seconds):
-    """The network of one client is gone for a while: then pictures go on, and reliable messages have arrived once and in order."""
+    """One client's network fails for a while: afterwards video continues, and reliable messages have arrived once and in order."""
     for client in call.clients:
         client.call("publish")
     wait_for_video(*call.clients)
@@ -39,7 +39,7 @@ def an_outage_is_survived(call, seconds):
 
 
 def losses_are_repaired(call, most_concealed):
-    """Pictures go on, and redundancy repairs the sound, as far as not two packets in a row are lost."""
+    """Video continues, and redundancy repairs the audio unless two packets in a row are lost."""
     sender, receiver = call.clients
     sender.call("publish", simulcast=True)
     wait_for("sound and pictures", lambda: frames(receiver, sender)[0] > 15 and made_up(receiver, sender)[1] > 0)
@@ -54,13 +54,13 @@ def losses_are_repaired(call, most_concealed):
 
 
 def made_up(client, publisher):
-    """The samples that stand for lost sound, and all."""
+    """Returns the number of concealed audio samples, and of all samples."""
     audio = inbound(client, publisher, "audio")
     return (audio["concealedSamples"] or 0) - (audio["silentConcealedSamples"] or 0), audio["totalSamplesReceived"] or 0
 
 
 def bandwidth_decides(call, bits_per_second):
-    """A slow network gets a lower layer, and sound without gaps; once it is fast again, the best one."""
+    """A slow network gets a lower layer, and audio without gaps; once it is fast again, the best layer."""
     sender, receiver = call.clients
     sender.call("publish", simulcast=True, busy=True)
     height = lambda: inbound(receiver, sender)["frameHeight"] or 0

@@ -1,4 +1,4 @@
-"""Clients that are programs: they read commands from their standard input and write results to their standard output, as lines of JSON."""
+"""Clients as programs: they read commands from standard input and write results to standard output, as lines of JSON."""
 
 import json
 import shutil
@@ -14,12 +14,12 @@ from . import videos
 
 HERE = Path(__file__).resolve().parent
 
-# So much of what a program has written to its standard error is shown when it has ended, in characters.
+# Number of characters of a program's standard error that are shown when it has ended.
 LAST_WORDS = 500
 
 
 class Program(Remote):
-    """One process with one client."""
+    """A process with one client."""
 
     def __init__(self, kind, name, command):
         super().__init__(kind, name)
@@ -30,7 +30,7 @@ class Program(Remote):
 
     def read(self):
         for line in self.process.stdout:
-            # SDKs log to the standard output, too.
+            # SDKs also log to standard output.
             if line.startswith('{"number":'):
                 self.results.put(json.loads(line))
         self.process.wait()
@@ -47,7 +47,7 @@ class Program(Remote):
             raise ClientError(f"{self.name}: {error}: {self.last_words()}") from error
 
     def close(self):
-        """Ends the program, which does that itself when there are no more commands."""
+        """Stops the program, which ends by itself at the end of its input."""
         self.process.stdin.close()
         try:
             self.process.wait(10)
@@ -75,7 +75,7 @@ def go_client():
 
     def make(folder):
         go_module("github.com/livekit/server-sdk-go/v2", GO_SDK, folder)
-        # In the module of the SDK, its dependencies have the versions that its makers test.
+        # In the SDK's module, dependencies have the versions that LiveKit tests.
         shutil.copytree(HERE / "go", folder / "client")
         command("go", "build", "-o", folder / "program", "./client", cwd=folder)
 

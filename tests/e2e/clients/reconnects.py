@@ -1,4 +1,4 @@
-"""Stories of connections that are lost and come back."""
+"""Scenarios in which connections are lost and return."""
 
 import time
 
@@ -6,12 +6,12 @@ from ..support.telling import wait_for
 from ..support.watching import frames, inbound, wait_for_more_video, wait_for_video
 from .stories import wait_for_ordered_messages
 
-# Within how many seconds clients are back once the server is.
+# Time limit in seconds for clients to return after the server.
 BACK = 5
 
 
 def connections_come_back(call, scenario):
-    """The signalling, or everything, is lost for a moment: the client is back, and so are its pictures."""
+    """The signalling, or everything, is lost for a moment: the client reconnects, and its video continues."""
     browser, other = call.clients
     for client in call.clients:
         client.call("publish")
@@ -32,7 +32,7 @@ def messages_survive_a_resume(call):
 
 
 def the_server_comes_back(call):
-    """The server is killed. Soon after its return all are in the call again."""
+    """The server is killed. Soon after its restart all clients are in the call again."""
     one, two = call.clients
     for client in call.clients:
         client.call("publish")

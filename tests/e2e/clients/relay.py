@@ -1,4 +1,4 @@
-"""TURN servers on loopback, which relay the media of clients that can reach nothing else: coturn, and the one in the server."""
+"""TURN servers on loopback, for clients that cannot reach the media workers: coturn, and the server's own."""
 
 import shutil
 import socket
@@ -17,7 +17,7 @@ def is_installed():
 
 
 class Relay:
-    """Clients reach it by `transport`: udp or tcp. It takes credentials that the server has made with their shared secret."""
+    """coturn, reached by `transport`: udp or tcp. It accepts the server's credentials, made with their shared secret."""
 
     def __init__(self, transport):
         self.transport, self.port, self.conditions = transport, free_port(), Conditions()
@@ -31,7 +31,7 @@ class Relay:
         )
 
     def settings(self):
-        """The settings of a server whose clients may use it."""
+        """Returns the settings of a server whose clients may use this relay."""
         return {
             "CONCLAVE_MEDIA__RTC__TURN__URLS": f"turn:{SERVER}:{self.port}?transport={self.transport}",
             "CONCLAVE_MEDIA__RTC__TURN__SECRET": SECRET,
@@ -43,7 +43,7 @@ class Relay:
 
 
 class OwnRelay:
-    """The TURN server in the server. For tcp, its UDP port is taken by the check, so that clients have only that of the API."""
+    """The server's own TURN server. For tcp, the check occupies its UDP port, so that clients can use only the API's port."""
 
     PORT = 3478
 
@@ -63,7 +63,7 @@ class OwnRelay:
 
 
 def media_is_relayed(call, transport):
-    """A client that uses the relay only is seen by the others, and sees them."""
+    """A client that uses only the relay is seen by the others, and sees them."""
     relayed = call.clients[-1]
     joined = call.join(relayed, relay=True)
     for client in call.clients:

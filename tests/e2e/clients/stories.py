@@ -1,4 +1,4 @@
-"""What clients do in a call, and what must hold. A story fails with an AssertionError that says what it saw."""
+"""Scenarios of clients in a call, and their requirements. A scenario fails with an AssertionError that describes the observation."""
 
 import time
 
@@ -6,20 +6,20 @@ from ..support.telling import wait_for
 from ..support.watching import frames, inbound, wait_for_video
 from .network import Conditions
 
-# How long tracks are watched, in seconds, once they arrive.
+# Observation time of tracks in seconds, from their arrival.
 WATCH = 6
-# The heights of the best and the worst layer that the page publishes.
+# Heights of the best and the worst layer that the page publishes.
 BEST, WORST = 540, 180
-# So many leaves are looked up at once, among the last events.
+# Number of leaves that are looked up at once, among the last events.
 BATCH = 10
-# More events and sessions than a story has.
+# More events and sessions than any scenario has.
 ALL = 10_000
-# The least share of the sent frames that is decoded.
+# Smallest share of the sent frames that must be decoded.
 DECODED = 0.95
 
 
 class Call:
-    """A room with some clients in it, which use one connection or two. The last one has the conditions, if there are any, or all have them."""
+    """A room with some clients in it, with one connection each or two. The conditions apply to the last client, or to all."""
 
     def __init__(self, conclave, clients, single=True, conditions=None):
         self.conclave, self.clients, self.conditions = conclave, clients, conditions
@@ -48,27 +48,27 @@ class Call:
             wait_for("an end of each stay in the records", self.has_whole_records)
 
     def present(self, clients):
-        """The participants that clients are now."""
+        """Returns the current participants of clients."""
         names = {client.name for client in clients}
         sessions = [session for session in self.conclave.sessions(self.room, ALL) if session["participant_identity"] in names]
         newest = {session["participant_identity"]: session for session in reversed(sessions)}
         return {session["participant_sid"] for session in newest.values() if "left_at" not in session}
 
     def wait_for_clean_leaves(self, sids):
-        """Waits until participants whose clients have left have ended, and checks that no connection counts as lost."""
+        """Waits until the participants of departed clients have left, and checks that no connection counts as lost."""
         wait_for("an end of each that has left", lambda: len(self.ends(sids)) == len(sids))
         ends = self.ends(sids)
         lost = [sid for sid, kind in ends.items() if kind != "participant.left"]
         assert not lost, f"{len(lost)} of {len(ends)} clients that left are recorded as lost"
 
     def ends(self, sids):
-        """The types of the events by which participants have ended."""
+        """Returns the types of the events that ended participants."""
         types = {"participant.left", "participant.connection_aborted"}
         events = (event for event in self.conclave.events(self.room) if event["type"] in types)
         return {event["participant_sid"]: event["type"] for event in events if event["participant_sid"] in sids}
 
     def has_whole_records(self):
-        """Whether each session has ended, and each of them and of its tracks has one event for the start and one for the end."""
+        """Returns whether each session has ended, and each session and each track has one start event and one end event."""
         events, sessions = self.conclave.events(self.room, ALL), self.conclave.sessions(self.room, ALL)
         of = lambda key, *types: sorted(event[key] for event in events if event["type"] in types)
         joined, tracks = of("participant_sid", "participant.joined"), of("track_sid", "track.published")
@@ -82,13 +82,13 @@ class Call:
 
 
 def published_codecs(call, publisher):
-    """The types of what a participant publishes as video, as the API says."""
+    """Returns the types of a participant's published video, from the API."""
     tracks = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
     return [track["mime_type"].lower() for track in tracks if track["kind"] == "video"]
 
 
 def wait_for_ordered_messages(call, count):
-    """Waits until each client has received so many numbered messages, each once and in order."""
+    """Waits until each client has received this number of messages, each once and in order."""
     for client in call.clients:
         received = lambda: [message["text"] for message in client.call("received")]
         wait_for(f"all messages at {client.name}", lambda: len(received()) >= count, 30)
@@ -100,7 +100,7 @@ def sent(client):
 
 
 def pictures_arrive(call):
-    """Each sees and hears the other: the frames that are sent are decoded, without a freeze."""
+    """Two clients see and hear each other: the sent frames are decoded, without a freeze."""
     one, two = call.clients
     for client in call.clients:
         client.call("publish")
@@ -111,7 +111,7 @@ def pictures_arrive(call):
     for (client, other), ((decoded, frozen), sent_before) in before.items():
         now, freezes = frames(client, other)
         share = (now - decoded) / max(1, sent(other) - sent_before)
-        # The two are not counted in the same moment: a frame or two are on their way.
+        # The two counters are not read at the same moment: one or two frames are in flight.
         assert share >= DECODED - 2 / (WATCH * 15), f"{client.name} decoded {share:.0%} of the frames of {other.name}"
         assert freezes == frozen, f"{freezes - frozen} freezes at {client.name}"
         shares.append(share)
@@ -136,7 +136,7 @@ def messages_arrive(call):
 
 
 def clients_leave_cleanly(call, leaves):
-    """Clients that leave and come back, again and again, have left each time: no connection counts as lost."""
+    """Clients that leave and rejoin repeatedly have left each time: no connection counts as lost."""
     for client in call.clients:
         sid = next(iter(wait_for("its session in the records", lambda: call.present([client]))))
         for begin in range(0, leaves, BATCH):
@@ -150,7 +150,7 @@ def clients_leave_cleanly(call, leaves):
 
 
 def the_server_sends(call):
-    """A message of the backend reaches everybody, without a sender."""
+    """A message from the backend reaches all participants, without a sender."""
     body = {"data": "aGVsbG8=", "topic": "news"}
     call.conclave.request("POST", f"/v1/rooms/{call.room}/send-data", body)
     for client in call.clients:
@@ -160,7 +160,7 @@ def the_server_sends(call):
 
 
 def a_late_client_sees_all(call):
-    """A client that joins later sees what is published already."""
+    """A client that joins later sees all published tracks."""
     early, late = call.clients
     late.call("leave")
     early.call("publish")
@@ -170,7 +170,7 @@ def a_late_client_sees_all(call):
 
 
 def layers_change(call):
-    """A receiver asks for another quality 20 times, gets it, and no change is a freeze."""
+    """A receiver requests another quality 20 times, gets it, and no change causes a freeze."""
     publisher, receiver = call.clients
     publisher.call("publish", simulcast=True)
     height = lambda: inbound(receiver, publisher)["frameHeight"] or 0
@@ -188,7 +188,7 @@ def layers_change(call):
 
 
 def a_moderator_acts(call):
-    """Muting by the server stops the pictures, and a removal ends the connection."""
+    """Muting by the server stops the video, and a removal ends the connection."""
     one, two = call.clients
     two.call("publish")
     wait_for("video", lambda: frames(one, two)[0] > 0)

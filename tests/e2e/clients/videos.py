@@ -1,16 +1,16 @@
-"""Videos for clients that have no encoder: of four seconds, with a key frame each second, and no frame that refers to a later one."""
+"""Videos for clients without an encoder: four seconds each, with a key frame each second, and without references to later frames."""
 
 import itertools
 
 from ..support.sdks import command, need
 
 FRAMES_PER_SECOND, SECONDS = 15, 4
-# The sizes of the layers of simulcast, and their bits per second.
+# Sizes of the simulcast layers, and their bits per second.
 SIZES = {(160, 90): 60_000, (320, 180): 180_000, (640, 360): 600_000}
 
 LIBVPX = ("-deadline", "realtime", "-cpu-used", "8", "-lag-in-frames", "0", "-auto-alt-ref", "0")
 X26X = f"keyint={FRAMES_PER_SECOND}:min-keyint={FRAMES_PER_SECOND}:scenecut=0:bframes=0:slices=1:repeat-headers=1"
-# The format of the file, the encoder and its options.
+# File format, encoder and encoder options.
 ENCODERS = {
     "vp8": ("ivf", "libvpx", *LIBVPX),
     "vp9": ("ivf", "libvpx-vp9", *LIBVPX),
@@ -21,7 +21,7 @@ ENCODERS = {
 
 
 def make(folder):
-    """Makes the videos of all codecs that ffmpeg encodes, in all sizes, named CODEC-HEIGHT."""
+    """Creates the videos in all codecs of ffmpeg and in all sizes, named CODEC-HEIGHT."""
     need("ffmpeg")
     encoders = command("ffmpeg", "-hide_banner", "-encoders")
     present = {codec: how for codec, how in ENCODERS.items() if f" {how[1]} " in encoders}

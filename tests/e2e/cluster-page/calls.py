@@ -1,5 +1,5 @@
-"""A call on the embedded media plane whose server is killed goes on at the next one, with the same url and tokens: of LiveKit's Python SDK
-and of livekit-client in the browsers that are installed."""
+"""A call on the embedded media plane whose server is killed continues on the next server, with the same URL and tokens: with LiveKit's
+Python SDK and with livekit-client in the installed browsers."""
 
 import itertools
 import os
@@ -16,12 +16,12 @@ from ..support.server import free_port
 from ..support.watching import frames, inbound, wait_for_video
 from . import page
 
-# The most seconds from the kill until each client has new video of all others.
+# Longest time in seconds from the kill until each client has new video from all others.
 LIMIT = 15
 
 
 class CallNode(cluster.Node):
-    """A server that clients of calls reach on this machine, each with media ports of its own."""
+    """A server for call clients on this machine, with its own media ports."""
 
     def __init__(self, binary, folder, name, database, api, public):
         super().__init__(binary, folder, name, database, api)
@@ -33,14 +33,14 @@ class CallNode(cluster.Node):
 
 
 def start_clients(ends):
-    """Returns the clients of the call, which end with `ends`."""
+    """Returns the call's clients, which `ends` closes."""
     pages, clients = Pages(), [Native("python")]
     for kind, is_installed in (("chromium", preparation.has_chromium()), ("firefox", preparation.has_firefox())):
         if is_installed:
             clients.append(Browser(kind, pages, kind))
         else:
             print(f"skipped: {kind} is not installed", flush=True)
-    # A call has two clients at least.
+    # A call needs at least two clients.
     clients += [] if clients[1:] else [Native("another-python")]
     for client in clients:
         ends.callback(client.close)
@@ -48,7 +48,7 @@ def start_clients(ends):
 
 
 def until_back(before, killed):
-    """Waits until each client receives new video of all others. Returns after how many seconds each did."""
+    """Waits until each client receives new video from all others. Returns the time of each client in seconds."""
     waiting, took = list(before), {}
     while waiting:
         for client, publisher in list(waiting):
@@ -82,7 +82,7 @@ def check_in(folder, binary):
     try:
         database, config = folder / "database.url", page.settings_of_page(folder)
         postgres.create_database(database)
-        # Clients call the second server, which stays.
+        # Clients connect to the second server, which stays.
         called = free_port()
         apis = (None, called, None)
         nodes = [CallNode(binary, folder, name, database, api, called) for name, api in zip(cluster.NODES, apis)]
@@ -110,5 +110,5 @@ def check(binary):
     except (AssertionError, ClientError) as failure:
         print(f"cluster-page: {failure}", flush=True)
         status = 1
-    # The threads of the SDK do not end by themselves.
+    # The SDK's threads do not end by themselves.
     os._exit(status)

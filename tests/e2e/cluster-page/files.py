@@ -1,4 +1,4 @@
-"""The files in deploy/cluster: their syntax, and that they name what exists."""
+"""The files in deploy/cluster: their syntax, and the existence of the names in them."""
 
 import os
 import re
@@ -16,14 +16,14 @@ def skipped(what):
 
 
 def settings():
-    """The names of the variables of all settings."""
+    """Returns the variable names of all settings."""
     section, names = "", set()
     for line in Path("config/conclave.toml").read_text().splitlines():
         if found := re.fullmatch(r"\[([a-z.]+)\]", line):
             section = found[1]
         elif found := re.match(r"#([a-z_]+) = ", line):
             names.add(f"CONCLAVE_{section}.{found[1]}".replace(".", "__").upper())
-    # Explained in prose, since its default depends on the data directory.
+    # Documented in prose, since its default depends on the data directory.
     return names | {"CONCLAVE_ENCRYPTION__KEY_FILE"}
 
 

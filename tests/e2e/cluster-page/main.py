@@ -1,16 +1,16 @@
-"""Does what docs/cluster.md says with three servers on a throw-away PostgreSQL, behind HAProxy where it is installed, and checks
+"""Follows docs/cluster.md with three servers on a throw-away PostgreSQL, behind HAProxy where it is installed, and checks
 the files in deploy/cluster.
 
-    scripts/check cluster-page           checks everything but calls
-    scripts/check cluster-page --files   checks the files in deploy/cluster only
-    scripts/check cluster-page --calls   kills the server of a call, and waits until all see each other at the next one
+    scripts/check cluster-page           everything except calls
+    scripts/check cluster-page --files   the files in deploy/cluster only
+    scripts/check cluster-page --calls   kills a call's server, and waits until all participants see each other on the next one
 
-The commands of the page, and those of docs/postgresql.md but for the move from a file (tests/cli), are run as they are written: each block
-with `<!-- run: NAME -->` above it. curl is told where node-1, node-2 and node-3 are, and sudo is left out.
+The commands on the page and in docs/postgresql.md, except for the move from a file (tests/cli), run unchanged: each block
+with `<!-- run: NAME -->` above it. curl gets the addresses of node-1, node-2 and node-3, and sudo is omitted.
 
 Needs PostgreSQL, curl 7.82 or newer and python3. The files are checked with HAProxy and, where Go is installed, with the program of
-scripts/check deploy. What is missing is named, and skipped. Exits 0 only if all holds, and 77 without PostgreSQL. --calls needs
-LiveKit's Python SDK, as scripts/check clients does, and takes the browsers that are installed.
+scripts/check deploy. Missing programs are named, and their parts skipped. Exits 0 only if all holds, and 77 without PostgreSQL. --calls
+needs LiveKit's Python SDK, like scripts/check clients, and uses the installed browsers.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--files", action="store_true", help="only the files in deploy/cluster")
     parser.add_argument("--calls", action="store_true", help="only the call whose server is killed")
     chosen = parser.parse_args()
-    # The pages name files from there.
+    # The pages contain file names relative to the root.
     os.chdir(preparation.ROOT)
     try:
         if not chosen.calls:
@@ -43,7 +43,7 @@ def main():
 
 def check_calls():
     preparation.in_environment("check", "cluster-page", ["--calls"])
-    # It needs the SDK.
+    # The SDK is needed only here.
     from . import calls
 
     calls.check(preparation.program())

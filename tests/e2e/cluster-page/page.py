@@ -1,4 +1,4 @@
-"""The page: its commands, run against three servers."""
+"""The page's commands, run against three servers."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from .files import FOLDER
 
 
 def shell(commands, nodes, config, postgres, answers=""):
-    """Runs commands as a reader would type them at the first server, and returns what they print."""
+    """Runs commands as a reader would type them on the first server, and returns their output."""
     addresses = "".join(
         f" --connect-to {name}:8080:127.0.0.1:{node.api} --connect-to {name}:8081:127.0.0.1:{node.admin}"
         for name, node in zip(NODES, nodes)
     )
     first = nodes[0]
-    # What the page calls on its own machine is the admin listener, with the token that the page says it needs.
+    # On its own machine, the page calls the admin listener, with the admin token that the page requires.
     here = f"--connect-to 127.0.0.1:8081:127.0.0.1:{first.admin} --header 'Authorization: Bearer {TOKEN}'"
     prelude = f"""
         curl() {{ case "$*" in *127.0.0.1:8081*) set -- --fail {here} "$@" ;; esac; command curl{addresses} "$@"; }}
         conclave() {{ command {first.program} --config {config} --data {first.data} "$@"; }}
         sudo() {{ shift 2; PGHOST={postgres.folder} PGPORT={postgres.port} PGUSER=postgres {postgres.programs}/"$@"; }}
     """
-    # Without a terminal, createuser reads the password from its input.
+    # Without a terminal, createuser reads the password from standard input.
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", prelude + commands],
         env=first.environment(), input=answers, capture_output=True, text=True, start_new_session=True,
@@ -40,9 +40,9 @@ def shell(commands, nodes, config, postgres, answers=""):
 
 
 def settings_of_page(folder):
-    """Writes the settings of the page to a file."""
+    """Writes the page's settings to a file."""
     text = re.search(r"```toml\n(.*?)```", Path("docs/cluster.md").read_text(), re.DOTALL)[1]
-    # The check has an address and a file of its own; the rest is as on the page.
+    # The check has its own address and file; the other settings are the page's.
     without = [line for line in text.splitlines() if not line.startswith("url_file")]
     path = folder / "conclave.toml"
     path.write_text("\n".join(without) + "\n")
@@ -97,19 +97,19 @@ def check_page(binary, folder):
 
 
 def check_takeover(nodes, config, key, proxy):
-    """A killed active server is replaced, and the room that was asked for meanwhile is created, through the load balancer if there is one."""
+    """A killed active server is replaced, and the room requested meanwhile is created, through the load balancer if there is one."""
     active = wait("a server is active", lambda: next((node for node in nodes if node.role() == "active"), None))
     port = proxy[1] if proxy else next(node for node in nodes if node is not active).api
     wait("a room is created", lambda: create_room(port, key, "before") == 201)
     active.kill()
-    # A load balancer may send the first ones to the server that has gone; a retry with the same key is what clients do.
+    # A load balancer may send the first requests to the dead server; clients retry with the same key.
     wait("a room is created after the kill", lambda: create_room(port, key, "after") == 201)
     active.start(config)
     wait("the killed server is a standby", lambda: active.role() == "standby")
 
 
 def check_postgres_settings(postgres):
-    """PostgreSQL knows the settings that docs/postgresql.md shows, and takes their values."""
+    """PostgreSQL accepts the settings in docs/postgresql.md and their values."""
     settings = re.search(r"```ini\n(.*?)```", Path("docs/postgresql.md").read_text(), re.DOTALL)[1]
     for name, value in re.findall(r"^(\w+) = '?(.*?)'?$", settings, re.MULTILINE):
         postgres.call("postgres", "-C", name, "-c", f"{name}={value}")
@@ -143,7 +143,7 @@ def restart(node, config, change):
 
 def check():
     with tempfile.TemporaryDirectory(prefix="conclave-cluster-") as folder:
-        # The user of PostgreSQL has to reach its directory.
+        # PostgreSQL's user must reach its directory.
         os.chmod(folder, 0o755)
         check_page(preparation.program(), Path(folder))
     print("docs/cluster.md and docs/postgresql.md are right", flush=True)

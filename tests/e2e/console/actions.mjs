@@ -1,4 +1,4 @@
-// Every action of the console, by keyboard alone. `tag` tells one run from another.
+// Every action of the console, by keyboard alone. `tag` distinguishes runs.
 import { Keyboard } from './keyboard.mjs';
 
 export async function runActions(page, server, receiver, tag) {
@@ -24,7 +24,7 @@ class Walk {
     await this.page.goto(this.server.admin + path);
   }
 
-  // An action has been done when the page says so.
+  // An action is done when the page shows this text.
   async says(text) {
     await this.page.getByText(text).first().waitFor({ timeout: 60_000 }).catch(async () => {
       const main = await this.page.locator('main').innerText();
@@ -33,7 +33,7 @@ class Walk {
     this.done += 1;
   }
 
-  // What is read again does not take the focus away.
+  // A refresh does not move the focus.
   async keepsFocus(selector) {
     await this.keyboard.reach(selector);
     const before = await this.page.locator(selector).elementHandle();
@@ -87,7 +87,7 @@ class Walk {
     await keyboard.press(this.button('Open room'));
     await this.says('The room is open.');
     const path = new URL(this.page.url()).pathname;
-    // Events are shown from when their stream is answered.
+    // Events are shown from the response of their stream on.
     await Promise.all([this.page.waitForResponse((answer) => answer.url().endsWith(`${path}/events`)), this.open(path)]);
     await server.join(name, 'alice', 'guest', [['audio', 'microphone']]);
     await this.page.locator('.events').getByText('participant.joined').waitFor();

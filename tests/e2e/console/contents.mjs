@@ -1,8 +1,8 @@
-// A server with something of every kind in it.
+// A server with objects of every kind.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-// Puts something of every kind into a server.
+// Creates objects of every kind on a server.
 export async function fill(server, receiver) {
   for (const path of ['/ok', '/broken']) await server.call('POST', '/v1/webhook-endpoints', { url: receiver.url + path });
   const video = [['video', 'camera'], ['audio', 'microphone']];
@@ -29,7 +29,7 @@ export async function fill(server, receiver) {
   server.template = template.id;
 }
 
-// A recording that is complete, with a file.
+// Creates a complete recording with a file.
 async function record(server, room, filepath) {
   const recording = await server.call('POST', `/v1/rooms/${room}/recordings`, { type: 'room_composite', filepath });
   await server.sandbox(`/sandbox/egress/${recording.egress_id}`, { status: 'complete' });

@@ -6,15 +6,15 @@ import { join } from 'node:path';
 
 import { Conclave } from '../support/server.mjs';
 
-// Pages, each with a text that it has.
+// Pages, each with a text on it.
 const PAGES = [['index.html', 'Two commands'], ['operations.html', 'Idempotency'], ['api.html', 'create_room'], ['cluster.html', 'Source of the diagram']];
-// What is searched for, and one of the first two results.
+// Search texts, each with one of its first two results.
 const SEARCHES = [
   ['idempotency', 'operations.html#idempotency'], ['SIGTERM', 'running.html#stopping'],
   ['backup restore', 'running.html#backup-and-restore'], ['webhooks', 'webhooks.html'], ['signatur', 'webhooks.html#signatures'],
 ];
 
-// `tools` are what the check of the console opens and looks at pages with.
+// `tools` are the console check's functions for opening and checking pages.
 export async function checkDocs(browser, looks, tools) {
   const server = await Conclave.start({ CONCLAVE_ADMIN__TOKEN: undefined });
   const folder = mkdtempSync(join(tmpdir(), 'check-docs-'));
@@ -41,7 +41,7 @@ async function pages(browser, look, root, { open, listen, checkPage, fail, axe }
   listen(page, complaints);
   for (const [path, text] of PAGES) {
     await page.goto(`${root}/${path}`);
-    // axe-core reads styles by requests, which a page that is a file may not send.
+    // axe-core reads styles by requests, which the browser forbids to pages from files.
     if (isServed) await checkPage(page, `${root}/${path} (${look.colorScheme}, ${look.width})`, text);
     else if (!(await page.locator('main').innerText()).includes(text)) fail(`${root}/${path} does not say ${text}`);
   }
@@ -79,7 +79,7 @@ async function viewer(browser, look, server, { open, listen, fail }) {
   const page = await context.newPage();
   const complaints = [];
   listen(page, complaints);
-  // A link to an operation from before the viewer had an address of its own. Its page goes on to the viewer before it has loaded.
+  // A link to an operation from before the viewer had its own address. Its page redirects to the viewer before it has loaded.
   await page.goto(`${server.admin}/docs#/rooms/create_room`, { waitUntil: 'commit' });
   await page.waitForURL(`${server.admin}/docs/api#/rooms/create_room`);
   const operation = page.locator('#operations-rooms-create_room');
@@ -98,7 +98,7 @@ async function viewer(browser, look, server, { open, listen, fail }) {
   if (reference !== `${server.admin}/docs/api.html#create_code`) fail(`an operation leads to ${reference}`);
   const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   if (wider > 0) fail(`the viewer is ${wider} pixels too wide`);
-  // Swagger UI warns of its own future.
+  // Swagger UI announces its own deprecations.
   for (const complaint of complaints.filter((text) => !text.includes('escaping deep link whitespace'))) fail(`the viewer (${look.colorScheme}, ${look.width}): ${complaint}`);
   await context.close();
   console.log(`ok      a call of the API from the viewer, ${look.colorScheme}, ${look.width} pixels wide`);

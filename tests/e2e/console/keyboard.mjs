@@ -7,7 +7,7 @@ export class Keyboard {
     this.page = page;
   }
 
-  // Goes to a control with Tab alone. What cannot be reached in this way fails.
+  // Moves to a control with Tab alone. Fails for an unreachable control.
   async reach(selector) {
     const wanted = this.page.locator(selector).first();
     await wanted.waitFor({ state: 'visible', timeout: 60_000 });
@@ -34,7 +34,7 @@ export class Keyboard {
     await this.page.keyboard.insertText(text);
   }
 
-  // Chooses an option by the beginning of its label, as a list does when one types.
+  // Chooses an option by the first letters of its label, as a list does for typed letters.
   async choose(selector, label) {
     await this.reach(selector);
     await this.page.keyboard.type(label, { delay: 5 });

@@ -18,10 +18,10 @@ import { checkDocs } from './docs.mjs';
 const AXE = readFileSync(AXE_FILE, 'utf8');
 const LOOKS = ['light', 'dark'].flatMap((colorScheme) => [380, 1440].map((width) => ({ colorScheme, width })));
 const WITH_SCREENSHOTS = process.argv.includes('--screenshots');
-// In two looks, each width and each color scheme is there once.
+// Two looks that cover each width and each color scheme once.
 const LOOKS_OF_ACTIONS = process.argv.includes('--core') ? LOOKS.filter(isShown) : LOOKS;
 const FOLDER = 'docs/console';
-// All rules of axe-core, its best practices too.
+// All rules of axe-core, including its best practices.
 const AXE_OPTIONS = { resultTypes: ['violations'] };
 
 const problems = [];
@@ -30,7 +30,7 @@ const fail = (what) => {
   console.log(`FAILED  ${what}`);
 };
 
-// Every page of the console: its path, a text that it has, and the name of its screenshot.
+// Every page of the console: its path, a text on it, and the name of its screenshot.
 const pages = (server) => {
   const project = `/projects/${server.project_id}`;
   return [
@@ -69,13 +69,13 @@ async function signIn(context, server) {
 
 async function open(browser, options) {
   const { width = 1440, ...rest } = options;
-  // axe-core is put into the page by the check; the policy of the pages stays in force for all else.
+  // The check injects axe-core into the page; for everything else, the pages' policy stays in force.
   const context = await browser.newContext({ viewport: { width, height: 900 }, ...rest });
   context.setDefaultTimeout(60_000);
   return context;
 }
 
-// What the browser complains about, such as a breach of the policy.
+// Complaints of the browser, such as a violation of the policy.
 function listen(page, seen) {
   page.on('console', (message) => {
     const isStatus = message.text().startsWith('Failed to load resource');
@@ -112,7 +112,7 @@ async function walk(browser, server, look) {
   console.log(`ok      ${pages(server).length} pages, ${look.colorScheme}, ${look.width} pixels wide`);
 }
 
-// A timeline says when it begins and ends, at its two ends.
+// A timeline shows its start and end times at its two ends.
 async function checkTimes(page, where) {
   const times = await page.locator('.timeline .ends span').all();
   for (const time of times) {
@@ -122,7 +122,7 @@ async function checkTimes(page, where) {
   if (times.length !== 2) fail(`${where} has ${times.length} times instead of two`);
 }
 
-// The looks of the screenshots: wide and light, and narrow and dark.
+// Looks of the screenshots: wide and light, and narrow and dark.
 function isShown({ colorScheme, width }) {
   return (colorScheme === 'dark') === (width === 380);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the static program and, with buildah, the image of the Containerfile from it. Starts both, in an empty root directory and in
+# Builds the static program and, with buildah, the Containerfile's image. Starts both, in an empty root directory and in
 # the image, as a user without privileges, and calls them.
 #
 #     scripts/check container [--output FILE]    FILE: the image as an OCI archive
 #
 # Needs the musl target of Rust (`rustup target add x86_64-unknown-linux-musl`), musl-gcc (Debian: musl-tools) and, to change the root
-# directory, root. Exits with 77 if they are missing; without buildah there is no image, which it says.
+# directory, root. Exits with 77 if they are missing; without buildah, the image is skipped with a line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source tests/e2e/support/server.sh
@@ -27,7 +27,7 @@ program=$directory/$target/dist/conclave
 ! readelf --program-headers "$program" | grep --quiet INTERP || fail 'the program is not static'
 step "built the static program: $(du --human-readable --apparent-size "$program" | cut -f1)"
 
-# Where the Containerfile expects it.
+# Path in the Containerfile.
 files=$PWD/target/container
 rm -rf "$files"
 mkdir -p "$files"/{conclave-data,conclave-backup,tmp}
@@ -37,7 +37,7 @@ install -D -m 644 config/conclave.toml "$files/config/conclave.toml"
 WORK=$(mktemp -d)
 trap 'stop_server || true; rm -rf "$WORK"' EXIT
 
-# calls NAME COMMAND...: starts a server by a command, creates a room with a key of its own, and stops the server.
+# calls NAME COMMAND...: starts a server with a command, creates a room with its own key, and stops the server.
 calls() {
     local name=$1
     shift

@@ -1,4 +1,4 @@
-"""A webhook receiver for scripts/demo, which verifies both signatures of each delivery and logs one line for it.
+"""A webhook receiver for scripts/demo, which verifies both signatures of each delivery and logs one line per delivery.
 
 Usage: receiver.py DIR. It writes its port to DIR/port and its log to DIR/log. For each delivery it reads the
 endpoint's signing secret from DIR/secret and the status of its response from DIR/status. Needs only the standard library.
@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-# Nothing is written beside the sources.
+# Writes no bytecode beside the sources.
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

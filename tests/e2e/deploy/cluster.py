@@ -1,4 +1,4 @@
-"""Two servers on a throw-away PostgreSQL, where the metrics of the lease and of requests that are passed on have values."""
+"""Two servers on a throw-away PostgreSQL, whose metrics of the lease and of proxied requests have values."""
 
 import itertools
 import threading
@@ -6,25 +6,25 @@ from contextlib import contextmanager
 
 from ..support import cluster
 
-# Seconds between two requests through the standby.
+# Seconds between requests through the standby.
 PAUSE = 0.5
 
 
 def is_metric(name):
-    """Whether only servers on PostgreSQL have a metric."""
+    """Returns whether a metric exists only on PostgreSQL."""
     return name.startswith(("conclave_lease_", "conclave_cluster_"))
 
 
 @contextmanager
 def running(program, folder):
-    """Yields the addresses of the admin listeners of both cluster. The standby gets requests meanwhile."""
-    # The user of PostgreSQL has to reach its directory.
+    """Yields the admin addresses of both servers. The standby receives requests meanwhile."""
+    # PostgreSQL's user must reach its directory.
     folder.chmod(0o755)
     postgres, nodes, is_over = cluster.Postgres(folder), [], threading.Event()
     try:
         database, config = folder / "database.url", folder / "cluster.toml"
         postgres.create_database(database)
-        # All settings are in the environment of the cluster.
+        # All settings are environment variables.
         config.touch()
         nodes = [cluster.Node(program, folder, name, database) for name in cluster.NODES[:2]]
         cluster.start_nodes(nodes, config)

@@ -1,4 +1,4 @@
-"""The dashboard of Grafana: Prometheus scrapes servers, and every expression of every panel has data."""
+"""The Grafana dashboard: Prometheus scrapes servers, and every expression of every panel has data."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from .loaded import LoadedServer, receiver
 
 DEPLOY = preparation.ROOT / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "conclave.json"
-# How long the server has calls, and the interval of rates, in seconds. Prometheus scrapes every second.
+# Duration of the server's load, and the interval of rates, in seconds. Prometheus scrapes every second.
 LOAD_SECONDS, RATE_SECONDS = 10, 5
 
 
@@ -57,7 +57,7 @@ class Prometheus:
             return None
 
     def has_data(self, expression, since):
-        """Whether an expression has had a number since a time."""
+        """Returns whether an expression has had a value since a time."""
         found = self.get("query_range", query=expression, start=since, end=time.time(), step=1)["result"]
         return any(value != "NaN" for series in found for _, value in series["values"])
 
@@ -67,7 +67,7 @@ class Prometheus:
 
 
 def panels():
-    """The panels of the dashboard, and their expressions with its variables replaced."""
+    """Returns the dashboard's panels, and their expressions with replaced variables."""
     dashboard = json.loads(DASHBOARD.read_text())
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids)), "two panels have the same id"
@@ -79,7 +79,7 @@ def panels():
 
 
 def places():
-    """Where each panel is: no two overlap, none is wider than the dashboard."""
+    """Checks each panel's position: no two overlap, none is wider than the dashboard."""
     taken = {}
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         place = panel["gridPos"]
@@ -90,18 +90,18 @@ def places():
 
 
 def metrics(text):
-    """The metrics of an expression, without the suffixes of histograms."""
+    """Returns the metrics in an expression, without the suffixes of histograms."""
     return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"\bconclave_[a-z_]+", text)}
 
 
 def known_metrics():
-    """The metrics that the sources of the server define."""
+    """Returns the metrics defined in the server's sources."""
     sources = (path for folder in ("src", "actors", "db", "media") for path in (preparation.ROOT / folder).rglob("*.rs"))
     return {name for path in sources for name in re.findall(r'"(conclave_[a-z_]+)"', path.read_text())}
 
 
 def check(program, folder):
-    """Every panel has data while servers have calls. Returns what was seen."""
+    """Every panel has data while servers have calls. Returns a summary."""
     places()
     unknown = set().union(*(metrics(expression) for _, expression in panels())) - known_metrics()
     assert not unknown, f"no metrics of the server: {unknown}"
@@ -128,7 +128,7 @@ def check(program, folder):
 
 
 def have_data(prometheus, empty, begun):
-    # A rate needs two samples, and a delivery its tick.
+    # A rate needs two samples, and a delivery the next tick.
     def all_have_data():
         empty.difference_update({panel for panel in empty if prometheus.has_data(panel[1], begun)})
         return not empty

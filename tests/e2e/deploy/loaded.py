@@ -1,4 +1,4 @@
-"""A server under a load of calls, recordings, a broadcast and an upload: whatever its metrics count has happened."""
+"""A server under a load of calls, recordings, a broadcast and an upload: every event that its metrics count occurs."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ from ..support.receiver import Receiver
 from ..support.server import UNLIMITED, Server, free_port
 from ..support.telling import wait_for
 
-# How long an upload takes that would be over at once: long enough to be seen.
+# Duration of an otherwise instant upload: long enough to be observed.
 UPLOAD_SECONDS = 4
 UPLOAD_ID = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
 UPLOADED = "<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>"
@@ -19,13 +19,13 @@ COLOR, TONE = (200, 40, 40), 440
 
 
 def receiver():
-    """Receives webhooks, and accepts all but the first."""
+    """Receives webhooks, and accepts all except the first."""
     answers = iter([500])
     return Receiver(lambda *_: (next(answers, 204), ""))
 
 
 def storage():
-    """An S3 storage for one upload in parts, which is slow."""
+    """An S3 storage for one multipart upload, which is slow."""
 
     def answer(method, path, *_):
         if method == "PUT":
@@ -37,7 +37,7 @@ def storage():
 
 
 class LoadedServer(Server):
-    """A server with TLS and backups. Its recordings are small."""
+    """A server with TLS and backups, and with small recordings."""
 
     def __init__(self, program, folder):
         certificate, key = make_certificate(folder)
@@ -76,7 +76,7 @@ class LoadedServer(Server):
 
     @contextlib.contextmanager
     def recording(self, folder):
-        """An encoder is recorded and broadcast meanwhile; at the end, the file is uploaded."""
+        """Records and broadcasts an encoder meanwhile; at the end, the file is uploaded."""
         (template,) = self.request("GET", "/v1/templates")["templates"]
         bucket, viewer = storage(), RtmpReceiver(folder, "broadcast")
         config = {"type": "s3", "bucket": "calls", "endpoint": bucket.url, "access_key": "check", "secret": "a-secret-of-this-check"}

@@ -1,9 +1,9 @@
-// Validates what deploy/ has for Docker Compose and Kubernetes, with the parsers of those projects and without a network:
+// Validates the files in deploy/ for Docker Compose and Kubernetes, with the parsers of those projects and without a network:
 //
 //	go run . compose FILE PROFILE...   loads a compose file, with the environment and the .env beside it
 //	go run . kubernetes FOLDER         renders a kustomization, and reads each object strictly as its type
 //
-// Prints what it has found, and exits with 1 at the first mistake.
+// Prints its findings, and exits with 1 at the first mistake.
 package main
 
 import (
@@ -57,7 +57,7 @@ func kubernetes(folder string) error {
 	if err != nil {
 		return err
 	}
-	// Strict: a field that the type does not have is a mistake.
+	// Strict: an unknown field is a mistake.
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	var kinds []string
 	for _, resource := range rendered.Resources() {

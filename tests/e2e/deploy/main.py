@@ -1,15 +1,15 @@
-"""Checks what deploy/ has: Prometheus with the alerts, the dashboard of Grafana, the compose file, the manifests of Kubernetes.
+"""Checks the files in deploy/: Prometheus with the alerts, the Grafana dashboard, the compose file, the Kubernetes manifests.
 
     scripts/check deploy            checks everything
     scripts/check deploy --quick    without the compose file, Kubernetes and the pages
 
-Prometheus runs with deploy/prometheus/prometheus.yml and scrapes a real server under a load of calls, with TLS, TURN, backups, a receiver of
-webhooks, a recording with its upload and a broadcast; and a cluster of two servers. Every expression of every panel must have data, and
-every metric must be one of the server. Alerts are tested by promtool.
-Compose and Kubernetes are read by the parsers of those projects (main.go, built by Go), their settings by `conclave check`. The
-commands of docs/deployment.md and docs/running.md are run with stand-ins for what would change this machine (pages.py).
+Prometheus runs with deploy/prometheus/prometheus.yml and scrapes a real server under a load of calls, with TLS, TURN, backups, a webhook
+receiver, a recording with its upload and a broadcast; and a cluster of two servers. Every expression of every panel must have data, and
+every metric must exist in the server. promtool tests the alerts.
+The parsers of Compose and Kubernetes read the files (main.go, built by Go), and `conclave check` their settings. The
+commands in docs/deployment.md and docs/running.md run with stand-ins for programs that would change this machine (pages.py).
 Needs Prometheus with promtool (Debian: prometheus), openssl, ffmpeg, and Go without --quick. Exits 0 only if everything held, and 77 if a
-program is missing. Without PostgreSQL, the panels of the cluster are named as not checked.
+program is missing. Without PostgreSQL, the cluster's panels are named as not checked.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from ..support.telling import Telling
 from . import dashboard, pages
 from .dashboard import DEPLOY, known_metrics, metrics
 
-# What the compose file takes from its environment.
+# Environment variables of the compose file.
 COMPOSE = {"CONCLAVE_DOMAIN": "meet.example.org", "CONCLAVE_ADDRESS": "192.0.2.1", "CONCLAVE_ADMIN_TOKEN": TOKEN}
 
 
 def alerts():
-    """The alerts load, pass their tests, and each has a test in which it fires and one in which it does not."""
+    """The alerts load, pass their tests, and each has a test in which it fires and a test in which it does not."""
     folder = DEPLOY / "prometheus"
     for command in (["check", "config", "--syntax-only", folder / "prometheus.yml"], ["test", "rules", folder / "alerts.test.yaml"]):
         ended = subprocess.run(["promtool", *command], capture_output=True, text=True)
@@ -58,7 +58,7 @@ def compose(program, validate, folder):
 
 
 def provisioning():
-    """Grafana finds the dashboard and Prometheus where the compose file puts them."""
+    """Grafana finds the dashboard and Prometheus at their paths in the compose file."""
     folder, text = DEPLOY / "grafana" / "provisioning", (DEPLOY / "compose.yaml").read_text()
     dashboards = re.search(r"path: (\S+)", (folder / "dashboards" / "conclave.yaml").read_text())[1]
     assert f"./grafana/conclave.json:{dashboards}/conclave.json:ro" in text, f"the dashboard is not in {dashboards}"
@@ -75,7 +75,7 @@ def kubernetes(program, validate, folder):
 
 
 def in_folder(story):
-    """Runs a story in a folder of its own."""
+    """Runs a scenario in its own folder."""
     with tempfile.TemporaryDirectory(prefix="conclave-deploy-") as folder:
         return story(Path(folder))
 

@@ -1,4 +1,4 @@
-"""The commands of docs/deployment.md and docs/running.md that would change this machine or need a service: they are run in a copy of the
+"""Commands in docs/deployment.md and docs/running.md that would change this machine or need a service: they run in a copy of the
 files that they name, with stand-ins for such programs."""
 
 import json
@@ -15,9 +15,9 @@ from ..support.settings import environment
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 PROGRAMS = ("apt", "cargo", "conclave", "docker", "install", "kubectl", "podman", "sudo", "systemctl", "useradd")
 PAGES = ("docs/deployment.md", "docs/running.md")
-# The files whose comments have the commands of a block, too.
+# Files whose comments repeat a block's commands.
 COMMENTED = {"compose": "deploy/compose.yaml", "kubernetes": "deploy/kubernetes/kustomization.yaml"}
-# What the commands name.
+# Files and folders in the commands.
 FILES = ("Cargo.toml", "Containerfile", "config", "deploy")
 
 
@@ -46,14 +46,14 @@ def run_block(name, text, folder, root, program, validate):
 
 
 def is_in_comments(name, text):
-    """The file that the commands are for has the same ones in its comments."""
+    """The file for which the commands are written contains the same commands in its comments."""
     comments = re.findall(r"^# ?(.*)$", (preparation.ROOT / COMMENTED[name]).read_text(), re.MULTILINE)
     commented = "\n".join(line.strip() for line in comments)
     assert text.strip() in commented, f"the comments of {COMMENTED[name]} have other commands than the page:\n{text}"
 
 
 def has_secret(root):
-    """The manifests take the secrets that the page creates."""
+    """The manifests use the secrets that the page creates."""
     made, manifests = json.loads((root / "notes.json").read_text()), (root / "manifests.yaml").read_text()
     for key, name in re.findall(r"secretKeyRef:\n +key: (\S+)\n +name: (\S+)", manifests):
         assert name == made["secret"] and key in made["keys"], f"the page creates no {key} in {name}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Stands in for a program that would change this machine, or that needs a service which is not here. It is called by the name of that
-program, checks the arguments, and does as much of it as can be done in a folder. See pages.py.
+"""A stand-in for a program that would change this machine, or that needs a missing service. It is called by that program's name,
+checks the arguments, and does the part that is possible in a folder. See pages.py.
 
-CHECK_FOLDER is the root of the file system that programs change, CHECK_PROGRAM the server, CHECK_VALIDATE the program of this folder, and
-CHECK_PATH where the real programs are.
+CHECK_FOLDER is the root of the file system for the programs, CHECK_PROGRAM the server, CHECK_VALIDATE the program of this folder, and
+CHECK_PATH the PATH of the real programs.
 """
 
 import json
@@ -24,7 +24,7 @@ NOTES = FOLDER / "notes.json"
 
 
 def note(**what):
-    """Keeps what a later command refers to."""
+    """Saves values that later commands refer to."""
     NOTES.write_text(json.dumps(notes() | what))
 
 
@@ -43,12 +43,12 @@ def run(*command, **options):
 
 
 def below(word):
-    """A path on the machine as it is in the folder."""
+    """Returns a path of the machine inside the folder."""
     return str(FOLDER) + word if re.match(r"/(etc|var|usr)/", word) else word
 
 
 def conclave(words):
-    """The program in a container, in a pod, or installed. A reader fills in the id of the project that was created before."""
+    """The program in a container, in a pod, or installed. A reader replaces `prj_...` by the id of the project created before."""
     words = [notes()["project"] if word == "prj_..." else below(word) for word in words]
     env = {**os.environ, "CONCLAVE_ADMIN__TOKEN": "a-token-of-this-check"}
     done = subprocess.run([PROGRAM, *words], env=env, stdout=subprocess.PIPE, text=True)
@@ -99,7 +99,7 @@ def install(words):
         expect(words[at + 1] == notes().get("user"), "there is no such group")
         words = words[:at] + words[at + 2 :]
     to = Path(below(words[-1]))
-    # These exist on each machine.
+    # Existing folders on every machine.
     if str(to).startswith((f"{FOLDER}/usr", f"{FOLDER}/etc/systemd")):
         to.parent.mkdir(parents=True, exist_ok=True)
     run(shutil.which("install", path=REAL), *words[:-1], to)
@@ -121,7 +121,7 @@ def systemctl(words):
 
 
 def has_known_options(tool, words):
-    """Lets the tool read its arguments, where it is installed. There is no daemon at that address."""
+    """Checks the arguments with the tool, where it is installed. There is no daemon at that address."""
     if real := shutil.which(tool, path=REAL) or shutil.which("docker", path=REAL):
         env = {**os.environ, "DOCKER_HOST": "unix:///nowhere.sock", "CONTAINER_HOST": "unix:///nowhere.sock"}
         said = subprocess.run([real, *words], capture_output=True, text=True, env=env).stderr

@@ -1,4 +1,4 @@
-// Draws the Mermaid diagrams of all pages with headless Chromium: see scripts/docs. Each picture has the source that it was drawn from, by
+// Draws the Mermaid diagrams of all pages with headless Chromium: see scripts/docs. Each image contains its source, by
 // which the server finds it.
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
@@ -11,7 +11,7 @@ const FOLDER = 'docs/diagrams';
 const tools = process.env.TOOLS;
 execFileSync('npm', ['install', '--silent', '--no-save', '--no-audit', '--no-fund', '--prefix', join(tools, 'mermaid'), `mermaid@${MERMAID}`]);
 
-// Fonts of the same widths on all systems, and text that a picture can have: no HTML.
+// Fonts with the same widths on all systems, and text that works in an image: no HTML.
 const OPTIONS = {
   startOnLoad: false, theme: 'neutral', htmlLabels: false, deterministicIds: true,
   fontFamily: 'Arial, Helvetica, "Liberation Sans", sans-serif',
@@ -34,7 +34,7 @@ for (const file of [...markdown('.'), ...markdown('docs')].sort()) {
     const svg = await page.evaluate(async ([id, text]) => {
       const { svg: drawn } = await mermaid.render(id, text);
       const element = new DOMParser().parseFromString(drawn, 'text/html').querySelector('svg');
-      // The natural size, which a picture has where there is room.
+      // The natural size of the image, used where there is room.
       const [, , width, height] = element.getAttribute('viewBox').split(' ');
       element.setAttribute('width', Math.ceil(width));
       element.setAttribute('height', Math.ceil(height));

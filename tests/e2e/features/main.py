@@ -2,10 +2,10 @@
 
     scripts/check features
 
-Cargo compiles a dependency once for each set of its features, and tests may switch on more of them. The two commands are compared by
-`cargo tree`: the crates of the program by themselves, and then with those of build scripts and macros, which may have other features. The
-crates of the workspace are left out: tests have them with the feature `faults`. A feature that differs belongs to [workspace.dependencies]
-in Cargo.toml, and if only a dependency of a test switches it on, to the dependencies of the root package, too.
+Cargo compiles a dependency once for each set of its features, and tests may enable more of them. The two commands are compared by
+`cargo tree`: first the program's crates alone, then with the crates of build scripts and macros, which may have other features. The
+workspace's own crates are excluded: tests enable their feature `faults`. Add a differing feature to [workspace.dependencies] in
+Cargo.toml, and if only a test's dependency enables it, also to the dependencies of the root package.
 """
 
 import subprocess
@@ -13,17 +13,17 @@ from collections import defaultdict
 
 from ..support.preparation import ROOT
 
-# Of what `cargo tree` prints of a crate of the workspace.
+# The mark of a workspace crate in the output of `cargo tree`.
 OWN = f" ({ROOT}"
 
 
 def features(*options):
-    """Returns the sets of features that each dependency is compiled with."""
+    """Returns the sets of features with which each dependency is compiled."""
     command = ["cargo", "tree", "--quiet", "--locked", "--prefix", "none", "--format", "{p}|{f}", *options]
     printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     found = defaultdict(set)
     for line in printed.splitlines():
-        # Behind a crate that was printed before there is a mark.
+        # A repeated crate has a mark.
         name, _, enabled = line.removesuffix(" (*)").partition("|")
         if name and OWN not in name:
             found[name].add(enabled)
@@ -31,7 +31,7 @@ def features(*options):
 
 
 def differences(first, second, is_same):
-    """Yields a line for each dependency of the first command whose features are others in the second one."""
+    """Yields a line for each dependency of the first command whose features differ in the second command."""
     for name, sets in sorted(first.items()):
         if not is_same(sets, second[name]):
             yield f"{name}\n  cargo run:  {shown(sets)}\n  cargo test: {shown(second[name])}"

@@ -1,4 +1,4 @@
-"""Where recordings and broadcasts arrive: at receivers of RTMP, and as files that users get by the API."""
+"""Destinations of recordings and broadcasts: RTMP receivers, and files for users of the API."""
 
 import asyncio
 import subprocess
@@ -33,7 +33,7 @@ async def the_commands_of_the_page_get_a_file(conclave):
 
 
 async def broadcasts_arrive(conclave):
-    """Each receiver gets the stream; one that is killed and comes back gets it again, and holds up no other."""
+    """Each receiver gets the stream; a receiver that is killed and returns gets it again, and delays no other."""
     one, two = (RtmpReceiver(conclave.folder, name) for name in ("one", "two"))
     async with Call(conclave, ("alice", RED, 440)) as call:
         broadcast = await call.start("broadcasts", urls=[one.url, two.url])

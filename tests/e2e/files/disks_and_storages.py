@@ -1,4 +1,4 @@
-"""What becomes of recordings when storages and disks fail, and a recording of a browser."""
+"""Recordings during failures of storages and disks, and a recording of a browser."""
 
 import asyncio
 import os
@@ -16,19 +16,19 @@ from ..support.server import CallServer
 from . import storage
 from .recorded_call import HEIGHT, RED, WIDTH, Call, Participant
 
-# The color and the tone of the page.
+# Color and tone of the page.
 TEAL, TONE = (20, 140, 140), 660
 SECRET = "wJalrXUtnFEMIK7MDENG"
-# Bits a second at which a recording of noise has several parts after some seconds.
+# Bit rate at which a recording of noise reaches several parts after some seconds, in kbit/s.
 HIGH_KBPS = 12_000
 
 
 class Noise(Participant):
-    """A participant whose camera shows noise, which no encoder makes small."""
+    """A participant whose camera shows noise, which no encoder compresses well."""
 
     async def film(self, source):
         while True:
-            # Squares, so that something of it is left in all layers.
+            # Squares of noise, so that some of it remains in all layers.
             rows = [b"".join(os.urandom(4) * 8 for _ in range(WIDTH // 8)) for _ in range(HEIGHT // 8)]
             picture = b"".join(row * 8 for row in rows)
             source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture))
@@ -44,7 +44,7 @@ class NoiseCall(Call):
 
 
 class Settings:
-    """Settings of a server of a story."""
+    """A scenario's server settings."""
 
     def __init__(self, **settings):
         self.values = {f"CONCLAVE_{name.upper()}": str(value) for name, value in settings.items()}
@@ -55,7 +55,7 @@ class Settings:
 
 @contextmanager
 def server(conclave, **settings):
-    """Another server, with other settings."""
+    """Returns another server with other settings."""
     other = CallServer(conclave.program, network=Settings(**settings))
     try:
         yield other
@@ -64,7 +64,7 @@ def server(conclave, **settings):
 
 
 async def uploads_survive_cut_connections_and_kills(conclave):
-    """Parts arrive although connections are cut, also after a kill in the middle of an upload; the file here is removed then."""
+    """Parts arrive although connections are cut, even after a kill in the middle of an upload; then the local file is removed."""
     if not await asyncio.to_thread(preparation.has_package, storage.MOTO):
         return "skipped: moto cannot be installed"
     bucket = await asyncio.to_thread(storage.Storage, "calls")
@@ -119,7 +119,7 @@ async def record(call, filepath, seconds):
 
 
 def check_object(conclave, bucket, recording, seconds):
-    """The object plays, and the file is gone."""
+    """The object plays, and the local file is removed."""
     uploaded = bucket.object(f"2026/{recording['filepath']}")
     copy = conclave.folder / "copy.mp4"
     copy.write_bytes(uploaded)
@@ -130,7 +130,7 @@ def check_object(conclave, bucket, recording, seconds):
 
 
 async def a_browser_is_recorded(conclave):
-    """What Chromium paints and plays is in the file."""
+    """Chromium's video and audio are in the file."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         return "skipped: Chromium is not installed"
     pages, call = Pages(), Call(conclave)
@@ -152,7 +152,7 @@ async def a_browser_is_recorded(conclave):
 
 
 class Viewer:
-    """A participant who counts the pictures that arrive."""
+    """A participant that counts the received video frames."""
 
     def __init__(self):
         self.room, self.seen, self.tasks = rtc.Room(), 0, []
@@ -178,7 +178,7 @@ class Viewer:
 
 @contextmanager
 def small_disk(directory):
-    """Settings for a disk of 4 MB: a file system in memory where that may be mounted, else a limit of the size of files."""
+    """Returns settings for a disk of 4 MB: a file system in memory if it can be mounted, otherwise a limit of the file size."""
     disk = Path(directory) / "disk"
     disk.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
@@ -189,7 +189,7 @@ def small_disk(directory):
             subprocess.run(["umount", str(disk)], check=True)
         return
     limited = Path(directory) / "ffmpeg-with-limit"
-    # In blocks of 512 bytes. Without the signal, writing fails.
+    # In blocks of 512 bytes. Without the signal, writes fail instead of killing ffmpeg.
     limited.write_text('#!/bin/sh\ntrap "" XFSZ\nulimit -f 8192\nexec ffmpeg "$@"\n')
     limited.chmod(0o755)
     yield {"egress__ffmpeg": limited}, "File too large"

@@ -1,4 +1,4 @@
-"""What is recorded of encoders: ffmpeg pushes by RTMP, Chromium by WHIP."""
+"""Recordings of encoders: ffmpeg pushes by RTMP, Chromium by WHIP."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ PUSHED, PAGED = (RED, 440), (BLUE, 880)
 
 
 async def video_of(call, identity):
-    """The sid of the video of a participant."""
+    """Returns the sid of a participant's video."""
     live = await call.request("GET", f"/v1/rooms/{call.room}/participants")
     (tracks,) = (participant["tracks"] for participant in live["participants"] if participant["identity"] == identity)
     return next(track["sid"] for track in tracks if track["kind"] == "video")
 
 
 async def encoders_are_recorded(conclave):
-    """The tiles and the sound of both, in a recording of the room and in one of each, and their pictures as they are."""
+    """Tiles and audio of both encoders, in a recording of the room and in one of each, and their unchanged tracks."""
     if not preparation.has_chromium():
         return "skipped: Chromium is not installed"
     call = Call(conclave)

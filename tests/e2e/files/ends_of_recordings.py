@@ -1,4 +1,4 @@
-"""What becomes of recordings when ffmpeg or the server ends."""
+"""Recordings when ffmpeg or the server stops."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from .recorded_call import RED, Call, ffmpegs
 
 
 async def the_death_of_ffmpeg_fails_the_recording(conclave):
-    """What was recorded plays, and the record says why it failed. The death of a decoder fails nothing."""
+    """The recorded part plays, and the record contains the reason of the failure. A decoder's death fails no recording."""
     async with Call(conclave, ("alice", RED, 440, False, "h264")) as call:
         track = await call.start(type="track", track_id=call.participants[0].camera.sid)
         await asyncio.sleep(6)
@@ -38,7 +38,7 @@ async def the_death_of_ffmpeg_fails_the_recording(conclave):
 
 
 async def the_death_of_the_server_leaves_a_file_that_plays(conclave):
-    """After a start the record has failed, and no ffmpeg is left."""
+    """After a restart the record has failed, and no ffmpeg is left."""
     call = Call(conclave, ("alice", RED, 440))
     await call.__aenter__()
     recording = await call.start(type="room_composite")
@@ -61,7 +61,7 @@ async def the_death_of_the_server_leaves_a_file_that_plays(conclave):
 
 
 async def a_stop_of_the_server_completes_what_it_records(conclave):
-    """After a start the records are complete with their files, and no ffmpeg is left."""
+    """After a restart the records are complete with their files, and no ffmpeg is left."""
     call = Call(conclave, ("alice", RED, 440))
     await call.__aenter__()
     recordings = [await call.start(type="room_composite")]

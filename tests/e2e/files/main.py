@@ -1,14 +1,14 @@
-"""Records and broadcasts calls through Conclave, and looks into the files with ffprobe and ffmpeg.
+"""Records and broadcasts calls through Conclave, and checks the files with ffprobe and ffmpeg.
 
-    scripts/check files                             tells all stories
-    scripts/check files --core                      tells them in two thirds of the time: no uploads, and no recording of a minute
-    scripts/check files --only a_grid_is_recorded   tells one story only
-    scripts/check files --measure grid-of-2         measures what a minute of a recording costs, with a build of the profile dist
+    scripts/check files                             all scenarios
+    scripts/check files --core                      without uploads and the recording of a minute, in two thirds of the time
+    scripts/check files --only a_grid_is_recorded   one scenario only
+    scripts/check files --measure grid-of-2         measures the cost of a recorded minute, with a build of the profile dist
 
-Participants are LiveKit's Python SDK, Chromium, and encoders, with known colors and tones. The stories are in
+Participants are LiveKit's Python SDK, Chromium, and encoders, with known colors and tones. The scenarios are in
 recordings.py, encoders.py, destinations.py, ends_of_recordings.py and disks_and_storages.py. Uploads go to moto, which is installed beside
-the SDK. No traffic leaves the machine. Needs ffmpeg; the SDK is that of scripts/check clients. Exits 0 only if every story held, and 77 if
-ffmpeg or the SDK is missing and cannot be installed.
+the SDK. No traffic leaves the machine. Needs ffmpeg; the SDK is shared with scripts/check clients. Exits 0 only if every scenario held, and
+77 if ffmpeg or the SDK is missing and cannot be installed.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from . import destinations, disks_and_storages, encoders, ends_of_recordings, re
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="the name of a story")
-    parser.add_argument("--core", action="store_true", help="the stories that .ci/run tells")
+    parser.add_argument("--only", help="the name of a scenario")
+    parser.add_argument("--core", action="store_true", help="the scenarios that .ci/run runs")
     parser.add_argument("--measure", nargs="*", metavar="WHAT", help="measure what a minute costs instead, of everything or of some")
     chosen = parser.parse_args()
     parts = (recordings, destinations, ends_of_recordings, encoders, disks_and_storages)
@@ -47,7 +47,7 @@ def main():
                 status = runner.run(recording_costs.measure(conclave, chosen.measure))
     finally:
         conclave.stop()
-    # The threads of the SDK do not end by themselves.
+    # The SDK's threads do not end by themselves.
     sys.stdout.flush()
     os._exit(status)
 

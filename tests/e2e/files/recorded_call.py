@@ -1,4 +1,4 @@
-"""Calls whose participants have known colors and tones, and what is recorded and broadcast of them."""
+"""Calls whose participants have known colors and tones, and their recordings and broadcasts."""
 
 import asyncio
 import math
@@ -14,14 +14,14 @@ WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
 SAMPLES = 480
 RED, GREEN, BLUE = (200, 40, 40), (40, 160, 40), (40, 40, 200)
 FINAL = ("complete", "failed", "aborted", "limit_reached")
-# Every so many seconds there is a white picture with a tone, for so long.
+# Interval and length of a beat, a white frame with a tone, in seconds.
 BEAT, BEAT_LENGTH = 2, 0.2
-# The most that the duration of a file may differ from that of its recording, in seconds.
+# Largest difference between the durations of a file and its recording, in seconds.
 DURATION = 0.5
 
 
 class Participant:
-    """A participant of one color and one tone. With a beat, the camera flashes while the tone sounds."""
+    """A participant with one color and one tone. With a beat, the camera flashes during the tone."""
 
     def __init__(self, conclave, room, identity, color, tone, beat=False, codec="vp8"):
         self.conclave, self.room_name, self.identity = conclave, room, identity
@@ -44,7 +44,7 @@ class Participant:
             self.camera = await local.publish_track(self.camera_track, options)
             self.tasks.append(asyncio.create_task(self.film(source)))
         if microphone:
-            # A long queue would delay the sound.
+            # A long queue would delay the audio.
             source = rtc.AudioSource(SAMPLES_PER_SECOND, 1, queue_size_ms=40)
             self.microphone_track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
             options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
@@ -128,6 +128,6 @@ class Call:
 
 
 def ffmpegs(server):
-    """The children of a server that run."""
+    """Returns a server's running ffmpeg processes."""
     found = subprocess.run(["pgrep", "-P", str(server), "ffmpeg"], capture_output=True, text=True).stdout.split()
     return [int(pid) for pid in found]

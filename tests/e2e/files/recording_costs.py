@@ -1,4 +1,4 @@
-"""What a minute of a recording or a broadcast costs: seconds of a processor, and megabytes."""
+"""Cost of a minute of a recording or a broadcast: processor seconds and megabytes."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from ..support.pushing import RtmpReceiver
 from .recorded_call import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs
 
 SECONDS, BASELINE = 60, 15
-# Pictures that move, again and again.
+# Repeated moving frames, and their rate.
 PICTURES, PER_SECOND = 60, 15
 
 
@@ -26,7 +26,7 @@ def film():
 
 
 class Moving(Participant):
-    """A participant whose camera shows a test picture that moves."""
+    """A participant whose camera shows a moving test pattern."""
 
     pictures = None
 
@@ -48,13 +48,13 @@ class MovingCall(Call):
 
 
 def processor_seconds(server):
-    """What a server and its children have used, also those that have ended."""
+    """Returns the processor time of a server and its children, including ended ones, in seconds."""
     ticks = 0
     for pid, fields in [(server, slice(11, 15)), *((child, slice(11, 13)) for child in ffmpegs(server))]:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
-            # It has ended, and counts with the server from now on.
+            # An ended child is included in the server's own time.
             continue
         ticks += sum(map(int, stat.rpartition(")")[2].split()[fields]))
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -67,7 +67,7 @@ def dropped_frames(conclave, egress):
 
 
 async def cost(conclave, participants, kind, request):
-    """The processor seconds beyond those of the call, the megabytes, and the pictures that were left out."""
+    """Returns the processor seconds beyond the call's own, the megabytes, and the number of skipped frames."""
     server = conclave.process.pid
     receiver = RtmpReceiver(conclave.folder, "measured") if kind == "broadcasts" else None
     async with MovingCall(conclave, participants) as call:
@@ -100,7 +100,7 @@ ROWS = {
 
 
 async def measure(conclave, chosen):
-    """Prints the rows of the table."""
+    """Prints the table's rows."""
     for name in chosen or ROWS:
         used, megabytes, dropped = await cost(conclave, *ROWS[name])
         note = f", {dropped} pictures left out" if dropped else ""

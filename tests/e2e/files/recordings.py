@@ -1,4 +1,4 @@
-"""What is recorded of a call: its tracks, participants and layouts, from the first moment to the last."""
+"""Recordings of a call's tracks, participants and layouts, from the first moment to the last."""
 
 import asyncio
 import os
@@ -37,13 +37,13 @@ from .recorded_call import (
     Participant,
 )
 
-# The most that audio and video may be apart, in seconds.
+# Largest difference between audio and video in seconds.
 APART = 0.08
 RECORDED_FRAMES_PER_SECOND = 30
 
 
 async def tracks_are_recorded_as_they_are(conclave):
-    """VP8 in WebM, H264 in MP4, Opus in Ogg, and a name that exists is not used again. The audio of a call alone is Ogg, too."""
+    """VP8 in WebM, H264 in MP4, Opus in Ogg, and an existing name is not reused. A call's audio alone is Ogg, too."""
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
         alice, bob = call.participants
         kinds = {"vp8": (alice.camera.sid, "a.webm"), "h264": (bob.camera.sid, "b.mp4"), "opus": (alice.microphone.sid, "a.ogg")}
@@ -65,7 +65,7 @@ async def tracks_are_recorded_as_they_are(conclave):
 
 
 async def a_grid_is_recorded(conclave):
-    """Tiles with the right colors, all tones, and a participant who joins in the middle."""
+    """Tiles with the correct colors, all tones, and a participant who joins in the middle."""
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
         late = Participant(conclave, call.room, "carol", GREEN, 1320)
 
@@ -80,7 +80,7 @@ async def a_grid_is_recorded(conclave):
         assert codecs == ["h264", "aac"] and abs(duration - 12) < DURATION, (codecs, duration)
         assert_color(file, 4, 0.25, 0.5, RED)
         assert_color(file, 4, 0.75, 0.5, BLUE)
-        # Three participants are in two rows.
+        # Three participants form two rows.
         assert_color(file, 11, 0.5, 0.25, RED)
         assert_color(file, 11, 0.25, 0.75, BLUE)
         assert_color(file, 11, 0.75, 0.75, GREEN)
@@ -90,11 +90,11 @@ async def a_grid_is_recorded(conclave):
 
 
 async def audio_and_video_are_together(conclave, seconds=64):
-    """A flash and its tone are less than 80 ms apart, also at the end."""
+    """A flash and its tone are less than 80 ms apart, even at the end."""
     async with Call(conclave, ("alice", RED, 440, True)) as call:
         file, _ = await call.record(seconds, type="participant", identity="alice", filepath=f"{call.room}.webm")
         flashes, tones = onsets(file)
-        # A tone is known by the silence before it, which the file may not have of its first beat.
+        # A tone is detected by the preceding silence, which may be missing before the file's first beat.
         apart = [min((distance(tone, flash) for tone in tones), key=abs) for flash in flashes if flash[1] > BEAT_LENGTH + SILENCE]
         assert len(flashes) >= seconds / BEAT - 2, f"only {len(flashes)} flashes"
         assert all(abs(difference) < APART for difference in apart), apart
@@ -102,20 +102,20 @@ async def audio_and_video_are_together(conclave, seconds=64):
 
 
 def distance(tone, flash):
-    """How much later than a tone a flash begins. A busy machine leaves pictures out: the flash may have begun with any of those."""
+    """Returns the delay of a flash after a tone. A busy machine skips frames: the flash may have started with any skipped frame."""
     before, shown = flash
     return min(max(tone, before + 1 / RECORDED_FRAMES_PER_SECOND), shown) - tone
 
 
 async def who_leaves_or_mutes_is_recorded_to_the_end(conclave):
-    """The last 0.8 s, which are behind the call, are seen and heard, and the tile that grows keeps its shape."""
+    """The last 0.8 s, by which the recording lags behind the call, are seen and heard, and the growing tile keeps its aspect ratio."""
     ended = []
     for does_leave in (True, False):
         async with Call(conclave, ("alice", RED, 440, True), ("bob", BLUE, 880)) as call:
             bob = call.participants[1]
             recording = await call.start(type="room_composite", layout="grid", filepath=f"{call.room}.webm")
             await asyncio.sleep(4)
-            # A second after alice's white pictures began.
+            # One second after alice's white frames started.
             await asyncio.sleep(BEAT - (time.time() - 1) % BEAT)
             if does_leave:
                 await bob.leave()
@@ -135,11 +135,11 @@ async def who_leaves_or_mutes_is_recorded_to_the_end(conclave):
         blue = max(at for at, blue in pictures if blue > 150)
         after = min(at for at, _ in pictures if at > blue)
         assert abs(last - moment) < 0.15, f"the sound ends at {last} s instead of {moment} s"
-        # A busy machine leaves pictures out.
+        # A busy machine skips frames.
         assert blue - 0.15 < moment < after + 0.15, f"the picture ends between {blue} s and {after} s instead of at {moment} s"
         ended += [last - moment]
         if does_leave:
-            # Alice has the whole picture at once, without bars above and below: they would have been stretched.
+            # Alice immediately fills the frame, without bars above and below: those would have been stretched.
             assert_color(file, after, 0.5, 0.1, RED)
     return "within " + ", ".join(f"{difference * 1000:.0f}" for difference in ended) + " ms"
 
@@ -193,7 +193,7 @@ async def a_participant_is_recorded_across_mutes_and_new_tracks(conclave):
 
 
 async def unmute_after(call, tracks, seconds):
-    """Mutes tracks, and returns a task that unmutes them a while after."""
+    """Mutes tracks, and returns a task that unmutes them after a while."""
     for track in tracks:
         track.mute()
     await asyncio.sleep(1)
@@ -207,7 +207,7 @@ async def unmute_after(call, tracks, seconds):
 
 
 async def tracks_are_recorded_that_are_muted_at_first(conclave):
-    """Files last as long as their recordings: silent, and without a picture until their track is unmuted, which may be never."""
+    """Files last as long as their recordings: silent, and without video until their track is unmuted, which may never happen."""
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880, False, "h264")) as call:
         alice, bob = call.participants
         bob.microphone_track.mute()
@@ -274,7 +274,7 @@ async def a_participant_is_recorded_that_publishes_nothing_at_first(conclave):
 
 
 class Phone(Participant):
-    """A participant whose pictures lie on their side, and are to be shown turned to the right: red above blue."""
+    """A participant whose frames are rotated, to be displayed turned to the right: red above blue."""
 
     async def film(self, source):
         row = bytes([*RED, 255]) * (WIDTH // 2) + bytes([*BLUE, 255]) * (WIDTH // 2)
@@ -300,7 +300,7 @@ async def a_phone_is_recorded_upright(conclave):
 
 
 async def a_busy_machine_costs_frames_and_no_audio(conclave):
-    """With busy programs beside the server, recordings are complete: all audio, and video that lasts as long."""
+    """With busy programs beside the server, recordings are complete: all audio, and video of the same duration."""
     async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
         video = await call.start(type="room_composite", layout="grid", filepath=f"{call.room}.mp4")
         audio = await call.start(type="room_composite", audio_only=True, filepath=f"{call.room}.ogg")

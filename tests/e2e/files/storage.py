@@ -1,4 +1,4 @@
-"""An S3 server of somebody else's (moto), and a connection to it that can be cut."""
+"""A third-party S3 server (moto), and a connection to it that can be cut."""
 
 import socket
 import subprocess
@@ -12,12 +12,12 @@ from pathlib import Path
 from ..support.server import free_port
 
 MOTO = "moto[server]==5.2.5"
-# It checks that requests are signed, and not by whom.
+# moto requires a signature, but does not verify it.
 SIGNED = {"authorization": "AWS4-HMAC-SHA256 Credential=check/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"}
 
 
 class Storage:
-    """A server with a bucket, whose objects are in its memory."""
+    """A server with a bucket, whose objects are in memory."""
 
     def __init__(self, bucket):
         self.bucket, self.port = bucket, free_port()
@@ -48,7 +48,7 @@ class Storage:
 
 
 class Connection:
-    """A port that passes on to another one. It cuts connections in the middle of what they send, or stops to pass on."""
+    """A port that forwards to another port. It can cut connections while they send, or stall."""
 
     def __init__(self, port):
         self.to, self.cuts, self.cut, self.passed = port, [], 0, 0
@@ -88,7 +88,7 @@ class Connection:
                 side.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-            # Only a closed socket refuses what is still sent to it.
+            # Only a closed socket rejects data that is still being sent to it.
             side.close()
 
     def stop(self):

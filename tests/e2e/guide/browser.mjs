@@ -1,15 +1,15 @@
-// What a reader of the guide does in the browser: Ada in one window and Ben in another.
+// The guide's steps in the browser: Ada in one window and Ben in another.
 import { launchChromium } from '../support/browsers.mjs';
 import { until } from '../support/server.mjs';
 
-// How long a window may take to show something.
+// Time limit for a change in a window, in milliseconds.
 const PATIENCE = 90_000;
 const SIZE = { width: 1100, height: 620 };
 // The videos that play, in the page.
 const playing = () => [...document.querySelectorAll('.tile video')].filter((video) => video.videoWidth > 0 && !video.paused).length;
 
 export class Windows {
-  // `cameras` are files of what each camera shows, for the screenshot.
+  // `cameras` are video files for the fake cameras, for the screenshot.
   constructor(cameras = []) {
     this.cameras = cameras;
     this.windows = [];
@@ -31,7 +31,7 @@ export class Windows {
     await page.getByRole('button', { name: 'Join' }).click();
   }
 
-  // Both windows show both videos.
+  // Waits until both windows show both videos.
   async see() {
     for (const { page, name } of this.windows) {
       await until(async () => await page.evaluate(playing) === 2, `the window of ${name} does not show two videos`, PATIENCE);
@@ -58,7 +58,7 @@ export class Windows {
   }
 
   async shoot(path) {
-    // The picture shows the greeting, not the notes about who has joined.
+    // The screenshot shows the greeting, not the notices about joins.
     const [ada, ben] = this.windows.map(({ page }) => page);
     await ben.getByPlaceholder('Message').fill('Hello Ada, can you hear me?');
     await ben.getByRole('button', { name: 'Send' }).click();

@@ -1,8 +1,8 @@
-// What fake cameras show in screenshots.
+// Fake camera videos for screenshots.
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 
-// Calmer pictures than the test picture of Chromium.
+// Calmer frames than Chromium's test pattern.
 export function cameras(folder) {
   const colors = [['0x1d3557', '0x2a9d8f'], ['0x5f0f40', '0xe9a15b']];
   return colors.map(([from, to], index) => {

@@ -1,10 +1,10 @@
-// Reads docs/guide.md: what a reader does, in order.
+// Reads docs/guide.md: a reader's steps, in order.
 //
-//   ```bash               commands for the terminal that the reader works in
-//   <!-- terminal: T -->  the commands below are for a terminal T of their own, where they stay; they end the last ones there
-//   ```text               what the last commands print, with … for what differs
+//   ```bash               commands for the reader's main terminal
+//   <!-- terminal: T -->  the commands below are for a separate terminal T, where they keep running; they end the previous ones there
+//   ```text               the output of the last commands, with … for variable parts
 //   ```js, python, go     a file, with its name in the first line
-//   <!-- browser: S -->   what the reader does in the browser, named in browser.mjs
+//   <!-- browser: S -->   a step in the browser, named in browser.mjs
 
 const FENCE = /^```(\w+)$/;
 const COMMENT = /^<!-- (terminal|browser): (.*) -->$/;
@@ -37,7 +37,7 @@ function block(language, text, terminal) {
   return { kind: 'file', name, text: `${text}\n` };
 }
 
-// Whether each paragraph was printed, where … stands for anything and white space does not matter.
+// Returns whether each paragraph was printed, where … stands for anything and white space does not matter.
 export function isPrinted(wanted, printed) {
   const plain = (text) => text.replace(/\s+/g, '');
   const pattern = (text) => plain(text).split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('[^]*?');

@@ -1,10 +1,10 @@
-// Does what docs/guide.md says, in its order: runs every command against a real server on free ports, compares what is printed with
-// what the guide shows, joins with two Chromium windows, records them, and runs each webhook receiver.
+// Follows docs/guide.md in order: runs every command against a real server on free ports, compares the output with
+// the guide, joins with two Chromium windows, records them, and runs each webhook receiver.
 //
 //   scripts/check guide                  the check
 //   scripts/check guide --screenshots    also writes docs/guide/call.png
 //
-// Needs Node.js 20 with npm, Chromium, ffmpeg, curl and script (Debian: bsdutils). What is in a language that is not installed is skipped
+// Needs Node.js 20 with npm, Chromium, ffmpeg, curl and script (Debian: bsdutils). Parts in a language that is not installed are skipped
 // with a line. Exits 0 only if all holds, and 77 if something is missing and cannot be installed.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,9 +19,9 @@ import { isPrinted, steps } from './document.mjs';
 import { Shell, Terminal } from './terminals.mjs';
 
 const PICTURE = 'docs/guide/call.png';
-// The programs of languages, and how each says that it is there.
+// The programs of languages, and the options that print their versions.
 const LANGUAGES = { node: '--version', python3: '--version', go: 'version' };
-// What a reader does not have to wait for here.
+// Settings that shorten waits.
 const FASTER = { CONCLAVE_WEBHOOKS__TICK: '500ms', CONCLAVE_WEBHOOKS__RETRY_DELAYS: '1s,1s,1s,1s' };
 
 class Reader {
@@ -56,7 +56,7 @@ class Reader {
     writeFileSync(join(this.home, 'first-hour', name), text);
   }
 
-  // A receiver is tried with the events that the reader causes; the server stays.
+  // Each receiver gets the events that the reader causes; the server keeps running.
   async terminal({ name, text }) {
     this.skips = false;
     if (isMissing(text)) return null;
@@ -87,7 +87,7 @@ class Reader {
     await this.leaveAndJoin(terminal);
   }
 
-  // Presses the button of the console.
+  // Presses the console's button.
   async sendTestEvent(terminal) {
     const [, admin] = Object.keys(this.real);
     const [, csrf] = (await (await fetch(`${admin}/projects`)).text()).match(/name="csrf" value="([^"]+)"/);
@@ -114,13 +114,13 @@ class Reader {
     if (name === 'try') await this.tryCallPage();
     if (name === 'join') await this.windows.join(this.shown());
     if (name === 'join' && this.withPicture) await this.windows.shoot(PICTURE);
-    // With each receiver, this was done when it was started.
+    // Each receiver was tried with this step when it was started.
     if (name === 'leave and join' && !this.tried) throw new Error('no receiver was tried');
     if (name === 'ended') await this.hasEnded();
     console.log(`ok      browser: ${name}`);
   }
 
-  // Two windows at the call page, with nothing but a name each.
+  // Joins on the call page with two windows, with only a name each.
   async tryCallPage() {
     const windows = new Windows();
     const [api] = Object.keys(this.real);
@@ -143,7 +143,7 @@ class Reader {
     console.log('ok      prints what the guide shows');
   }
 
-  // Replaces the ports of the guide by free ones, and the other way round in what is printed.
+  // Replaces the guide's ports with free ones, and the reverse in the output.
   onFreePorts(text) {
     return Object.entries(this.ports).reduce((all, [shown, free]) => all.replaceAll(`127.0.0.1:${shown}`, `127.0.0.1:${free}`), text);
   }
@@ -166,7 +166,7 @@ class Reader {
   }
 }
 
-// Whether the language of commands is not installed, which is printed then.
+// Returns whether the commands' language is not installed, and prints a line then.
 function isMissing(text) {
   const program = Object.keys(LANGUAGES).find((language) => new RegExp(`(^| )${language} `, 'm').test(text));
   const missing = program !== undefined && spawnSync(program, [LANGUAGES[program]]).status !== 0;
@@ -174,7 +174,7 @@ function isMissing(text) {
   return missing;
 }
 
-// A home of its own, with the program in the path, and a cache of modules: this version of the SDK is another one each time.
+// A separate home, with the program in the path, and an empty module cache: this version of the SDK differs each time.
 function environment(home) {
   const programs = join(home, 'bin');
   mkdirSync(programs);

@@ -1,4 +1,4 @@
-// The terminals of a reader of the guide.
+// The terminals of the guide's reader.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 
@@ -6,7 +6,7 @@ import { until } from '../support/server.mjs';
 
 const PATIENCE = 90_000;
 
-// A shell in which commands run one after another, and end the check if they fail.
+// A shell that runs commands in sequence, and ends the check if they fail.
 export class Shell {
   constructor(options) {
     this.printed = '';
@@ -15,7 +15,7 @@ export class Shell {
     this.ended = new Promise((resolve) => this.child.once('exit', (code) => resolve(`bash has ended with ${code}`)));
   }
 
-  // Runs commands, and returns what they print.
+  // Runs commands, and returns their output.
   async run(commands) {
     const end = randomUUID();
     this.printed = '';
@@ -32,7 +32,7 @@ export class Shell {
   }
 }
 
-// A terminal in which one program stays, until Ctrl-C.
+// A terminal in which one program runs until Ctrl-C.
 export class Terminal {
   constructor(commands, options) {
     this.printed = '';
@@ -47,7 +47,7 @@ export class Terminal {
     return this.does(() => test(this.printed), () => `the terminal does not show ${what}, but:\n${this.printed}`);
   }
 
-  // Waits for something that the program does before it ends.
+  // Waits for an effect of the program, which must not end before.
   does(test, problem) {
     return until(async () => {
       if (await test()) return true;

@@ -1,8 +1,8 @@
-"""Lets encoders publish into a room: ffmpeg by RTMP, Chromium and aiortc by WHIP. LiveKit's Python SDK receives and looks at what arrives.
+"""Encoders publish into a room: ffmpeg by RTMP, Chromium and aiortc by WHIP. LiveKit's Python SDK receives and checks the media.
 
     scripts/check ingress
 
-The picture of an encoder has a colour, and its sound a tone, which must arrive. No process of ffmpeg may be left when an encoder
+An encoder's video has a colour, and its audio a tone, which must arrive. No ffmpeg process may be left when an encoder
 or the server is gone. No traffic leaves the machine.
 
 Needs ffmpeg and Chromium (Debian: ffmpeg, chromium); the Python SDK is installed as by scripts/check clients, and aiortc beside it. Exits 0 only if
@@ -29,25 +29,25 @@ from ..support.receiver import Receiver
 from ..support.server import CallServer, Rtmp
 from ..support.telling import Telling, wait_for
 
-# The WHIP encoder of files.
+# WHIP encoder for files.
 AIORTC = "aiortc==1.16.0"
-# The tone of encoders, in hertz, and how much of what is heard it must be.
+# The encoders' tone in hertz, and its smallest share of the received audio energy.
 TONE, PURITY = 440, 0.8
-# The colour of their pictures in RGB, and how far what is seen may be from it.
+# Colour of their video in RGB, and the largest deviation of the received colour.
 COLOUR, DEVIATION = (200, 40, 40), 40
 SAMPLES_PER_SECOND = 48_000
 B_PICTURES = ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "30", "-bf", "2", "-b_strategy", "0"]
-# What WHIP encoders send that is transcoded: no key frame but the first one, and more that not every receiver can decode.
+# WHIP encoders with transcoding: only the first frame is a key frame, and the profile is not decodable by every receiver.
 LONG = ["-c:v", "libx264", "-preset", "veryfast", "-x264-params", "keyint=infinite:scenecut=0"]
 INTRA_REFRESH = [*LONG[:-1], LONG[-1] + ":intra-refresh=1:bframes=0", "-pix_fmt", "yuv420p"]
 TEN_BITS = [*LONG, "-bf", "2", "-pix_fmt", "yuv420p10le"]
-# How long a viewer may wait for pictures that are transcoded, in seconds: until a key frame comes, and some more on a busy machine.
+# Time limit for a viewer's first transcoded frame in seconds: the key frame interval, and a reserve for a busy machine.
 PATIENCE = 5
 OTHER_CODEC = ["-c:v", "flv1", "-b:v", "2M", "-g", "30"]
 
 
 def children(pid):
-    """Returns the processes of ffmpeg that a process has started."""
+    """Returns the ffmpeg processes that a process has started."""
     listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True).stdout
     return [int(line.split()[0]) for line in listed.splitlines() if "ffmpeg" in line]
 
@@ -56,12 +56,12 @@ def is_alive(pid):
     try:
         return not Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
-        # The second one is what a read gets from a file of a process that has ended since it was opened.
+        # ProcessLookupError: the process has ended after its file was opened.
         return False
 
 
 def listener():
-    """Returns a client that looks at what it receives."""
+    """Returns a client that analyses the received media."""
     class Listener(Native):
         async def look_at(self, stream, received):
             async for event in stream:
@@ -80,8 +80,8 @@ def listener():
 
 
 def purity(samples, rate):
-    """Returns which part of the energy of samples is that of the tone."""
-    # Whole periods of the tone: the samples of a packet are a few.
+    """Returns the tone's share of the samples' energy."""
+    # Whole periods of the tone, over several packets of samples.
     total = sum(sample * sample for sample in samples)
     if total == 0:
         return 0
@@ -109,12 +109,12 @@ class Check:
             self.conclave.request("DELETE", f"/v1/rooms/{name}")
 
     def listen(self, room):
-        """Lets the listener join, or join again."""
+        """Connects the listener, or reconnects it."""
         token = self.conclave.request("POST", "/v1/tokens", {"room": room, "identity": "listener", "role": "host"})
         self.ears.call("join", url=self.conclave.ready["media_url"], token=token["token"])
 
     def wait_of_viewers(self, room):
-        """Returns how long viewers wait at most for the first picture when they join."""
+        """Returns the longest wait of joining viewers for the first frame."""
         waits = []
         for _ in range(4):
             self.listen(room)
@@ -128,7 +128,7 @@ class Check:
         return self.conclave.request("GET", f"/v1/ingress/{ingress['ingress_id']}")["status"]
 
     def watch(self, has_tone=True):
-        """Waits until pictures and sound arrive, and returns what they are."""
+        """Waits for video and audio, and returns their properties."""
         def inbound(kind):
             return self.ears.inbound.get(f"encoder {kind}", {})
 
@@ -178,7 +178,7 @@ class Check:
             return seen
 
     def whip_transcoded(self, codec):
-        """Chromium sends a key frame only when it is asked for one, and no viewer's wish reaches it."""
+        """Chromium sends a key frame only on request, and no viewer's request reaches it."""
         name = f"transcoded-{codec}"
         with self.room(name, "whip", transcoding=True) as (ingress, url):
             self.browser.call("whip", url=url, codec=codec)
@@ -197,7 +197,7 @@ class Check:
             return f"{seen}, a viewer waits {longest:.1f} s"
 
     def whip_of_a_file(self, name, video):
-        """The frames of a file, with no key frame but the first one."""
+        """The frames of a file, with only the first frame as a key frame."""
         with tempfile.TemporaryDirectory() as folder, self.room(name, "whip", transcoding=True) as (ingress, url):
             file = Path(folder) / "pictures.ts"
             picture = "color=c=0x%02x%02x%02x:size=640x360:rate=30" % COLOUR
@@ -224,7 +224,7 @@ class Check:
                 wait_for("no ffmpeg is left", lambda: not any(map(is_alive, running)))
             self.conclave.start()
             wait_for("the endpoint is inactive", lambda: self.status(ingress) == "inactive")
-            # The encoder comes back.
+            # The encoder reconnects.
             with push(url, COLOUR, TONE, H264):
                 wait_for("the encoder publishes again", lambda: self.status(ingress) == "publishing")
             return f"{len(running)} processes of ffmpeg ended with the server"

@@ -1,8 +1,8 @@
-"""A WHIP encoder that sends H.264 as it is in a file, and a tone: an encoder whose stream no browser would send.
+"""A WHIP encoder that sends the H.264 of a file unchanged, and a tone: a stream that no browser would send.
 
     whip_encoder.py URL FILE TONE
 
-It ends its session when its input is closed. Needs aiortc.
+It ends its session when its standard input is closed. Needs aiortc.
 """
 
 import asyncio

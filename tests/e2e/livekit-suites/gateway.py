@@ -1,7 +1,7 @@
-"""The address that the suites know: it passes websockets and requests on to the server that runs now, byte by byte.
+"""The suites' fixed address: it forwards WebSockets and requests to the current server, byte by byte.
 
-For Conclave, it also does what a backend does: it creates rooms, names them in tokens as Conclave does, and turns calls of LiveKit's
-server API into Conclave's (room_service.py). A suite starts a new server by `POST /suite/server` with the settings that it needs.
+For Conclave, it also acts as a backend: it creates rooms, names them in tokens as Conclave does, and translates calls of LiveKit's
+server API to Conclave's (room_service.py). A suite starts a new server by `POST /suite/server` with the settings that it needs.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Gateway:
             return self.service.answer(method, camel_case(body))
 
     async def answer(self, writer, handler, *arguments):
-        """Answers as Twirp does, with what a function returns that may wait."""
+        """Responds like Twirp, with the result of a function that may wait."""
         try:
             status, answer = 200, await asyncio.to_thread(handler, *arguments)
         except TwirpError as error:
@@ -105,10 +105,10 @@ class Gateway:
         await writer.drain()
 
     def join(self, token):
-        """Returns the token with which Conclave admits whom this token admits; itself if it is none of a suite."""
+        """Returns a token with which Conclave admits this token's participant; the token itself if it is not from a suite."""
         claims = tokens.verify(token)
         room = (claims or {}).get("video", {}).get("room")
-        # Tokens that the server has refreshed name the room with its project.
+        # Tokens refreshed by the server contain the project in the room's name.
         if not room or "." in room and room.startswith("prj_"):
             return token
         with self.lock:
@@ -117,7 +117,7 @@ class Gateway:
             claims["video"]["room"] = self.service.open(room)["namespaced_name"]
             claims["sub"] = tokens.identity(claims.get("sub", ""))
             minted = tokens.verify(self.service.token(room, claims["sub"]))
-        # Those of Conclave say, for example, after which change of the identity's role the token was made.
+        # Conclave's own attributes contain, for example, the version of the identity's role at the token's creation.
         claims["attributes"] = claims.get("attributes", {}) | minted.get("attributes", {})
         return tokens.sign(claims)
 
@@ -134,7 +134,7 @@ class Gateway:
         to_server.write(head.encode())
         ways = [asyncio.ensure_future(copy(reader, to_server)), asyncio.ensure_future(copy(from_server, writer))]
         try:
-            # A client that has closed its side has gone, as has a server.
+            # When one side has closed, the connection has ended, as with a stopped server.
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for way in ways:
@@ -156,7 +156,7 @@ async def copy(reader, writer):
 
 
 def camel_case(value):
-    """Names the fields of a message as the JSON of protocol buffers does: both spellings are allowed."""
+    """Renames a message's fields for protobuf's JSON, which allows both spellings."""
     if isinstance(value, list):
         return [camel_case(one) for one in value]
     if not isinstance(value, dict):
@@ -164,6 +164,6 @@ def camel_case(value):
     named = {}
     for name, one in value.items():
         head, *tail = name.split("_")
-        # The keys of attributes are those of users.
+        # The keys of attributes are chosen by users.
         named[head + "".join(map(str.title, tail))] = one if name == "attributes" else camel_case(one)
     return named

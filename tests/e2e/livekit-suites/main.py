@@ -1,17 +1,17 @@
-"""Runs the suites of LiveKit's makers against Conclave with its embedded media plane, and against a livekit-server as the control.
+"""Runs LiveKit's own test suites against Conclave with its embedded media plane, and against a livekit-server as the control.
 
     scripts/check livekit-suites                               all suites
-    scripts/check livekit-suites --livekit-server PATH         beside a livekit-server, or `build` to build one from its sources
+    scripts/check livekit-suites --livekit-server PATH         with a livekit-server as the control, or `build` to build it from its sources
     scripts/check livekit-suites --suites python node          some suites: integration, go, python, node, load
-    scripts/check livekit-suites --only 'DataPublish|Resume'   rows whose names fit
-    scripts/check livekit-suites --repeat 5 --json FILE        five rounds, and the table as JSON, too
+    scripts/check livekit-suites --only 'DataPublish|Resume'   rows with matching names
+    scripts/check livekit-suites --repeat 5 --json FILE        five rounds, and the table also as JSON
 
-The integration tests are those of livekit-server, with a server of their own for each test; the others come with LiveKit's SDKs for Go,
-Python and Node.js. The load tester is written anew. Sources are brought from the Go module proxy, PyPI and npm into a folder outside the
-repository (--cache), and are changed only where they name or start their server. differences.toml lists what is
-left out, and which rows are known to differ, with reasons. A livekit-server also reads the settings that docs/livekit.md shows.
+The integration tests are livekit-server's, with a new server for each test; the others come with LiveKit's SDKs for Go,
+Python and Node.js. The load tester is our own. Sources are downloaded from the Go module proxy, PyPI and npm into a folder outside the
+repository (--cache), and are changed only where they name or start their server. differences.toml lists the tests
+that are left out, and rows with known differences, with reasons. A livekit-server also reads the settings in docs/livekit.md.
 
-A suite whose programs are missing is skipped. Exits 0 if no row differs, 1 if one does without a reason, and 77 if no suite could run.
+A suite whose programs are missing is skipped. Exits 0 if no row differs without a reason, 1 otherwise, and 77 if no suite could run.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""The calls of LiveKit's server API that the suites make, as calls of Conclave's API."""
+"""Calls of LiveKit's server API in the suites, as calls of Conclave's API."""
 
 import calendar
 import time
 
 from .tokens import identity, room_name
 
-# The kinds of media that a source of a track belongs to.
+# Media kind of each track source.
 KIND_OF_SOURCE = {"camera": "video", "microphone": "audio", "screen_share": "screen", "screen_share_audio": "screen"}
 
 
@@ -22,7 +22,7 @@ def seconds(timestamp):
 
 
 def changed_role(permission):
-    """A role for what a call of UpdateParticipant permits."""
+    """Returns a role with the permissions of an UpdateParticipant call."""
     allowed = ["audio", "video", "screen"] if permission.get("canPublish") else []
     if sources := permission.get("canPublishSources"):
         allowed = sorted({KIND_OF_SOURCE[source.lower()] for source in sources})
@@ -37,7 +37,7 @@ def changed_role(permission):
 
 
 class RoomService:
-    """Rooms of Conclave by the names that LiveKit's suites give them."""
+    """Conclave's rooms by their names in LiveKit's suites."""
 
     def __init__(self, conclave):
         self.conclave, self.rooms, self.ended, self.roles = conclave, {}, {}, 0
@@ -52,13 +52,13 @@ class RoomService:
         return answer if answer is not None else {}
 
     def path(self, name):
-        """The path of an open room."""
+        """Returns the path of an open room."""
         if name not in self.rooms:
             raise TwirpError("not_found", f"there is no room {name}")
         return f"/v1/rooms/{self.rooms[name]['name']}"
 
     def open(self, name, settings=None):
-        """Returns a room, which is created if it is not there. A name is used once: a room that follows one has a number."""
+        """Returns a room, which is created if it does not exist. Conclave never reuses a name, so a successor has a number."""
         if name not in self.rooms:
             used = self.ended.get(name, 0)
             chosen = room_name(name) + (f"-{used + 1}" if used else "")

@@ -1,4 +1,4 @@
-"""The servers that the suites run against: Conclave with its embedded media plane, and livekit-server as the control."""
+"""Servers under test: Conclave with its embedded media plane, and livekit-server as the control."""
 
 import json
 import os
@@ -16,7 +16,7 @@ START = 60
 
 
 class Target:
-    """A server in a folder of its own, which is started anew for each test that asks for that."""
+    """A server in its own folder, which is restarted for each test that requires it."""
 
     def __init__(self, program, logs):
         self.program, self.log = program, logs / f"{self.kind}.log"
@@ -34,7 +34,7 @@ class Target:
 
     def stop(self):
         if self.server:
-            # Nothing of it is needed any more, and a livekit-server waits for its participants.
+            # Killed, since its data is not needed, and a livekit-server would wait for its participants.
             self.server.process.kill()
             self.server.process.wait()
             self.server = None
@@ -62,7 +62,7 @@ class Conclave(Target):
         if settings.get("turn"):
             variables |= {"CONCLAVE_MEDIA__RTC__TURN__SERVER": "on", "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": "0"}
         self.server = Server(self.program, directory, variables)
-        # One log of all.
+        # All servers share one log.
         self.server.log = self.log
         self.server.start()
         self.port = int(self.server.ready["api"].rpartition(":")[2])
@@ -71,7 +71,7 @@ class Conclave(Target):
         return self.server.is_ready()
 
     def call(self, method, path, body=None):
-        """Calls the API; returns the status and the body of the response."""
+        """Calls the API; returns the response's status and body."""
         try:
             return 200, self.server.request(method, path, body)
         except urllib.error.HTTPError as error:

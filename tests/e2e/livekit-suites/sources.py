@@ -1,4 +1,4 @@
-"""Brings the suites of LiveKit's clients and server: sources from the Go module proxy, PyPI and npm, in a folder outside the repository."""
+"""Downloads the suites of LiveKit's clients and server: sources from the Go module proxy, PyPI and npm, to a folder outside the repository."""
 
 import os
 import re
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 LIVEKIT_SERVER = "1.13.5"
 PYTHON_PACKAGES = ["livekit-api==1.2.2", "pytest==8.4.2", "pytest-asyncio==1.2.0"]
-# What the Node SDK's tests need beside what its package names.
+# Packages that the Node.js SDK's tests need in addition to its declared dependencies.
 NODE_PACKAGES = ["vitest@4.0.8", "livekit-server-sdk@2.19.1"]
 
 
@@ -26,7 +26,7 @@ def default_cache():
 
 
 def patch(file, *changes):
-    """Replaces texts of a file, each of which has to be there."""
+    """Replaces texts in a file, each of which must occur."""
     text = file.read_text()
     for old, new in changes:
         changed = re.sub(old, new, text, flags=re.MULTILINE | re.DOTALL)
@@ -37,12 +37,12 @@ def patch(file, *changes):
 
 
 def function(name):
-    """The pattern of a function of Go at the outermost level."""
+    """Returns the pattern of a top-level Go function."""
     return rf"^func {name}\(.*?^}}\n"
 
 
 def without_unused_imports(text):
-    """Names the imports of a Go file that nothing uses any more `_`."""
+    """Renames the unused imports of a Go file to `_`."""
     block = re.search(r"^import \((.*?)^\)", text, flags=re.MULTILINE | re.DOTALL)
     if not block:
         return text
@@ -58,7 +58,7 @@ def without_unused_imports(text):
 
 
 def integration_tests(cache):
-    """Returns the compiled integration tests of livekit-server, which run against a server elsewhere."""
+    """Returns the compiled integration tests of livekit-server, which run against an external server."""
     ours = HERE / "integration" / "server.go"
 
     def make(folder):
@@ -103,7 +103,7 @@ def livekit_server(cache):
 
 
 def check_page(program):
-    """A livekit-server reads the settings of docs/livekit.md. It refuses unknown ones, with the status 0, before it prints its ports."""
+    """A livekit-server reads the settings in docs/livekit.md. It rejects unknown settings, with status 0, before it prints its ports."""
     page = (ROOT / "docs" / "livekit.md").read_text()
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
@@ -114,7 +114,7 @@ def check_page(program):
 
 
 def go_sdk(cache):
-    """Returns the compiled tests of LiveKit's SDK for Go, and the load tester, which uses it."""
+    """Returns the compiled tests of LiveKit's Go SDK, and the load tester, which uses it."""
     load = HERE / "load" / "main.go"
 
     def make(folder):
@@ -133,14 +133,14 @@ def go_sdk(cache):
 
 
 def python_sdk(cache):
-    """Returns an interpreter with LiveKit's SDK for Python, and the folder of the SDK's tests."""
+    """Returns an interpreter with LiveKit's Python SDK, and the folder of the SDK's tests."""
     helpers = HERE / "python" / "utils.py"
 
     def make(folder):
         command(sys.executable, "-m", "venv", folder / "venv")
         pip = [folder / "venv" / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
         command(*pip, "install", f"livekit=={PYTHON_SDK}", *PYTHON_PACKAGES)
-        # Only the sources have the tests.
+        # Only the source archive contains the tests.
         command(*pip, "download", "--no-deps", "--no-binary", "livekit", f"livekit=={PYTHON_SDK}", "--dest", folder)
         shutil.unpack_archive(next(folder.glob("livekit-*.tar.gz")), folder)
         tests = next(folder.glob("livekit-*/tests"))
@@ -153,13 +153,13 @@ def python_sdk(cache):
 
 
 def node_sdk(cache):
-    """Returns the folder of LiveKit's SDK for Node.js, with its tests and what they need."""
+    """Returns the folder of LiveKit's Node.js SDK, with its tests and their dependencies."""
 
     def make(folder):
         need("node", "npm")
         command("npm", "pack", "--silent", f"@livekit/rtc-node@{NODE_SDK}", cwd=folder)
         shutil.unpack_archive(next(folder.glob("*.tgz")), folder)
-        # Of what its makers develop with, the tests need little.
+        # The tests need few of the SDK's development dependencies.
         command("npm", "pkg", "delete", "devDependencies", cwd=folder / "package")
         command("npm", "install", "--silent", "--no-audit", "--no-fund", *NODE_PACKAGES, cwd=folder / "package")
 

@@ -1,4 +1,4 @@
-"""The suites: each runs against the gateway and says what has become of each of its tests."""
+"""The suites: each runs against the gateway and returns the result of each of its tests."""
 
 import fnmatch
 import json
@@ -12,14 +12,14 @@ from . import sources
 from .tokens import KEY, SECRET
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
-# How long a command may take before its tests count as failed, in seconds. Those of the integration tests wait 30 s for each of three modes.
+# Timeout of a command in seconds, after which its tests count as failed. The integration tests wait 30 s in each of three modes.
 LIMIT = 300
 MODES = re.compile(r"/(?:[^/]*)testRTCServicePath=([\w-]+)")
 
 
 @dataclass
 class Result:
-    """What has become of a test, and why if it has failed."""
+    """A test's outcome, and the reason if it failed."""
 
     row: str
     outcome: str
@@ -27,7 +27,7 @@ class Result:
 
 
 class Context:
-    """What a suite runs with."""
+    """Parameters of a suite's run."""
 
     def __init__(self, gateway, cache, logs, wanted, left_out, load_seconds):
         self.gateway, self.cache, self.logs, self.load_seconds = gateway, cache, logs, load_seconds
@@ -39,7 +39,7 @@ class Context:
         return self.wanted is None or bool(re.search(self.wanted, row))
 
     def skips(self, suite):
-        """The flags with which a program of Go leaves out parts of its tests."""
+        """Returns the flags with which a Go test program leaves out parts of its tests."""
         parts = [one["row"] for one in self.left_out if one["suite"] == suite and re.fullmatch(r"[\w/]+/[\w/]+", one["row"])]
         return ["-test.skip", "|".join("/".join(f"^{name}$" for name in part.split("/")) for part in parts)] if parts else []
 
@@ -53,7 +53,7 @@ class Context:
         }
 
     def run(self, suite, command, folder, limit=LIMIT):
-        """Runs a command. Returns what it has printed, and whether it has ended in time; a log keeps everything."""
+        """Runs a command. Returns its output, and whether it ended in time; a log contains everything."""
         process = subprocess.Popen(
             [str(word) for word in command], cwd=folder, env=self.environment(), text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -69,7 +69,7 @@ class Context:
 
 
 GO_END = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
-# What testify says of a failed assertion, and the functions that wait.
+# testify's message for a failed assertion, and the messages of the waiting functions.
 GO_REASON = re.compile(
     r"Error:\s+(?:Received unexpected error:\s+|Not equal:\s+)?(\S.*)|(did not reach expected state.*)|^panic: (.*)"
     r"|(\S+ could not connect after timeout)",
@@ -78,12 +78,12 @@ GO_REASON = re.compile(
 
 
 def go_results(test, output, ended):
-    """The results of the leaves of a test of Go. A test that runs in several connection modes is one row, which names those that fail."""
+    """Returns the results of a Go test's leaves. A test in several connection modes is one row, which names the failed modes."""
     ends = {name: end for end, name in GO_END.findall(output)}
     names = list(ends) or [test]
     leaves = [name for name in names if not any(other.startswith(f"{name}/") for other in names)]
     if not ended or "panic: " in output:
-        # What ran then has no end.
+        # Tests that were running at the timeout have no result line.
         running = re.findall(r"^=== RUN\s+(\S+)", output, re.MULTILINE)
         leaves = [name for name in running if not any(other.startswith(f"{name}/") for other in running)] or [test]
     rows = {}
@@ -106,10 +106,10 @@ def go_tests(binary, folder, context, suite, prefix="Test"):
 
 
 def integration(context):
-    """LiveKit's integration tests. Each starts a server; those of several nodes have one as well."""
+    """LiveKit's integration tests. Each starts a server, including tests with several nodes."""
     binary, folder = sources.integration_tests(context.cache)
     for test in go_tests(binary, folder, context, "integration"):
-        # So that requests before the first start find a server.
+        # So that requests before the first start reach a server.
         output, ended = context.run("integration", [binary, "-test.v", "-test.run", f"^{test}$"], folder)
         for result in go_results(test, output, ended):
             if context.runs("integration", result.row):
@@ -117,7 +117,7 @@ def integration(context):
 
 
 def go(context):
-    """The tests of LiveKit's SDK for Go that need a server."""
+    """The tests of LiveKit's Go SDK that need a server."""
     folder = sources.go_sdk(context.cache)
     needed = set(re.findall(r"^func (Test(?!Main)\w+)", (folder / "integration_test.go").read_text(), re.MULTILINE))
     context.gateway.start()
@@ -132,7 +132,7 @@ PYTHON_FILES = ["basic", "dc", "audio", "video", "change_video_quality", "e2ee_s
 
 
 def python(context):
-    """The tests of LiveKit's SDK for Python that need a server."""
+    """The tests of LiveKit's Python SDK that need a server."""
     interpreter, folder = sources.python_sdk(context.cache)
     context.gateway.start()
     for name in PYTHON_FILES:
@@ -155,12 +155,12 @@ def python(context):
 
 
 def node(context):
-    """The tests of LiveKit's SDK for Node.js that need a server."""
+    """The tests of LiveKit's Node.js SDK that need a server."""
     folder = sources.node_sdk(context.cache)
     context.gateway.start()
     report = context.logs / "node.json"
     report.unlink(missing_ok=True)
-    # One after the other: each has a limit of time, which on a small machine is too short for several at once.
+    # One after the other: each has a time limit, which is too short for several at once on a small machine.
     vitest = [
         "node_modules/.bin/vitest", "run", "src/tests", "--no-file-parallelism", "--maxConcurrency=1", "--reporter=json",
         f"--outputFile={report}",
@@ -173,14 +173,14 @@ def node(context):
         for case in file["assertionResults"]:
             outcome = {"passed": PASSED, "failed": FAILED}.get(case["status"], SKIPPED)
             note = next(iter(case.get("failureMessages") or [""])).partition("\n")[0][:160]
-            # What vitest makes of a test that exceeds its limit.
+            # vitest's report of a test that exceeds its time limit.
             note = f"no end after {case['duration'] / 1000:.0f} s" if "STACK_TRACE_ERROR" in note else note
             row = f"{case['ancestorTitles'][0].removeprefix('livekit-rtc ')}: {case['title']}"
             if context.runs("node", row):
                 yield Result(row, outcome, note)
 
 
-# Nothing is lost on the way: these are packets that a busy machine has not sent on.
+# The network loses nothing: these are packets that a busy machine did not forward.
 MOST_LOST = 0.05
 LOADS = {
     "1 publisher, 30 subscribers": ["-publishers", "1", "-subscribers", "30"],
@@ -189,7 +189,7 @@ LOADS = {
 
 
 def load(context):
-    """A load tester, since the one of LiveKit's command line is in no package index that has its sources."""
+    """A load tester, since LiveKit's own is not available as source from a package index."""
     folder = sources.go_sdk(context.cache)
     for row, arguments in LOADS.items():
         if not context.runs("load", row):

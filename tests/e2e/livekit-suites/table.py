@@ -1,4 +1,4 @@
-"""The table of what the suites found: Conclave beside the control."""
+"""The table of the suites' results: Conclave beside the control."""
 
 import fnmatch
 from collections import Counter
@@ -9,7 +9,7 @@ from .suites import FAILED, PASSED, SKIPPED
 
 @dataclass
 class Cell:
-    """The outcomes of a test against a server, of all rounds."""
+    """Outcomes of a test against a server, of all rounds."""
 
     outcomes: list = field(default_factory=list)
     notes: list = field(default_factory=list)
@@ -29,7 +29,7 @@ class Cell:
 
     @property
     def share(self):
-        """The share of rounds in which it has passed."""
+        """Returns the share of passed rounds."""
         return self.outcomes.count(PASSED) / len(self.outcomes)
 
     def __str__(self):
@@ -52,12 +52,12 @@ class Table:
         self.skipped[suite] = reason
 
     def reason(self, suite, row):
-        """Why a row is known to differ; `None` if it is not."""
+        """Returns the reason for a row's known difference, or `None`."""
         known = (one["reason"] for one in self.differences if one["suite"] == suite and fnmatch.fnmatchcase(row, one["row"]))
         return next(known, None)
 
     def verdicts(self):
-        """Each row with its cells, what it means, and why it is known to differ."""
+        """Yields each row with its cells, its verdict, and the reason for a known difference."""
         for (suite, row), cells in self.rows.items():
             ours, control = cells.get("conclave"), cells.get("livekit-server")
             reason = self.reason(suite, row)

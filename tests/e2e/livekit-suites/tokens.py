@@ -1,4 +1,4 @@
-"""Room tokens of LiveKit: JWTs that are signed with the secret that the suites and the server share."""
+"""LiveKit's room tokens: JWTs signed with the secret that the suites and the server share."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ def sign(claims):
 
 
 def verify(token):
-    """Returns the claims of a token; `None` if it is not signed with the secret."""
+    """Returns a token's claims, or `None` if it is not signed with the secret."""
     signed, _, given = token.rpartition(".")
     if not signed or not hmac.compare_digest(signature(signed), given):
         return None
@@ -35,7 +35,7 @@ def verify(token):
 
 
 def room_name(name):
-    """The name of a room in Conclave, whose names have fewer characters."""
+    """Returns a room's name in Conclave, whose names allow fewer characters."""
     return re.sub(r"[^a-zA-Z0-9_-]", "-", name)[:120]
 
 

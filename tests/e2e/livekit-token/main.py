@@ -1,4 +1,4 @@
-"""Verifies a room token of Conclave with an official LiveKit server SDK (livekit-api for Python, in a temporary venv).
+"""Verifies a Conclave room token with an official LiveKit server SDK (livekit-api for Python, in a temporary venv).
 
     scripts/check livekit-token        starts a server on free ports
     scripts/check livekit-token URL    uses a running server; the environment must contain VK_KEY (a project's API key),
@@ -18,12 +18,12 @@ from pathlib import Path
 from ..support import preparation
 from ..support.server import Server, call
 
-# What reads the token, in the venv.
+# Reads the token, inside the venv.
 VERIFY = Path(__file__).resolve().parent / "verify.py"
 
 
 def verify(folder, url, vk_key, api_key, api_secret):
-    """Creates a room and a token, and lets the SDK read it. Returns the status."""
+    """Creates a room and a token, and verifies the token with the SDK. Returns the status."""
     venv = Path(folder) / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     subprocess.run([venv / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "livekit-api"], check=True)

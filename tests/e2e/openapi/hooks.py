@@ -1,7 +1,7 @@
-"""What scripts/check openapi adds to schemathesis: a record of every failed check, exceptions, and care for what it made.
+"""Hooks for schemathesis in scripts/check openapi: a record of every failed check, exceptions, and protection of the created resources.
 
-schemathesis stops sending requests to an operation after a failure, and shows one failure of a kind. Therefore every
-failure is written to a file here and then dropped; the script judges by that file.
+After a failure, schemathesis stops sending requests to an operation, and shows one failure per kind. Therefore every
+failure is written to a file here and then dropped; the script evaluates that file.
 """
 
 import json
@@ -23,7 +23,7 @@ KEPT = {"get_ingress", "get_room"}
 
 
 def error_of(response):
-    """Returns the error in the envelope of the response, or an empty one."""
+    """Returns the error in the response's envelope, or an empty error."""
     try:
         error = json.loads(response.content)["error"]
         return error if isinstance(error, dict) else {}
@@ -32,7 +32,7 @@ def error_of(response):
 
 
 def fits(pattern, field):
-    """Tells whether a field is the one that an exception names; a * in it stands for what the request chose."""
+    """Returns whether a field matches an exception's pattern; a * in it stands for a part that the request chose."""
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), field or "", re.DOTALL) is not None
 
 
@@ -46,7 +46,7 @@ def matching_exception(finding):
 
 
 def sent(case, field):
-    """Returns the value that was sent for the field that the server names, or the whole request."""
+    """Returns the value sent for the field in the server's error, or the whole request."""
     if field is None:
         return case.as_curl_command()
     for part in (case.query, case.headers, case.path_parameters):
@@ -62,7 +62,7 @@ def sent(case, field):
 
 
 def answer(failure, error):
-    """Returns what the server said of a rejected request, or what is wrong with its response, on one line."""
+    """Returns the server's message for a rejected request, or the defect of its response, on one line."""
     if type(failure).__name__ == "RejectedPositiveData" and error.get("message"):
         return error["message"]
     return " ".join(f"{failure.title}: {failure.message}".split())
@@ -90,7 +90,7 @@ def filter_failure(context, failure, case, response):
 
 
 def without_fractions(value):
-    """Returns the value with 5 for 5.0. JSON Schema takes both for an integer, the API takes the first only."""
+    """Returns the value with 5 for 5.0. Both are integers to JSON Schema, but only the first to the API."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -106,7 +106,7 @@ def map_body(context, body):
 
 
 def has_dot_identity(value):
-    """Tells whether an identity is `.` or `..`, which its pattern allows and the server refuses: it may be named nowhere."""
+    """Returns whether an identity is `.` or `..`, which its pattern allows and the server rejects, since URLs cannot contain it."""
     if isinstance(value, dict):
         named = [inner for name, inner in value.items() if "identit" in name]
         listed = [item for inner in named for item in (inner if isinstance(inner, list) else [inner])]
@@ -116,7 +116,7 @@ def has_dot_identity(value):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Keeps requests from deleting what the others need, and from naming identities that are refused."""
+    """Prevents requests from deleting resources that others need, and from using rejected identities."""
     if any(map(has_dot_identity, (case.path_parameters, case.query, case.body))):
         return False
     return case.method != "DELETE" or not KEEP.intersection((case.path_parameters or {}).values())

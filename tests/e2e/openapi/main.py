@@ -1,18 +1,17 @@
-"""Checks that the OpenAPI descriptions are exact: whoever sends only what they allow is not refused for the shape of the
-request, and gets only what they promise.
+"""Checks that the OpenAPI descriptions are exact: a client that sends only what they allow is not rejected for the request's
+shape, and receives only what they promise.
 
     scripts/check openapi                               checks everything
-    scripts/check openapi --seed 7 --max-examples 300   searches elsewhere, and longer
-    scripts/check openapi --only create_room            sends requests to one operation only
+    scripts/check openapi --seed 7 --max-examples 300   other and more requests
+    scripts/check openapi --only create_room            requests to one operation only
 
-Two tools do the work: `schemathesis` sends requests that are generated from the description to a server of its own (a
+Two tools do the work: `schemathesis` sends requests that are generated from the description to its own server (a
 sandbox on free ports, its data in a temporary directory), and `redocly lint` reads the descriptions. Both are installed
-once, in target/check-openapi. What JSON Schema cannot say, and the server refuses all the same, is listed with its reason
-in exceptions.toml; an entry there that no request needed any more fails the check too, unless it is
-marked as rare.
+once, in target/check-openapi. exceptions.toml lists rejections that JSON Schema cannot express, with their reasons; an entry
+that no request needed fails the check too, unless it is marked as rare.
 
-Needs python3 (3.11 or newer, with venv) and, the first time, the package indexes of Python and npm. Node.js is taken from
-the Python package index where there is none, or an old one. Exits 0 only if nothing is left.
+Needs python3 (3.11 or newer, with venv) and, the first time, the package indexes of Python and npm. If Node.js is missing or old,
+it is installed from the Python package index. Exits 0 only if nothing is left.
 """
 
 import argparse
@@ -36,7 +35,7 @@ from ..support.telling import wait_for
 SCHEMATHESIS = "4.32.5"
 REDOCLY = "2.77.0"
 NODE = "22.20.0"
-# That of the contract, and that of the operations beyond it: where each is, and how the program prints it.
+# The contract's description, and the description of the operations beyond it: path, and command that prints it.
 DESCRIPTIONS = {"/openapi.json": ["openapi"], "/ext/openapi.json": ["openapi", "--ext"]}
 PHASES = "examples,coverage,fuzzing,stateful"
 SCHEMATHESIS_SECONDS = 600
@@ -65,7 +64,7 @@ def run(command, **options):
 
 
 def has_node():
-    """Tells whether npm is installed with a Node.js that redocly runs on."""
+    """Returns whether npm is installed with a Node.js that redocly supports."""
     if not shutil.which("npm") or not shutil.which("node"):
         return False
     version = [int(part) for part in run(["node", "--version"]).strip().lstrip("v").split(".")]
@@ -73,7 +72,7 @@ def has_node():
 
 
 def install(tools):
-    """Installs both tools unless these versions are there already, and returns their programs."""
+    """Installs both tools unless these versions exist, and returns their programs."""
     venv, npm = tools / f"schemathesis-{SCHEMATHESIS}", tools / f"redocly-{REDOCLY}"
     schemathesis, redocly = venv / "bin" / "schemathesis", npm / "node_modules" / ".bin" / "redocly"
     if not (venv / "installed").exists():
@@ -94,7 +93,7 @@ def install(tools):
 
 
 class Target(Server):
-    """A server without limits that a generator of requests would run into."""
+    """A server without limits that a generator of requests would reach."""
 
     SETTINGS = UNLIMITED | {
         "CONCLAVE_LIMITS__EXCHANGE_PER_SECOND": "100000",
@@ -121,9 +120,9 @@ class Target(Server):
 
 
 def prepare(server):
-    """Makes one of each resource, so that requests reach more than 404, and returns their ids by kind.
+    """Creates one of each resource, so that requests get more than 404, and returns their ids by kind.
 
-    Names are those of the description's examples, so that the examples work too.
+    Names come from the description's examples, so that the examples work too.
     """
     template = server.api("/v1/templates")["templates"][0]["id"]
     destinations = f"/v1/templates/{template}/destinations"
@@ -161,14 +160,14 @@ def prepare(server):
 
 
 def failed_delivery(server):
-    """Waits for a delivery to be given up, which takes three attempts."""
+    """Waits until a delivery fails for good, after three attempts."""
     failed = lambda: server.api("/v1/webhook-deliveries?status=failed")["webhook_deliveries"]
     return wait_for("a webhook delivery fails", failed)[-1]["id"]
 
 
 # ---------------------------------------------------------------------------------------------------------- schemathesis
 
-# Which made ids a parameter takes: the paths it is in, the parameter, the ids.
+# Source of a parameter's ids: the paths, the parameter, the ids.
 KNOWN_IDS = [
     (r"^(/ext)?/v1/rooms/\{name\}", "path.name", "rooms"),
     (r"^/v1/rooms/\{name\}/participants/\{identity\}", "path.identity", "identities"),
@@ -189,15 +188,15 @@ KNOWN_ID_PROBABILITY = 0.6
 
 
 def settings(ids, paths):
-    """Returns the configuration of schemathesis: the committed one, and the ids that were just made."""
+    """Returns the configuration of schemathesis: the committed one, and the new ids."""
     text = (CONFIG / "schemathesis.toml").read_text()
     for kind, values in ids.items():
         text += f"\n[dictionaries.{kind}]\nvalues = {json.dumps(values)}\n"
     for path, methods in paths.items():
-        # Of two lines with one parameter the later is the narrower.
+        # If two entries match a parameter, the later one is narrower.
         known = {name: kind for pattern, name, kind in KNOWN_IDS if re.search(pattern, path)}
         for method in methods:
-            # What is made here is not deleted: the other operations need it.
+            # Created resources are not deleted: the other operations need them.
             if not known or method == "delete":
                 continue
             text += f"\n[[operations]]\ninclude-name = {json.dumps(f'{method.upper()} {path}')}\n"
@@ -207,7 +206,7 @@ def settings(ids, paths):
 
 
 def send_requests(schemathesis, server, options, work):
-    """Lets schemathesis loose on the server; returns its output if it failed, and the findings that its hooks wrote down."""
+    """Runs schemathesis on the server; returns its output if it failed, and the findings of its hooks."""
     ids = prepare(server)
     findings = work / "findings.jsonl"
     findings.touch()
@@ -248,7 +247,7 @@ def send_requests_of(path, schemathesis, server, options, work, ids):
 
 
 def watch(process, output, findings):
-    """Prints schemathesis' phases as they end, and ends it when it takes too long."""
+    """Prints schemathesis' phases as they end, and ends it at the time limit."""
     began, printed = time.monotonic(), 0
     while process.poll() is None:
         if time.monotonic() - began > SCHEMATHESIS_SECONDS:
@@ -277,7 +276,7 @@ def table(rows, head):
 
 
 def report_requests(findings, complete):
-    """Prints what schemathesis found; returns how much of it is a fault."""
+    """Prints the findings of schemathesis; returns the number of faults."""
     remaining = {}
     for finding in findings:
         if finding["exception"] is None:
@@ -296,7 +295,7 @@ def report_requests(findings, complete):
 
 
 def lint(redocly, description, work):
-    """Runs redocly; returns how many problems it has."""
+    """Runs redocly; returns the number of problems."""
     file = work / "openapi.json"
     file.write_text(description)
     command = [redocly, "lint", file, "--config", CONFIG / "redocly.yaml", "--format", "json", "--max-problems", "1000"]

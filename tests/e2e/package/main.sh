@@ -3,8 +3,8 @@
 #
 #     scripts/check package            on a machine of its own, such as a container: it installs system-wide
 #
-# Needs root, dpkg, and cargo-deb (`cargo install --locked cargo-deb`). It changes the machine, so it runs only where CI is set,
-# or with --here. Where systemd does not run, the server is started as its user, by the command of the unit.
+# Needs root, dpkg, and cargo-deb (`cargo install --locked cargo-deb`). It changes the machine, so it runs only if CI is set,
+# or with --here. Where systemd does not run, the server is started as its user, by the unit's command.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source tests/e2e/support/server.sh
@@ -23,7 +23,7 @@ die() { cat "$WORK/server.log"; fail "$*"; }
 
 WORK=$output
 start() { start_server runuser -u conclave -- conclave serve --config /etc/conclave/conclave.toml --data /var/lib/conclave; }
-# runuser passes SIGTERM on, and ends with the server.
+# runuser forwards SIGTERM, and ends with the server.
 stop() { stop_server || true; }
 remove() {
     stop
@@ -33,7 +33,7 @@ trap remove EXIT
 
 scripts/release --output "$output" >"$output/release.log" 2>&1 || { cat "$output/release.log"; fail 'release'; }
 (cd "$output" && sha256sum --quiet --check SHA256SUMS) || fail 'a checksum'
-# The upgrade: the same program as another version.
+# The upgrade: the same program with another version number.
 for version in 1.0.0-1 1.0.0-2; do
     cargo deb --quiet --profile dist --no-build --deb-version "$version" --output "$output/$version.deb" >/dev/null
 done

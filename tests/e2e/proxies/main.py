@@ -1,12 +1,12 @@
-"""Runs nginx, Caddy and Traefik with the configurations of deploy/proxies in front of Conclave, and calls through them.
+"""Runs nginx, Caddy and Traefik with the configurations of deploy/proxies in front of Conclave, and sends requests through them.
 
-    scripts/check proxies          with all that are installed
-    scripts/check proxies caddy    with one of the proxies
+    scripts/check proxies          all installed proxies
+    scripts/check proxies caddy    one proxy
 
-Requests come from other addresses of the loopback network, so that the server has to learn them from the proxy. Participants are two of
-LiveKit's Python SDK. No traffic leaves the machine. Needs nginx or Caddy, curl, openssl and ffmpeg (Debian: nginx, caddy, curl, openssl,
-ffmpeg), and Traefik for its part, which Debian does not have; the SDK is that of scripts/check clients. Exits 0 only if everything held,
-and 77 if there is no proxy, or something else is missing. A proxy that is not installed is named as not checked.
+Requests come from other addresses of the loopback network, so that the server must learn them from the proxy. The participants are two
+clients of LiveKit's Python SDK. No traffic leaves the machine. Needs nginx or Caddy, curl, openssl and ffmpeg (Debian: nginx, caddy, curl,
+openssl, ffmpeg), and Traefik for its part, which Debian does not have; the SDK is shared with scripts/check clients. Exits 0 only if
+everything held, and 77 if there is no proxy, or something else is missing. A missing proxy is named as not checked.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from ..support.telling import Telling, wait_for
 from ..support.watching import wait_for_video
 from . import proxies
 
-# An address of this machine that requests come from. The proxy itself is at 127.0.0.1.
+# A client address on this machine. The proxy itself is at 127.0.0.1.
 CLIENT = "127.0.0.7"
-# What a client may exchange at once (limits.exchange_burst).
+# Number of exchanges that a client can make at once (limits.exchange_burst).
 BURST = 5
-# A download that takes longer than the default timeouts of proxies, in bytes and bytes per second.
+# A download that takes longer than the proxies' default timeouts, in bytes and bytes per second.
 SLOW_SIZE, SLOW_RATE = 280_000_000, 4_000_000
-# Offers one audio section. Nothing answers at its address, so the session never connects.
+# Offers one audio section. Its address is not served, so the session never connects.
 OFFER = """v=0
 o=- 1 1 IN IP4 127.0.0.1
 s=-
@@ -57,7 +57,7 @@ a=ssrc:1 cname:a
 
 
 class Settings:
-    """The settings of docs/reverse-proxies.md, with the port of a proxy."""
+    """The settings in docs/reverse-proxies.md, with a proxy's port."""
 
     def __init__(self, https):
         self.https = https
@@ -70,11 +70,11 @@ class Settings:
 
 
 class Response:
-    """A response that curl has got."""
+    """A response from curl."""
 
     def __init__(self, head, body, written):
         self.body = body
-        # The last head is that of the response, behind that of a 100.
+        # The last head is the response's, after the head of a 100.
         lines = head.replace("\r", "").strip().split("\n\n")[-1].splitlines()
         self.headers = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines[1:])}
         self.status, self.version = int(written.split()[0]), written.split()[1]
@@ -106,7 +106,7 @@ class Behind:
         return Response(head.read_text(), body.read_bytes(), done.stdout)
 
     def call(self, method, path, body=None, *options, **more):
-        """Calls the API with the key of the project."""
+        """Calls the API with the project's key."""
         options = ["--header", f"Authorization: Bearer {self.key}", *options]
         return self.curl(method, path, *options, data=None if body is None else json.dumps(body), **more)
 
@@ -129,20 +129,20 @@ def requests_pass(behind):
     token = behind.call("POST", "/v1/tokens", {"room": behind.room, "identity": "a", "role": "host"}).json()
     equal(token["url"], f"wss://localhost:{behind.proxy.https}", "the url of a token")
     behind.secrets.append(token["token"])
-    # As long as the server takes.
+    # The longest request line that the server accepts.
     long = behind.curl("GET", f"/rtc/validate?protocol=16&access_token={token['token']}&padding={'a' * 60_000}")
     equal((long.status, long.headers["access-control-allow-origin"]), (200, "*"), f"a long url: {long.body}")
     moderated = behind.curl("POST", f"/v1/rooms/{behind.room}/send-data", "--header", f"X-Svc-Room-Token: {token['token']}", data="{}")
     equal(moderated.status, 400, f"a call with a room token: {moderated.body}")
     redirect = behind.curl("GET", "/call?a=b", port=behind.proxy.http, scheme="http")
     assert redirect.status in (301, 308), redirect.status
-    # Caddy leaves the port out, which is 443 as a rule.
+    # Caddy omits the port, which is usually 443.
     equal(redirect.headers["location"].replace(f":{behind.proxy.https}", ""), "https://localhost/call?a=b", "the redirect")
     return f"HTTP/1.1, HTTP/2, 413 of the server, {redirect.status} from http"
 
 
 def exchange(behind, source, forged):
-    """Exchanges a code that nobody has, another one each time, since each code has a limit as well. The headers name another client."""
+    """Exchanges an unused code, a new one each time, since each code also has a limit. The headers name another client."""
     code = "-".join("".join(random.choices("abcdefghjkmnpqrstuvwxyz", k=4)) for _ in range(3))
     behind.secrets.append(code)
     headers = [f"X-Forwarded-For: {forged}", f"X-Real-IP: {forged}", f"Forwarded: for={forged}"]
@@ -151,8 +151,8 @@ def exchange(behind, source, forged):
 
 
 def addresses_are_real(behind):
-    """The server counts a client by its own address, whatever it says, and each client alone. Refusals arrive with their Retry-After."""
-    # Addresses that no earlier request came from.
+    """The server counts each client by its own address, regardless of its headers. Rejections arrive with their Retry-After."""
+    # Addresses of no earlier request.
     first, other = (f"127.{kind}.{random.randrange(256)}.{random.randrange(1, 255)}" for kind in (1, 2))
     begun = time.monotonic()
     for taken in range(100):
@@ -160,7 +160,7 @@ def addresses_are_real(behind):
         if response.status == 429:
             break
         equal(response.status, 404, "an exchange")
-    # One more each second than the burst.
+    # One further exchange per second after the burst.
     seconds = time.monotonic() - begun
     assert response.status == 429 and BURST <= taken <= BURST + 1 + seconds, f"{taken} in {seconds:.1f} s, then {response.status}"
     assert int(response.headers["retry-after"]) >= 1, response.headers
@@ -171,7 +171,7 @@ def addresses_are_real(behind):
 
 @contextmanager
 def in_call(behind):
-    """Two participants that see each other, by signalling through the proxy."""
+    """Two participants that see each other, with signalling through the proxy."""
     clients = [Native("alice"), Native("bob")]
     try:
         for client in clients:
@@ -227,7 +227,7 @@ def files_are_downloaded(behind):
 
 
 def slow_downloads_end(behind):
-    """A large file reaches slow clients whole, by HTTP/1.1 and by HTTP/2, also after more than a minute."""
+    """A large file reaches slow clients completely, by HTTP/1.1 and by HTTP/2, even after more than a minute."""
     file = file_of(behind)
     with file.open("r+b") as opened:
         opened.truncate(SLOW_SIZE)
@@ -260,7 +260,7 @@ def slow_downloads_end(behind):
 
 
 def encoders_connect(behind):
-    """The requests of WHIP: an offer, its answer with the session, and the end."""
+    """WHIP requests: an offer, its answer with the session, and the end."""
     created = behind.call("POST", f"/v1/rooms/{behind.room}/ingress", {"participant_identity": "encoder", "input_type": "whip"})
     equal(created.status, 201, f"an endpoint: {created.body}")
     url, key = created.json()["url"], created.json()["stream_key"]
@@ -278,7 +278,7 @@ def encoders_connect(behind):
 
 
 def restarts_are_survived(behind):
-    """A server that starts again is reached again, and participants come back by themselves."""
+    """A restarted server is reachable again, and participants reconnect by themselves."""
     with in_call(behind) as clients:
         behind.conclave.terminate()
         equal(behind.call("GET", "/v1/plan").status, 502, "no server")
@@ -291,7 +291,7 @@ def restarts_are_survived(behind):
 
 
 def logs_have_no_secrets(behind):
-    """What admits to a call or to a file is in no log of the proxy."""
+    """No log of the proxy contains credentials for a call or a file."""
     logs = behind.proxy.logs()
     found = [secret for secret in behind.secrets if secret in logs]
     with_first = next((line for line in logs.splitlines() if found and found[0] in line), "")
@@ -309,7 +309,7 @@ def check(kind, program, telling, only):
     with tempfile.TemporaryDirectory(prefix="conclave-proxies-") as folder:
         folder = Path(folder)
         certificate, key = make_certificate(folder)
-        # For the SDK, too.
+        # Also for the SDK.
         os.environ["SSL_CERT_FILE"] = str(certificate)
         ports = free_port(), free_port()
         (folder / kind.program).mkdir()
@@ -331,7 +331,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [kind.program for kind in proxies.KINDS]
     parser.add_argument("proxy", nargs="*", choices=[[], *names], help="all that are installed by default")
-    parser.add_argument("--only", help="the name of a story")
+    parser.add_argument("--only", help="the name of a scenario")
     chosen = parser.parse_args()
     kinds = [kind for kind in proxies.KINDS if not chosen.proxy or kind.program in chosen.proxy]
     installed = [kind for kind in kinds if kind in proxies.installed()]
@@ -344,7 +344,7 @@ def main():
         else:
             print(f"not checked: {kind.program} is not installed", flush=True)
     status = telling.end()
-    # The threads of the SDK do not end by themselves.
+    # The SDK's threads do not end by themselves.
     sys.stdout.flush()
     os._exit(status)
 

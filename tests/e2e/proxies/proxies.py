@@ -15,7 +15,7 @@ DOMAIN = "meet.example.org"
 
 
 def changed(text, changes):
-    """Returns a configuration in which each text is replaced by another one. Every one of them must be there."""
+    """Returns a configuration with replaced texts. Each text must occur."""
     for before, after in changes.items():
         assert before in text, f"the configuration has no {before}"
         text = text.replace(before, after)
@@ -45,13 +45,13 @@ class Proxy:
             return False
 
     def write(self, name, changes, more=""):
-        """Writes a configuration of deploy/proxies as it is used here, and returns the file."""
+        """Writes a configuration of deploy/proxies with the check's changes, and returns the file."""
         file = self.folder / name
         file.write_text(changed((FOLDER / name).read_text(), changes) + more)
         return file
 
     def logs(self):
-        """Everything that the proxy has written."""
+        """Returns the complete output of the proxy."""
         return "".join(file.read_text() for file in sorted(self.folder.rglob("*.log")))
 
     def stop(self):
@@ -74,7 +74,7 @@ class Nginx(Proxy):
         main = self.folder / "main.conf"
         paths = " ".join(f"{part}_temp_path {self.folder}/{part};" for part in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         main.write_text(
-            # A user without rights would not reach this folder.
+            # An unprivileged user would not reach this folder.
             f"{'user root; ' if os.geteuid() == 0 else ''}daemon off; pid {self.folder}/nginx.pid; error_log {self.folder}/main.log;\n"
             f"events {{ }}\nhttp {{ {paths} include {self.folder}/nginx.conf; }}\n"
         )
@@ -112,7 +112,7 @@ KINDS = (Nginx, Caddy, Traefik)
 
 
 def installed():
-    """The kinds of proxies that are on this machine."""
-    # Debian has nginx where only root looks for programs.
+    """Returns the kinds of proxies on this machine."""
+    # Debian installs nginx in a directory that only root has in PATH.
     os.environ["PATH"] += ":/usr/sbin"
     return [kind for kind in KINDS if shutil.which(kind.program)]

@@ -1,15 +1,15 @@
-"""Checks the SDKs: what is generated, their tests, their linters, whether sdk/packages has them as they are, and a scenario in each
-language against a real server, from the SDK that the server serves, which the documented command installs in an empty project.
+"""Checks the SDKs: the generated files, their tests, their linters, the packages in sdk/packages, and a scenario in each
+language against a real server, with the SDK from that server, installed in an empty project by the documented command.
 
     scripts/check sdks           all languages
     scripts/check sdks python    one language
 
-The scenario creates a template, a room, tokens and a code, lets simulated participants join, moderates and records them, gets the
-file by a link that expires, receives and verifies webhooks, goes through pages, and is disturbed by 429, 503, cut connections and a
-kill: see server.py. Then the examples of the SDK's README are run, and those of README.md.
+The scenario creates a template, a room, tokens and a code, adds simulated participants, moderates and records them, gets the
+file by an expiring link, receives and verifies webhooks, reads paged lists, and is disturbed by 429, 503, cut connections and a
+kill: see server.py. Then the examples in the SDK's README run, and the examples in README.md.
 
-Needs python3 (3.11 or newer, with venv), and for their languages Node.js with npm, and Go; a language that is not there, or too
-old, is skipped. The tools are installed in target/sdk, the first time from the package indexes.
+Needs python3 (3.11 or newer, with venv), and for their languages Node.js with npm, and Go; a language that is missing or too
+old is skipped. The tools are installed in target/sdk, the first time from the package indexes.
 """
 
 import argparse
@@ -41,10 +41,10 @@ import tools  # noqa: E402
 from tools import run, say  # noqa: E402
 
 SCENARIO_SECONDS = 300
-# How long a receiver may take, in seconds.
+# Time limit for a receiver in seconds.
 PATIENCE = 30
 HERE = Path(__file__).resolve().parent
-# The address of the admin listener in documents.
+# The admin listener's address in the documents.
 SHOWN = "http://127.0.0.1:8081"
 
 
@@ -60,7 +60,7 @@ def main():
     packing.check_versions()
     say("what is generated")
     print(run([ROOT / "sdk" / "generate", "--check", *chosen]), end="")
-    # Beside each other: they mostly wait.
+    # In parallel: they mostly wait.
     with ThreadPoolExecutor() as pool:
         problems = [problem for found in pool.map(lambda name: check(name, program), chosen) for problem in found]
     for problem in problems:
@@ -70,7 +70,7 @@ def main():
 
 
 def check(name, program):
-    """Returns what is wrong with an SDK."""
+    """Returns an SDK's problems."""
     with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
         work = Path(folder)
         try:
@@ -78,7 +78,7 @@ def check(name, program):
             say(f"{name}: linters and tests")
             language.lint_and_test()
             say(f"{name}: packed again")
-            # The component for React needs what TypeScript needs.
+            # The React component needs the same tools as TypeScript.
             packed = ("typescript", "react") if name == "typescript" else (name,)
             if problems := [problem for package in packed for problem in packing.stale(package)]:
                 return problems
@@ -100,7 +100,7 @@ def check(name, program):
 
 @contextmanager
 def packages(name, program, work):
-    """Starts a server, from which the SDK can be installed meanwhile, and returns the address of its admin listener."""
+    """Starts a server that serves the SDK's packages, and returns the address of its admin listener."""
     server = start_server(program, work / "server-of-packages")
     try:
         admin = server.ready["admin"]
@@ -120,7 +120,7 @@ def start_server(program, folder):
 
 
 def play(name, language, program, work):
-    """Runs the scenario; returns what failed."""
+    """Runs the scenario; returns its failures."""
     server = start_server(program, work / "server")
     try:
         proxy = Proxy(server)
@@ -146,16 +146,16 @@ def play(name, language, program, work):
 
 
 def examples(readme, language):
-    """Returns the examples of a README in a language: how to call, and how to receive."""
+    """Returns a README's examples in a language: a call, and a receiver."""
     return re.findall(rf"^```{language}\n(.*?)^```$", readme.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def read_me(name, language, program, work, has_first):
-    """Runs the examples of an SDK's README, and that of README.md if it has one; returns what failed."""
+    """Runs the examples in an SDK's README, and the example in README.md if it has one; returns their failures."""
     server = start_server(program, work / "server-of-examples")
     try:
         variables = {"CONCLAVE_URL": server.ready["api"], "CONCLAVE_KEY": server.key}
-        # Each twice, as by a newcomer who tries again: the room "standup" is there then.
+        # Each runs twice, like a newcomer's second attempt: by then the room "standup" exists.
         for example in [*(["first"] * 2 if has_first else []), "calls", "calls"]:
             printed = run(language.program(example), env=language.environment | variables, cwd=language.project)
         if "standup open nobody yet" not in printed:
@@ -171,7 +171,7 @@ def read_me(name, language, program, work, has_first):
 
 
 def receive(language, example, last, server):
-    """Runs the example of a receiver, and returns what it prints when a participant joins."""
+    """Runs a receiver's example, and returns its output when a participant joins."""
     port = free_port()
     endpoint = server.request("POST", "/v1/webhook-endpoints", {"url": f"http://127.0.0.1:{port}/hooks"})
     variables = {"PORT": str(port), "CONCLAVE_WEBHOOK_SECRET": endpoint["secret"]}
@@ -193,7 +193,7 @@ def receive(language, example, last, server):
         server.send_test_event(endpoint["id"])
         wait_for("the test event of the console is accepted", lambda: is_accepted(server, endpoint["id"]), PATIENCE)
     finally:
-        # With what it has started in turn.
+        # The process group includes the example's own children.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         server.request("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}")
@@ -201,7 +201,7 @@ def receive(language, example, last, server):
 
 
 def is_accepted(server, endpoint):
-    """Tells whether a receiver has accepted the test event. Raises RuntimeError if it has refused it."""
+    """Returns whether a receiver has accepted the test event. Raises RuntimeError if it has rejected it."""
     deliveries = server.request("GET", f"/v1/webhook-deliveries?endpoint_id={endpoint}")["webhook_deliveries"]
     [test] = [one for one in deliveries if one["event_type"] == "webhook.test"]
     if test["attempts"] and test["status"] != "delivered":
@@ -222,7 +222,7 @@ JOINED = ["participant.joined standup", "alice is here"]
 
 class Python:
     fence = "python"
-    # The examples of receivers in its README, and what each prints.
+    # The README's receiver examples, and their output.
     receivers = {"receiver": JOINED, "flask_receiver": JOINED[:1]}
 
     def __init__(self, work):
@@ -259,10 +259,10 @@ class Python:
         examples["scenario"] = (HERE / "python" / "scenario.py").read_text()
         for name, text in examples.items():
             (self.project / f"{name}.py").write_text(text)
-        # As its user sees it: the types of the installed package.
+        # From the user's side: the types of the installed package.
         (self.project / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "exclude": ["venv"]}')
         run(["pyright", "--pythonpath", self.interpreter], env=self.tools, cwd=self.project)
-        # The frameworks of the examples have their types, too; what they are made of is not compared.
+        # The examples' frameworks are type-checked, too, but not their dependencies.
         mypy = ["mypy", "--strict", "--cache-dir", os.devnull, "--follow-imports", "silent", "--python-executable"]
         run([*mypy, self.interpreter, *(f"{name}.py" for name in examples)], env=self.tools, cwd=self.project)
 
@@ -308,7 +308,7 @@ class TypeScript:
         examples["scenario"] = (HERE / "typescript" / "scenario.ts").read_text()
         for name, text in examples.items():
             (self.project / f"{name}.ts").write_text(text)
-        # The types and the code of the other kind of module.
+        # Types and code of the other module kind.
         (self.project / "common.cts").write_text(COMMON_JS)
         strict = {"strict": True, "exactOptionalPropertyTypes": True, "target": "ES2022", "module": "NodeNext", "types": ["node"]}
         (self.project / "tsconfig.json").write_text(json.dumps({"compilerOptions": strict}))
@@ -332,14 +332,14 @@ conclave.listRooms().then(
 class Go:
     fence = "go"
     receivers = {"receiver": JOINED}
-    # Where a repository could be: the path of the module after `sdk/go-module`.
+    # A possible address of a repository: the module's path after `sdk/go-module`.
     module = "git.example.com/acme/conclave/sdk/go"
 
     def __init__(self, work):
         self.sdk, self.work = ROOT / "sdk" / "go", work
         self.project = work / "project"
         downloads = Path(run(["go", "env", "GOMODCACHE"]).strip()) / "cache" / "download"
-        # A cache of modules of its own: this version is another one each time.
+        # A separate module cache: this version differs each time.
         self.environment = os.environ | {
             "GOPROXY": f"file://{downloads},{run(['go', 'env', 'GOPROXY']).strip()}",
             "GOMODCACHE": str(work / "modules"),
@@ -371,11 +371,11 @@ class Go:
             (self.project / name / "main.go").write_text(text)
         if badly_formatted := run(["gofmt", "-l", "."], cwd=self.project):
             raise RuntimeError(f"gofmt would change {badly_formatted}")
-        # The server has stopped: the module is in the cache.
+        # The server has stopped: the module comes from the cache.
         run(["go", "mod", "tidy"], cwd=self.project, env=self.environment)
         run(["go", "vet", "./..."], cwd=self.project, env=self.environment)
         run(["go", "mod", "vendor"], cwd=self.project, env=self.environment)
-        # As elsewhere, with the folder `vendor` alone.
+        # Like on another machine, with only the folder `vendor`.
         elsewhere = self.environment | {"GOPROXY": "off", "GOMODCACHE": str(self.work / "none")}
         run(["go", "build", "-o", "programs/", "./..."], cwd=self.project, env=elsewhere)
 

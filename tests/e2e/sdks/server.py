@@ -1,14 +1,14 @@
-"""A real server for scripts/check sdks, and a proxy before it that breaks what the SDKs must mend.
+"""A real server for scripts/check sdks, and a proxy in front of it with faults that the SDKs must handle.
 
-The proxy forwards requests to the API listener, and those below `/sandbox` to the admin listener, so that its address stays
-the same when the server is killed and started again. A scenario orders faults from it:
+The proxy forwards requests to the API listener, and requests below `/sandbox` to the admin listener, so that its address remains
+the same when the server is killed and restarted. A scenario requests faults from it:
 
-    POST /faults {"match": "POST /v1/rooms", "answer": 503, "retry_after": 1, "times": 2}   answers itself
+    POST /faults {"match": "POST /v1/rooms", "answer": 503, "retry_after": 1, "times": 2}   responds itself
     POST /faults {"match": "POST /v1/rooms", "answer": "cut", "times": 1}                   breaks the connection after the server
-                                                                                            has done what it was asked
-    POST /kill                                                                              kills the server, and starts it again
+                                                                                            has executed the request
+    POST /kill                                                                              kills the server, and restarts it
                                                                                             one second later
-    POST /recording {"path": "prj_1/a.mp4", "text": "…"}                                    writes the file of a simulated recording
+    POST /recording {"path": "prj_1/a.mp4", "text": "…"}                                    writes a simulated recording's file
 """
 
 import http.client
@@ -27,12 +27,12 @@ from ..support.server import Server
 
 SETTINGS = {"CONCLAVE_WEBHOOKS__TICK": "200ms"}
 RESTART_AFTER = 1.0
-# Headers that belong to one connection.
+# Headers of a single connection (hop-by-hop).
 OWN_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
 
 
 class Backend(Server):
-    """A server whose API key survives a restart, at whichever addresses."""
+    """A server whose API key survives a restart, at any addresses."""
 
     def __init__(self, program: Path, folder: Path):
         super().__init__(program, folder, SETTINGS)
@@ -40,7 +40,7 @@ class Backend(Server):
         self.project, self.key = self.ready["project_id"], self.ready["api_key"]
 
     def address(self, listener: str) -> str:
-        """The address of a listener, `api` or `admin`."""
+        """Returns the address of a listener, `api` or `admin`."""
         return self.ready[listener].removeprefix("http://")
 
     def send_test_event(self, endpoint: str):
@@ -59,13 +59,13 @@ class Listener(ThreadingHTTPServer):
     request_queue_size = 256
 
     def handle_error(self, request, client_address):
-        """Says nothing of clients that have gone: a call that is given up closes its connection."""
+        """Ignores departed clients: an abandoned call closes its connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Proxy:
-    """The proxy, with what it has seen."""
+    """The proxy, with a record of its requests."""
 
     def __init__(self, server: Backend):
         self.server = server
@@ -97,13 +97,13 @@ class Proxy:
         file.write_text(text)
 
     def problems(self):
-        """Says what the proxy should have seen of a whole scenario, and has not."""
+        """Returns the requests that a complete scenario should have sent, but has not."""
         outcomes = Counter(outcome for _, _, outcome in self.seen)
         missing = [f"no response {wanted}" for wanted in (429, 503, "cut", "refused") if not outcomes[wanted]]
         for request, key, outcome in self.seen:
             if outcome in (429, 503, "cut", "refused") and request.startswith("POST /v1/rooms ") and key is None:
                 missing.append(f"no key in {request}")
-        # What was cut was done; the repeat must have been recognised as the same call.
+        # A cut request was executed; the server must have recognized the retry as the same call.
         for request, key, outcome in self.seen:
             if outcome == "cut" and key and ((request, key, 201) not in self.seen):
                 missing.append(f"{request} was not repeated with the same key")
@@ -169,7 +169,7 @@ def handler(proxy: Proxy):
             self.wfile.write(content)
 
         def log_message(self, *_):
-            """Says nothing: what was seen is in `proxy.seen`."""
+            """Logs nothing: requests are recorded in `proxy.seen`."""
 
     return Handler
 

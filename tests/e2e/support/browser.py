@@ -1,4 +1,4 @@
-"""Clients in real browsers: livekit-client in a page that takes commands over HTTP, so that no driver is needed."""
+"""Clients in real browsers: livekit-client in a page that fetches commands over HTTP, so that no driver is needed."""
 
 import json
 import queue
@@ -20,7 +20,7 @@ FILES = {
     "/page.js": (HERE / "page.js", "text/javascript"),
     "/livekit-client.umd.js": (SDK, "text/javascript"),
 }
-# A page asks again when it has waited this long for a command, in seconds.
+# Long-poll interval in seconds, after which a page sends a new request.
 POLL = 20
 
 CHROMIUM = [
@@ -45,7 +45,7 @@ FIREFOX = {
     "media.autoplay.default": 0,
     "media.peerconnection.ice.obfuscate_host_addresses": False,
     "media.peerconnection.ice.loopback": True,
-    # Else it uses the address of the default route only, before the page has a camera.
+    # Otherwise it uses only the default route's address until the page has a camera.
     "permissions.default.camera": 1,
     "permissions.default.microphone": 1,
     "datareporting.policy.dataSubmissionEnabled": False,
@@ -54,7 +54,7 @@ FIREFOX = {
 
 
 class Pages:
-    """Serves the pages of all browsers, and passes commands to them and results back."""
+    """Serves the pages of all browsers, and transfers commands and results."""
 
     def __init__(self):
         self.commands = {}
@@ -94,7 +94,7 @@ class Pages:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        # A browser that ends resets its connections.
+        # A browser resets its connections when it ends.
         self.server.handle_error = lambda *_: None
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -107,7 +107,7 @@ class Pages:
 
 
 class Browser(Remote):
-    """One browser process with one client, which `around` may run in another network."""
+    """One browser process with one client, which `around` can run in another network."""
 
     def __init__(self, kind, pages, name, around=(), flags=()):
         super().__init__(kind, name)
@@ -115,7 +115,7 @@ class Browser(Remote):
         pages.register(name, self.results)
         self.profile = tempfile.mkdtemp(prefix="conclave-clients-")
         command = [*around, *(self.chromium() if kind == "chromium" else self.firefox()), *flags]
-        # What a browser logs of itself is of no interest; what its client does comes back as results.
+        # The browser's own log is not needed; the client's errors come back as results.
         self.process = subprocess.Popen([*command, pages.url(name)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def chromium(self):

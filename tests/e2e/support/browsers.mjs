@@ -1,4 +1,4 @@
-// Chromium and Firefox as they are installed.
+// The installed Chromium and Firefox.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -12,14 +12,14 @@ const DEVICES = [
   '--autoplay-policy=no-user-gesture-required', '--disable-background-timer-throttling',
   '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding',
 ];
-// Allows every device, and chooses a screen.
+// Grants every device, and chooses a screen.
 const ALLOWING = ['--use-fake-ui-for-media-stream', '--auto-select-desktop-capture-source=Entire screen'];
 const FIREFOX = {
   'media.navigator.streams.fake': true, 'media.navigator.permission.disabled': true, 'media.autoplay.default': 0,
   'media.peerconnection.ice.obfuscate_host_addresses': false, 'media.peerconnection.ice.loopback': true,
 };
 
-// With `isBlocked`, the browser asks nobody and refuses every device. `camera` is a file of what the camera shows.
+// With `isBlocked`, the browser refuses every device without a prompt. `camera` is a video file for the camera.
 export function launchChromium({ hasDevices = true, isBlocked = false, camera } = {}) {
   const args = ['--no-sandbox'];
   if (hasDevices) args.push(...DEVICES, ...(isBlocked ? ['--deny-permission-prompts'] : ALLOWING));
@@ -31,8 +31,8 @@ export function launchFirefox() {
   return firefox.launch({ channel: 'moz-firefox', executablePath: process.env.FIREFOX, firefoxUserPrefs: FIREFOX });
 }
 
-// A window; `complaints` gets what the browser says of it, such as a breach of its policy. What LiveKit's SDK says of its connections,
-// such as their end with the room, is none.
+// A window; `complaints` receives the browser's complaints, such as a violation of the page's policy. Messages of LiveKit's SDK about
+// its connections, such as their end with the room, are not complaints.
 export async function openWindow(browser, { complaints, size = { width: 1280, height: 800 }, ...options } = {}) {
   const context = await browser.newContext({ viewport: size, locale: 'en-US', ...options });
   context.setDefaultTimeout(60_000);

@@ -1,4 +1,4 @@
-"""A certificate for this machine, which clients trust by its file."""
+"""A certificate for this machine, trusted by clients through its file."""
 
 import subprocess
 
@@ -6,10 +6,10 @@ NAME = "localhost"
 
 
 def make_certificate(folder):
-    """Makes a certificate for `localhost` in a folder, and returns its file and that of its key."""
+    """Creates a certificate for `localhost` in a folder, and returns its file and its key's file."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"]
-    # LiveKit's SDKs refuse the certificate of a CA as one of a server.
+    # LiveKit's SDKs reject a CA certificate as a server's.
     for extension in (f"subjectAltName=DNS:{NAME}", "basicConstraints=critical,CA:FALSE"):
         command += ["-addext", extension]
     command += ["-subj", f"/CN={NAME}", "-out", certificate, "-keyout", key]

@@ -1,4 +1,4 @@
-"""The servers of a cluster: a throw-away PostgreSQL, and nodes of Conclave on it."""
+"""A cluster: a throw-away PostgreSQL, and Conclave nodes on it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from .telling import wait_for
 NODES = ("node-1", "node-2", "node-3")
 PASSWORD = "a password of this check"
 TOKEN = "a-token-of-this-check"
-# Finds what hangs; it is no promise.
+# Time limit in seconds that detects hangs, not a promise.
 WAIT_LIMIT = 120
 
 
@@ -22,7 +22,7 @@ def fail(message):
 
 
 def run(*command, **options):
-    """Runs a command that must succeed, and returns what it prints."""
+    """Runs a command that must succeed, and returns its output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     if done.returncode != 0:
         fail(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
@@ -34,7 +34,7 @@ def wait(what, is_true):
 
 
 class Postgres:
-    """A throw-away PostgreSQL. It refuses root, so another user runs it then, who has to reach the folder."""
+    """A throw-away PostgreSQL. It refuses root, so root runs it as another user, who must reach the folder."""
 
     def __init__(self, folder):
         self.programs = postgres_programs()
@@ -53,7 +53,7 @@ class Postgres:
         run(f"{self.programs}/{program}", *arguments, cwd=self.folder, env=env, **options)
 
     def create_database(self, path):
-        """Creates a database for servers, and writes its url to a file."""
+        """Creates a database for servers, and writes its URL to a file."""
         self.call("psql", "-h", self.folder, "-p", str(self.port), "-U", "postgres", "-c",
                   f"ALTER USER postgres PASSWORD '{PASSWORD}'", "-c", "CREATE DATABASE conclave")
         self.write_url(path, "postgres")
@@ -68,7 +68,7 @@ class Postgres:
 
 
 class Node(Server):
-    """A server of a cluster, on addresses of this machine. Its name is that of its data directory."""
+    """A server of a cluster, on local addresses. Its name is the data directory's."""
 
     def __init__(self, program, folder, name, database, api=None):
         super().__init__(program, folder, name=name)
@@ -91,7 +91,7 @@ class Node(Server):
         self.launch(None)
 
     def run(self, config, *arguments):
-        """Runs a command of the program with the settings of this server, and returns the JSON that it prints."""
+        """Runs a command of the program with this server's settings, and returns the JSON output."""
         command = [self.program, "--config", config, "--data", self.data, *arguments, "--json"]
         return json.loads(run(*command, env=self.environment()))
 
@@ -111,7 +111,7 @@ class Node(Server):
 
 
 def create_room(port, key, name):
-    """Creates a room, and returns the status; None without an answer."""
+    """Creates a room, and returns the status; None without a response."""
     try:
         call("POST", f"http://127.0.0.1:{port}/v1/rooms", key, {"name": name}, headers={"Idempotency-Key": name}, timeout=60)
         return 201
@@ -122,7 +122,7 @@ def create_room(port, key, name):
 
 
 def start_nodes(nodes, config):
-    """Starts the servers as docs/cluster.md says: the first one makes the keys, which the others get."""
+    """Starts the servers as in docs/cluster.md: the first one creates the keys, which the others receive."""
     first, others = nodes[0], nodes[1:]
     first.start(config)
     wait("the first server is active", lambda: first.role() == "active")

@@ -1,4 +1,4 @@
-"""A livekit-server on loopback: the media plane of a server, or the control of a comparison."""
+"""A livekit-server on loopback: a server's media plane, or the control of a comparison."""
 
 import json
 import subprocess
@@ -10,13 +10,13 @@ KEY, SECRET = "check-clients", "a-secret-of-the-check-that-is-long-enough"
 # For clients on this machine.
 LOOPBACK = {
     "use_ice_lite": True, "node_ip": "127.0.0.1", "enable_loopback_candidate": True,
-    # Other addresses would be advertised as the same one, and clients then reach a socket that does not expect them.
+    # Other addresses would be advertised as the same one, and clients would then reach an unrelated socket.
     "ips": {"includes": ["127.0.0.1/32"]},
 }
 
 
 class LiveKit:
-    """A livekit-server in a folder. `config` is added to its configuration, `rtc` to that of its media."""
+    """A livekit-server in a folder. `config` extends its configuration, `rtc` the media section."""
 
     def __init__(self, program, folder, log, *, rtc=LOOPBACK, key=KEY, secret=SECRET, **config):
         self.port, self.key, self.secret = free_port(), key, secret
@@ -32,7 +32,7 @@ class LiveKit:
         self.process = subprocess.Popen([program, "--config", file], stdout=log, stderr=log)
 
     def settings(self):
-        """The settings of a server that has it as its media plane."""
+        """Returns the settings of a server that uses it as its media plane."""
         return {
             "CONCLAVE_MEDIA__KIND": "livekit",
             "CONCLAVE_MEDIA__SANDBOX": "false",

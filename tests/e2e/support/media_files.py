@@ -1,4 +1,4 @@
-"""What a file has: codecs, a duration, and colors and tones at its places."""
+"""Properties of a media file: codecs, duration, and colors and tones at given positions."""
 
 import array
 import json
@@ -6,7 +6,7 @@ import math
 import subprocess
 
 SAMPLES_PER_SECOND = 48_000
-# How much silence lets what follows be the beginning of a tone, in seconds.
+# Silence after which audio counts as the start of a tone, in seconds.
 SILENCE = 0.2
 
 
@@ -17,13 +17,13 @@ def run(*command):
 
 
 def streams(file):
-    """The codecs of a file, and its duration."""
+    """Returns a file's codecs and duration."""
     probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=duration:stream=codec_name", "-of", "json", file))
     return [stream["codec_name"] for stream in probed["streams"]], float(probed["format"]["duration"])
 
 
 def durations(file):
-    """How long each codec of a file lasts: until its last packet ends."""
+    """Returns the duration of each codec of a file, up to the end of its last packet."""
     ends = {}
     entries = "packet=stream_index,pts_time,duration_time:stream=index,codec_name"
     probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", entries, "-of", "json", file))
@@ -35,13 +35,13 @@ def durations(file):
 
 
 def begin(file):
-    """When the first picture or sound of a file begins. Places of a file count from there."""
+    """Returns the time of a file's first frame or sample. Positions in a file are relative to it."""
     probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=start_time", "-of", "json", file))
     return float(probed["format"]["start_time"])
 
 
 def color(file, at, x, y):
-    """The color of a place of the picture, given in shares of its width and height."""
+    """Returns the color at a position of the frame, given in shares of its width and height."""
     place = f"crop=16:16:iw*{x}-8:ih*{y}-8,scale=1:1,format=rgb24"
     pixel = run("ffmpeg", "-v", "error", "-ss", at, "-i", file, "-frames:v", "1", "-vf", place, "-f", "rawvideo", "-")
     return tuple(pixel[:3])
@@ -53,7 +53,7 @@ def assert_color(file, at, x, y, expected):
 
 
 def blueness(file, crop):
-    """The time of each picture, and how blue a part of it is."""
+    """Returns the time of each frame, and the blueness of a part of it."""
     tags = "frame=pts_time:frame_tags=lavfi.signalstats.UAVG"
     movie = f"movie={file},crop={crop},signalstats"
     frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", tags, "-of", "csv=p=0")
@@ -66,7 +66,7 @@ def samples(file, begin=0, seconds=None):
 
 
 def strength(sound, tone):
-    """How strong a tone is in a sound (Goertzel)."""
+    """Returns the strength of a tone in samples (Goertzel algorithm)."""
     factor, before, last = 2 * math.cos(2 * math.pi * tone / SAMPLES_PER_SECOND), 0.0, 0.0
     for sample in sound:
         before, last = last, sample + factor * last - before
@@ -85,7 +85,7 @@ def assert_silence(file, at):
 
 
 def onsets(file):
-    """When white pictures begin, each behind the time of the picture before it, and when tones do."""
+    """Returns the start times of white frames, each after the previous frame's time, and the start times of tones."""
     movie = f"movie={file},crop=iw/4:ih/4,signalstats"
     frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", "frame=pts_time:frame_tags=lavfi.signalstats.YAVG", "-of", "csv=p=0")
     pictures = [tuple(map(float, line.split(",")[:2])) for line in frames.decode().splitlines()]

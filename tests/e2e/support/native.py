@@ -1,4 +1,4 @@
-"""A client on LiveKit's Rust core, by its Python SDK. It has the actions of the page, as far as stories need them."""
+"""A client on LiveKit's Rust core, through its Python SDK, with the page's actions that the scenarios use."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from livekit import rtc
 
 from .remote import ClientError
 
-# The SDK warns of what stories do on purpose.
+# The SDK warns about intended actions of the scenarios.
 logging.getLogger("livekit").setLevel(logging.CRITICAL)
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
@@ -17,10 +17,10 @@ SAMPLES_PER_SECOND, SAMPLES = 48_000, 480
 
 
 class Native:
-    """One client, with an event loop of its own."""
+    """One client with its own event loop."""
 
     kind = "python"
-    # Whether it receives all tracks, without asking for them.
+    # Whether it receives all tracks automatically.
     subscribes = True
 
     def __init__(self, name):
@@ -72,7 +72,7 @@ class Native:
         self.tasks.append(self.loop.create_task(self.look_at(stream, received)))
 
     async def look_at(self, stream, received):
-        """Counts the frames of a track that the SDK shows. A client that looks at more of them overrides this."""
+        """Counts a track's frames from the SDK. Clients that analyse the frames override this."""
         async for _ in stream:
             received["framesShown"] += 1
 
@@ -88,7 +88,7 @@ class Native:
         self.tasks += [self.loop.create_task(self.film(video)), self.loop.create_task(self.speak(audio))]
 
     async def publishMany(self, count, silent=False):
-        """Publishes many sounds at once, of which nothing is sent if they are silent."""
+        """Publishes many audio tracks at once, without packets if they are silent."""
         sources = [rtc.AudioSource(SAMPLES_PER_SECOND, 1) for _ in range(count)]
         tracks = [rtc.LocalAudioTrack.create_audio_track(f"track {number}", source) for number, source in enumerate(sources)]
         publish = self.room.local_participant.publish_track
@@ -98,7 +98,7 @@ class Native:
             self.tasks += [self.loop.create_task(self.speak(source)) for source in sources]
 
     async def arriving(self, identity):
-        """How many tracks of a participant arrive."""
+        """Returns the number of a participant's tracks that arrive."""
         return sum([await self.has_packets(track) for of, track in list(self.subscriptions) if of == identity])
 
     async def has_packets(self, track):
@@ -106,7 +106,7 @@ class Native:
         return any(report.received.packets_received for report in reports)
 
     async def toggle(self, seconds, perSecond):
-        """Mutes and unmutes what is published, so many times a second."""
+        """Mutes and unmutes the published tracks, at this rate per second."""
         tracks = [publication.track for publication in self.room.local_participant.track_publications.values()]
         begun = time.monotonic()
         for number in range(1, seconds * perSecond + 1):
@@ -117,7 +117,7 @@ class Native:
             track.unmute()
 
     async def film(self, source):
-        """Sends pictures that differ from each other."""
+        """Sends frames that differ from each other."""
         due = time.monotonic()
         while True:
             shade = self.sent * 5 % 256
@@ -139,8 +139,8 @@ class Native:
         return {"inbound": inbound, "outbound": [{"kind": "video", "rid": None, "framesSent": self.sent}]}
 
     async def counters(self, received):
-        """The counters of a track. Those of libwebrtc begin anew when it makes its stream anew, which a negotiation can cause. If a
-        packet arrives at that moment, libwebrtc goes on decoding and shows nothing more, with each server: then only they count."""
+        """Returns a track's counters. libwebrtc resets its own when it recreates its stream, which a negotiation can cause. If a packet
+        arrives at that moment, it keeps decoding but delivers no further frames, with any server: then only its counters advance."""
         track = received["track"]
         reports = [report.inbound_rtp for report in await track.get_stats() if report.WhichOneof("stats") == "inbound_rtp"]
         counters = reports[0].inbound if reports else None
@@ -152,7 +152,7 @@ class Native:
         }
 
     async def quality(self, identity, quality):
-        """Asks for a layer of the videos of a participant."""
+        """Requests a layer of a participant's videos."""
         for publication in self.room.remote_participants[identity].track_publications.values():
             if publication.kind == rtc.TrackKind.KIND_VIDEO:
                 publication.set_video_quality(getattr(rtc.VideoQuality, f"VIDEO_QUALITY_{quality}"))
@@ -175,12 +175,12 @@ class Native:
         return self.inbox
 
     async def describe(self, name, attributes):
-        """Says something of itself."""
+        """Sets the client's own name and attributes."""
         await self.room.local_participant.set_name(name)
         await self.room.local_participant.set_attributes(attributes)
 
     async def described(self, identity):
-        """What a participant says of itself."""
+        """Returns a participant's name and attributes."""
         participant = self.room.remote_participants.get(identity)
         return participant and {"name": participant.name, "attributes": dict(participant.attributes)}
 
@@ -191,7 +191,7 @@ class Native:
         self.data_tracks[name].try_push(rtc.DataTrackFrame(payload=text.encode()))
 
     async def read(self, track):
-        """Subscribes to a data track, and keeps its frames."""
+        """Subscribes to a data track, and records its frames."""
         async for frame in track.subscribe():
             self.frames.append({"from": track.publisher_identity, "track": track.info.name, "text": bytes(frame.payload).decode()})
 

@@ -1,4 +1,4 @@
-// A client in a browser that does what the check tells it: it fetches commands, runs them, and sends the results back.
+// A client in a browser, controlled by the check: it fetches commands, runs them, and sends the results back.
 
 const { Room, RoomEvent, Track, VideoPresets, VideoQuality, ConnectionState, supportsAV1, supportsVP9 } = LivekitClient;
 const id = new URLSearchParams(location.search).get('id');
@@ -13,7 +13,7 @@ let encoder;
 let session;
 let dataTracks = {};
 let frames = [];
-// A codec that the browser does not receive, as if it had no decoder for it.
+// A codec that the browser refuses to receive, as if it had no decoder for it.
 let lacking;
 
 for (const make of ['createOffer', 'createAnswer']) {
@@ -46,7 +46,7 @@ const actions = {
     return { ms: Math.round(performance.now() - begun), sid: room.localParticipant.sid };
   },
 
-  // The microphone, and the camera or a video that needs the bitrates of its layers.
+  // Publishes the microphone, and the camera or a video that needs its layers' full bitrates.
   async publish({ simulcast, busy, codec, backup, mode }) {
     const me = room.localParticipant;
     await me.setMicrophoneEnabled(true, {}, { dtx: false });
@@ -61,7 +61,7 @@ const actions = {
     return tracks(me);
   },
 
-  // Which of these scalability modes the browser can send with a codec.
+  // Returns the scalability modes that the browser can send with a codec.
   async scalabilityModes({ codec, modes }) {
     const { width, height, encoding } = VideoPresets.h540;
     const video = { contentType: `video/${codec}`, width, height, bitrate: encoding.maxBitrate, framerate: encoding.maxFramerate };
@@ -70,7 +70,7 @@ const actions = {
     return modes.filter((_, number) => infos[number].supported);
   },
 
-  // Publishes a picture of one color and a tone.
+  // Publishes video of one color and a tone.
   async paint({ color, tone }) {
     const media = painted(color, tone);
     const me = room.localParticipant;
@@ -79,7 +79,7 @@ const actions = {
     return tracks(me);
   },
 
-  // Publishes many small videos and sounds at once.
+  // Publishes many small videos and audio tracks at once.
   async publishMany({ count }) {
     const me = room.localParticipant;
     const media = Array.from({ length: count / 2 }, (_, number) => painted(`${number * 10} 128 128`, 200 + number * 20, [64, 36])).flatMap((one) => one.getTracks());
@@ -91,14 +91,14 @@ const actions = {
     return tracks(me);
   },
 
-  // How many tracks of a participant arrive.
+  // Returns the number of a participant's tracks that arrive.
   async arriving({ identity }) {
     const publications = [...(room.remoteParticipants.get(identity)?.trackPublications.values() ?? [])];
     const received = await Promise.all(publications.map((publication) => (publication.track ? inbound(publication) : {})));
     return received.filter(({ packetsReceived }) => packetsReceived > 0).length;
   },
 
-  // Mutes and unmutes what is published, so many times a second.
+  // Mutes and unmutes the published tracks, at this rate per second.
   async toggle({ seconds, perSecond }) {
     const publications = [...room.localParticipant.trackPublications.values()];
     const begun = performance.now();
@@ -109,7 +109,7 @@ const actions = {
     await Promise.all(publications.map((one) => one.unmute()));
   },
 
-  // Publishes by WHIP, as an encoder does: a color and a tone, or else the fake camera and microphone. The codec is preferred if one is named.
+  // Publishes by WHIP, like an encoder: a color and a tone, or else the fake camera and microphone. A given codec is preferred.
   async whip({ url, codec, color, tone }) {
     const devices = { audio: true, video: { width: 640, height: 360 } };
     const media = color ? painted(color, tone) : await navigator.mediaDevices.getUserMedia(devices);
@@ -129,7 +129,7 @@ const actions = {
     return answer.headers.get('etag');
   },
 
-  // Restarts ICE of the encoder.
+  // Restarts the encoder's ICE.
   async whipRestart() {
     await encoder.setLocalDescription(await encoder.createOffer({ iceRestart: true }));
     const own = encoder.localDescription.sdp.split('\r\n').filter((line) => /^a=ice-(ufrag|pwd):/.test(line)).slice(0, 2);
@@ -157,7 +157,7 @@ const actions = {
     await room.localParticipant.setCameraEnabled(!muted);
   },
 
-  // The sum of what is received of each participant, and of what is sent.
+  // Returns counters of received media for each participant, and of sent media.
   async stats() {
     const of = {};
     for (const participant of room.remoteParticipants.values()) {
@@ -168,7 +168,7 @@ const actions = {
     return { inbound: of, outbound: await outbound(), backups: await backups(), state: room.state };
   },
 
-  // The codecs of video that the browser has. The SDK does not send those of SVC in each browser that has them.
+  // Returns the browser's video codecs. The SDK does not send SVC codecs in each browser that supports them.
   async codecs() {
     const names = ({ codecs }) => [...new Set(codecs.map(({ mimeType }) => mimeType.toLowerCase().replace('video/', '')))];
     const isSent = { vp9: supportsVP9(), av1: supportsAV1() };
@@ -176,7 +176,7 @@ const actions = {
     return { sends, receives: names(RTCRtpReceiver.getCapabilities('video')) };
   },
 
-  // How packets are received.
+  // Returns the transport of received packets.
   async route() {
     const { pcManager } = room.engine;
     const statistics = await (pcManager.subscriber ?? pcManager.publisher).getStats();
@@ -202,13 +202,13 @@ const actions = {
     return received;
   },
 
-  // Says something of itself.
+  // Sets the client's own name and attributes.
   async describe({ name, attributes }) {
     await room.localParticipant.setName(name);
     await room.localParticipant.setAttributes(attributes);
   },
 
-  // What a participant says of itself.
+  // Returns a participant's name and attributes.
   async described({ identity }) {
     const participant = room.remoteParticipants.get(identity);
     return participant ? { name: participant.name, attributes: participant.attributes } : null;
@@ -230,7 +230,7 @@ const actions = {
     return events;
   },
 
-  // A drill of the SDK, and how long it took until the client was connected again.
+  // Runs a failure simulation of the SDK, and returns the time until the client was connected again.
   async simulate({ scenario }) {
     const begun = performance.now();
     const back = new Promise((done) => room.once(RoomEvent.Reconnected, done));
@@ -267,7 +267,7 @@ function removeLacking(transceiver) {
   transceiver.setCodecPreferences(codecs.filter(({ mimeType }) => mimeType.toLowerCase() !== `video/${lacking}`));
 }
 
-// Subscribes to a data track, and keeps its frames.
+// Subscribes to a data track, and records its frames.
 async function readData(track) {
   const reader = track.subscribe().getReader();
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
@@ -285,7 +285,7 @@ async function send({ length, text, topic, reliable, to, count }, interval) {
   }
 }
 
-// A video that takes as many bits as it gets: coloured squares, of which some change with every frame.
+// A video that uses its full bitrate: coloured squares that partly change with every frame.
 function noise({ width, height }) {
   const [square, changes] = [24, 90];
   const below = (limit) => Math.floor(Math.random() * limit);
@@ -338,7 +338,7 @@ async function inbound({ track, trackSid }) {
   };
 }
 
-// What is sent of videos in their backup codecs.
+// Returns counters of videos sent in their backup codecs.
 async function backups() {
   const sent = [];
   for (const { track } of room.localParticipant.videoTrackPublications.values()) {

@@ -1,4 +1,4 @@
-"""What the checks need before they start: programs, packages, and a build of Conclave."""
+"""Prerequisites of the checks: programs, packages, and a build of Conclave."""
 
 import json
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from .sdks import PYTHON_SDK
 
-# The status of a check that cannot be run here.
+# Exit status of a check that cannot run here.
 SKIPPED = 77
 ROOT = Path(__file__).resolve().parents[3]
-# The names of programs that are installed under several ones.
+# Alternative names of programs.
 NAMES = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox-esr": ("firefox-esr", "firefox")}
 PLAYWRIGHT, AXE = "1.64.1", "4.14.1"
 
@@ -23,10 +23,10 @@ def target_directory():
 
 
 def program():
-    """Returns the program to check, which is built unless CONCLAVE_BIN names one."""
+    """Returns the program under test, which is built unless CONCLAVE_BIN names one."""
     if given := os.environ.get("CONCLAVE_BIN"):
         return Path(given).resolve()
-    # The whole workspace, as the tests do: dependencies that are built for one package have other features.
+    # The whole workspace, like the tests: building a single package would select other features of the dependencies.
     subprocess.run(["cargo", "build", "--quiet", "--workspace", "--bins"], cwd=ROOT, check=True)
     return target_directory() / "debug" / "conclave"
 
@@ -61,7 +61,7 @@ def has_firefox():
 
 
 def postgres_programs():
-    """The folder of the programs of PostgreSQL; None where it is not installed."""
+    """Returns the folder of PostgreSQL's programs; None where it is not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     in_path = shutil.which("initdb")
     return found[-1] if found else in_path and Path(in_path).parent
@@ -85,7 +85,7 @@ def in_environment(verb, name, arguments):
 
 
 def has_package(package):
-    """Installs a package of Python beside the SDK, in the environment of this program, once. Returns whether it is there."""
+    """Installs a Python package beside the SDK, in this program's environment, once. Returns whether it is installed."""
     mark = Path(sys.prefix) / f"installed-{package}"
     if not mark.exists():
         if subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", package]).returncode:
@@ -95,7 +95,7 @@ def has_package(package):
 
 
 def for_browsers(with_program=True):
-    """Returns what checks in JavaScript need, as variables: browsers, the program, and the folder of playwright-core and axe-core, which
+    """Returns the variables for checks in JavaScript: browsers, the program, and the folder of playwright-core and axe-core, which
     are installed if they are missing."""
     need("node", "npm", "chromium")
     tools = target_directory() / "check-console" / f"playwright-{PLAYWRIGHT}-axe-{AXE}"
@@ -110,7 +110,7 @@ def for_browsers(with_program=True):
 
 
 def validator():
-    """Returns the program that reads compose files and manifests, which is built. None if it cannot be."""
+    """Builds the program that validates compose files and manifests, and returns its path. None if it cannot be built."""
     built = target_directory() / "check-deploy" / "validate"
     command = ["go", "build", "-o", built, "."]
     is_built = shutil.which("go") and subprocess.run(command, cwd=ROOT / "tests" / "e2e" / "deploy").returncode == 0

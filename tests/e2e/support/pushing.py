@@ -16,7 +16,7 @@ def push(url, color, tone, video=H264):
     command = ["ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", picture]
     command += ["-re", "-f", "lavfi", "-i", f"sine=frequency={tone}:sample_rate=44100", "-af", "volume=4"]
     command += [*video, "-c:a", "aac", "-f", "flv", url]
-    # What it says has the url.
+    # Its output contains the URL with the stream key.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -26,7 +26,7 @@ def push(url, color, tone, video=H264):
 
 
 class RtmpReceiver:
-    """An RTMP server for one connection: ffmpeg, which writes what it receives to a file."""
+    """An RTMP server for one connection: ffmpeg, which writes the received stream to a file."""
 
     def __init__(self, directory, name):
         self.port, self.files, self.directory, self.name = free_port(), [], directory, name

@@ -1,11 +1,11 @@
-"""Receivers: HTTP servers on loopback that answer what they get, such as the webhooks of a server."""
+"""Receivers: HTTP servers on loopback, such as webhook receivers."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Receiver:
-    """Answers POST and PUT with the status and the body that `answer` returns for the method, the path, the headers and the body."""
+    """Responds to POST and PUT with the status and body that `answer` returns for the method, the path, the headers and the body."""
 
     def __init__(self, answer=lambda *_: (204, "")):
         class Handler(BaseHTTPRequestHandler):
@@ -15,7 +15,7 @@ class Receiver:
                 content = self.rfile.read(int(self.headers.get("content-length") or 0))
                 status, body = answer(self.command, self.path, self.headers, content)
                 self.send_response(status)
-                # S3 names each part that it has got.
+                # S3 identifies each uploaded part by its ETag.
                 self.send_header("etag", '"1"')
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()

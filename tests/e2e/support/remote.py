@@ -1,4 +1,4 @@
-"""Clients outside of this program, which get numbered commands and answer each with a result."""
+"""External clients, which receive numbered commands and respond to each with a result."""
 
 import queue
 
@@ -8,7 +8,7 @@ class ClientError(Exception):
 
 
 class Remote:
-    """A client that `send` gives commands to, and whose results are put into `results`."""
+    """A client whose `send` transmits commands, and whose results are put into `results`."""
 
     def __init__(self, kind, name):
         self.kind, self.name, self.number, self.results = kind, name, 0, queue.Queue()

@@ -1,4 +1,4 @@
-"""LiveKit's SDKs: their versions, and where their packages come from."""
+"""LiveKit's SDKs: their versions, and the sources of their packages."""
 
 import os
 import re
@@ -11,7 +11,7 @@ GO_SDK = "2.19.0"
 
 
 class Missing(Exception):
-    """A program or package that is not there."""
+    """A missing program or package."""
 
 
 def need(*programs):
@@ -21,7 +21,7 @@ def need(*programs):
 
 
 def command(*words, cwd=None):
-    """Runs a command whose output nobody needs, unless it fails."""
+    """Runs a command, and shows its output only if it fails."""
     done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
@@ -30,7 +30,7 @@ def command(*words, cwd=None):
 
 
 def stamped(folder, contents, make):
-    """Makes a folder, unless it was made from the same contents before."""
+    """Creates a folder, unless it was created from the same contents before."""
     stamp = folder / ".made-from"
     if stamp.exists() and stamp.read_text() == contents:
         return folder
@@ -42,11 +42,11 @@ def stamped(folder, contents, make):
 
 
 def go_module(path, version, folder):
-    """Copies the sources of a Go module, with its tests, from the module proxy."""
+    """Copies a Go module's sources, with its tests, from the module proxy."""
     need("go")
     described = command("go", "mod", "download", "-json", f"{path}@v{version}", cwd=folder)
     source = re.search(r'"Dir": "(.*)"', described).group(1)
     shutil.copytree(source, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    # The folders of the module cache are read only.
+    # The module cache is read only.
     for made, _, _ in os.walk(folder):
         os.chmod(made, 0o755)

@@ -1,4 +1,4 @@
-// The real server, a receiver of webhooks, and waiting.
+// The real server, a webhook receiver, and waiting.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 
 export const TOKEN = 'a-token-of-the-check';
 
-// A receiver that accepts what is sent to /ok, and nothing else.
+// A receiver that accepts only requests to /ok.
 export async function startReceiver() {
   const server = createServer((request, response) => {
     request.resume().on('end', () => response.writeHead(request.url === '/ok' ? 204 : 500).end());
@@ -17,12 +17,12 @@ export async function startReceiver() {
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
 }
 
-// The environment of this check without settings of a server.
+// This check's environment without server settings.
 export function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_')));
 }
 
-// Waits until a test returns something, and returns that. `problem` is a text or returns one.
+// Waits until a test returns a true value, and returns that value. `problem` is a text or a function that returns one.
 export async function until(test, problem, patience = 60_000) {
   for (const end = Date.now() + patience; ;) {
     const found = await test();

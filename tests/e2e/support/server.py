@@ -1,4 +1,4 @@
-"""Servers for checks: `conclave dev`, each in a folder and a process of its own."""
+"""Servers for checks: `conclave dev`, each in its own folder and process."""
 
 import contextlib
 import json
@@ -15,15 +15,15 @@ from pathlib import Path
 
 from .settings import environment
 
-# No check runs into these limits by accident.
+# Limits that no check reaches by accident.
 UNLIMITED = {"CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000", "CONCLAVE_LIMITS__BURST": "100000"}
-# A webhook endpoint where nothing listens.
+# URL of a webhook endpoint without a server.
 NOWHERE = "http://127.0.0.1:9/"
 
 
 def free_port(count=1):
-    """Returns a port that is free for TCP and UDP, or the first of so many: below those that the system gives to connections, one of
-    which could have it before it is used."""
+    """Returns a port that is free for TCP and UDP, or the first of `count` such ports. It is below the ephemeral ports, which an outgoing
+    connection could occupy before the port is used."""
     while True:
         first = random.randrange(20_000, 32_000)
         with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
@@ -34,7 +34,7 @@ def free_port(count=1):
 
 
 def call(method, url, key=None, body=None, *, headers=None, timeout=40, context=None):
-    """Sends a request, and returns the JSON of its response. Raises HTTPError for a status that is no success."""
+    """Sends a request, and returns the JSON of its response. Raises HTTPError for an error status."""
     request = urllib.request.Request(url, method=method, headers=headers or {})
     if key is not None:
         request.add_header("authorization", f"Bearer {key}")
@@ -47,7 +47,7 @@ def call(method, url, key=None, body=None, *, headers=None, timeout=40, context=
 
 
 class Server:
-    """`conclave dev` in a folder, which is a temporary one by default. `name` is that of its data directory and its log there."""
+    """`conclave dev` in a folder, by default a temporary one. `name` is the name of its data directory and its log there."""
 
     def __init__(self, program, folder=None, settings=None, *, name="data", ports=(0, 0), certificate=None):
         self.program, self.ports, self.process = program, ports, None
@@ -55,11 +55,11 @@ class Server:
         self.folder = Path(folder or self.temporary.name)
         self.data, self.log = self.folder / name, self.folder / f"{name}.log"
         self.own_settings = settings or {}
-        # A certificate for `localhost` that the server has.
+        # The server's certificate for `localhost`.
         self.certificate = certificate
 
     def settings(self):
-        """The settings of the server, as variables."""
+        """Returns the server's settings as variables."""
         return self.own_settings
 
     def environment(self):
@@ -77,7 +77,7 @@ class Server:
             )
 
     def start(self):
-        """Starts the server, or starts it again on the same data. Returns it."""
+        """Starts the server, or restarts it on the same data. Returns it."""
         self.launch(subprocess.PIPE)
         ready = self.process.stdout.readline()
         if not ready:
@@ -86,7 +86,7 @@ class Server:
         return self
 
     def is_ready(self):
-        """Whether the media plane is ready, too."""
+        """Returns whether the server and its media plane are ready."""
         try:
             urllib.request.urlopen(f"{self.ready['admin']}/readyz", timeout=5).close()
             return True
@@ -105,7 +105,7 @@ class Server:
         self.process.wait()
 
     def terminate(self):
-        """Stops the server, to be started again. It has to end without an error."""
+        """Stops the server before a restart. It must end without an error."""
         self.process.terminate()
         assert self.process.wait(60) == 0, "the server ended otherwise"
 
@@ -121,7 +121,7 @@ class Server:
             self.temporary.cleanup()
 
     def request(self, method, path, body=None):
-        """Calls the API, or the admin listener for what is there, and returns the body of the response."""
+        """Calls the API, or the admin listener for its paths, and returns the response's body."""
         is_api = path.startswith(("/v1/", "/ext/", "/openapi.json"))
         base, context = self.ready["api" if is_api else "admin"], None
         if is_api and self.certificate:
@@ -130,7 +130,7 @@ class Server:
         return call(method, base + path, key, body, context=context)
 
     def listed(self, path, key, most):
-        """The items of a list of the API, newest first; all of them, or so many."""
+        """Returns an API list's items, newest first, but at most this number."""
         found, has_more = [], True
         while has_more and len(found) < most:
             page = self.request("GET", f"{path}?limit=100&offset={len(found)}")
@@ -143,7 +143,7 @@ class Server:
 
 
 class Rtmp:
-    """A port for RTMP encoders, which stays the same when the server starts again."""
+    """A port for RTMP encoders, which survives the server's restarts."""
 
     def __init__(self):
         self.address = f"127.0.0.1:{free_port()}"
@@ -153,8 +153,8 @@ class Rtmp:
 
 
 class CallServer(Server):
-    """A server of calls, with a webhook endpoint. It keeps its ports when it starts again. `livekit` is its media plane, unless that is
-    the embedded one; `network` is how clients reach it. Both have settings for it."""
+    """A server for calls, with a webhook endpoint. It keeps its ports across restarts. `livekit` is its media plane, or None for the
+    embedded one; `network` lies between it and its clients. Both provide settings for it."""
 
     def __init__(self, program, webhooks=NOWHERE, livekit=None, network=None, ports=None):
         super().__init__(program, name="data", ports=ports or (free_port(), free_port()))
@@ -174,23 +174,23 @@ class CallServer(Server):
         return self
 
     def excesses(self):
-        """How many clients were disconnected since the start for what they sent."""
+        """Returns the number of clients disconnected since the start for sending too much."""
         with urllib.request.urlopen(f"{self.ready['admin']}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
         names = ("conclave_rtc_excesses_total{", "conclave_rtc_clients_refused_total{")
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(names))
 
     def sessions(self, room, most=100):
-        """The sessions of a room, newest first."""
+        """Returns a room's sessions, newest first."""
         return self.listed(f"/v1/rooms/{room}/sessions", "sessions", most)
 
     def events(self, room, most=100):
-        """The events of a room, newest first, among so many events that happened last."""
+        """Returns a room's events, newest first, from the server's latest events, at most this number."""
         deliveries = self.listed("/v1/webhook-deliveries", "webhook_deliveries", most)
         return [delivery["payload"] for delivery in deliveries if delivery["payload"]["room"] == room]
 
     def token(self, room, identity, role="host"):
-        """A token for a room, which is created if it is not there."""
+        """Returns a token for a room, which is created if it does not exist."""
         try:
             self.request("POST", "/v1/rooms", {"name": room})
         except urllib.error.HTTPError as error:

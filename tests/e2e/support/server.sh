@@ -1,4 +1,4 @@
-# Starts servers in checks that are shell scripts, for them to source. They set WORK, a folder, and define die MESSAGE, which ends them.
+# Server functions for checks in shell, to be sourced. The check sets WORK, a folder, and defines die MESSAGE, which ends it.
 
 SERVER_PID='' API='' ADMIN='' KEY='' PROJECT=''
 
@@ -21,7 +21,7 @@ print("" if value is None else value if isinstance(value, str) else json.dumps(v
 ' "$1"
 }
 
-# within SECONDS COMMAND...: repeats the command until it succeeds; fails when the time is over.
+# within SECONDS COMMAND...: repeats the command until it succeeds; fails after the time.
 within() {
     local until=$((SECONDS + $1))
     shift
@@ -31,8 +31,8 @@ within() {
     done
 }
 
-# start_server COMMAND...: starts a server in $WORK, and waits until it is ready. Its log is $WORK/server.log. The variables of settings are
-# those of the caller.
+# start_server COMMAND...: starts a server in $WORK, and waits until it is ready. Its log is $WORK/server.log. The caller sets the
+# variables of settings.
 start_server() {
     : >"$WORK/ready"
     (
@@ -51,13 +51,13 @@ server_is_ready() {
     grep -q '"ready":true' "$WORK/ready"
 }
 
-# kill_server: kills it without a warning, if there is one, and hides the message of the shell about that.
+# kill_server: kills the server, if any, and hides the shell's message about it.
 kill_server() {
     [[ -z $SERVER_PID ]] || { kill -KILL "$SERVER_PID" && wait "$SERVER_PID"; } 2>/dev/null || true
     SERVER_PID=''
 }
 
-# stop_server: lets it end, if there is one, and returns its status.
+# stop_server: stops the server, if any, and returns its status.
 stop_server() {
     local status=0
     [[ -z $SERVER_PID ]] || { kill -TERM "$SERVER_PID" && wait "$SERVER_PID"; } || status=$?

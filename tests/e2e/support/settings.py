@@ -1,4 +1,4 @@
-"""The settings of a server, as the variables of its environment."""
+"""A server's settings, as environment variables."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import subprocess
 
 
 def environment(settings):
-    """The environment of this check with these variables and no other settings of a server."""
+    """Returns this check's environment with these variables and no other server settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
 
 
 def check_settings(program, folder, settings, *arguments):
-    """Lets `conclave check` read settings. What is not on this machine, such as the address, is not checked."""
+    """Validates settings with `conclave check`. Settings that depend on the machine, such as the address, are excluded."""
     command = [program, "--data", folder / "data", *arguments, "check", "--json"]
     ended = subprocess.run(command, env=environment(settings), cwd=folder, capture_output=True, text=True)
     parts = json.loads(ended.stdout)

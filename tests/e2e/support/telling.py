@@ -1,15 +1,15 @@
-"""Tells stories: runs them one after the other, prints what was seen, and counts those that do not hold."""
+"""Runs scenarios one after the other, prints their results, and counts the failures."""
 
 import time
 
 from .machine import OtherPrograms
 
-# A story that does not hold is told again, at most so often in all, if other programs took this share of the machine.
+# Largest number of attempts of a failing scenario, if other programs took this share of the machine.
 ATTEMPTS, BUSY = 3, 0.25
 
 
 def wait_for(what, check, seconds=20):
-    """Waits until a check returns something, and returns that."""
+    """Waits until a check returns a true value, and returns that value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := check():
@@ -23,7 +23,7 @@ class Telling:
         self.told, self.failed = 0, 0
 
     def tell(self, title, story, *arguments):
-        """Runs a story, which returns what it has seen."""
+        """Runs a scenario, which returns its observation."""
         self.told += 1
         for attempt in range(ATTEMPTS):
             begun, others = time.monotonic(), OtherPrograms()
@@ -40,5 +40,5 @@ class Telling:
 
     def end(self):
         """Prints the sum, and returns the status of the check."""
-        print(f"{self.told - self.failed} of {self.told} stories held", flush=True)
+        print(f"{self.told - self.failed} of {self.told} scenarios held", flush=True)
         return 1 if self.failed or not self.told else 0

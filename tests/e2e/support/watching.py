@@ -1,4 +1,4 @@
-"""Counters of what clients receive from each other, and waiting for them."""
+"""Counters of the media that clients receive from each other, and waiting for them."""
 
 import itertools
 from collections import defaultdict
@@ -7,7 +7,7 @@ from .telling import wait_for
 
 
 def inbound(client, publisher, kind="video"):
-    """What a client receives of a publisher: the track and its counters, all of them 0 at first."""
+    """Returns the counters of a publisher's track at a client; all are 0 at first."""
     return defaultdict(int, client.call("stats")["inbound"].get(f"{publisher.name} {kind}") or {})
 
 
@@ -17,23 +17,23 @@ def frames(client, publisher):
 
 
 def has_height(counters, height):
-    """Whether counters are those of the layer of this height. Encoders round it."""
+    """Returns whether counters belong to the layer of this height. Encoders round it."""
     return abs((counters.get("frameHeight") or 0) - height) < 2
 
 
 def sees(client, publisher, height):
-    """Whether a client receives the layer of this height."""
+    """Returns whether a client receives the layer of this height."""
     return has_height(inbound(client, publisher), height)
 
 
 def wait_for_video(*clients):
-    """Waits until each sees the others."""
+    """Waits until each client sees the others."""
     for client, publisher in itertools.permutations(clients, 2):
         wait_for(f"video of {publisher.name} at {client.name}", lambda: frames(client, publisher)[0] > 0)
 
 
 def wait_for_more_video(*clients, seconds=20):
-    """Waits until each sees new pictures of the others, of the same tracks or of new ones."""
+    """Waits until each client sees new frames from the others, of the same tracks or of new ones."""
     for client, publisher in itertools.permutations(clients, 2):
         before = inbound(client, publisher)
 

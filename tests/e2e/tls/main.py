@@ -1,8 +1,8 @@
-"""Lets Conclave obtain certificates from Pebble, the ACME server for tests of Let's Encrypt, and calls the API with TLS.
+"""Obtains certificates from Pebble, Let's Encrypt's ACME test server, and calls the API with TLS.
 
     scripts/check tls
 
-Pebble is built by Go from its module, once, in target/check-tls; a DNS server beside it says that every name is this machine.
+Pebble is built by Go from its module, once, in target/check-tls; a DNS server beside it resolves every name to this machine.
 No other traffic. Needs Go and curl (Debian: golang, curl). Exits 0 only if everything held, and 77 if Pebble cannot be built.
 """
 
@@ -23,14 +23,14 @@ from ..support.telling import Telling, wait_for
 
 PEBBLE = "github.com/letsencrypt/pebble/v2", "v2.10.1"
 DOMAIN = "meet.example.org"
-# How long a connection may take, in seconds.
+# Time limit for a connection in seconds.
 PATIENCE = 20
-# Lifetimes of certificates, in seconds: one that is not renewed meanwhile, and one that is.
+# Lifetimes of certificates in seconds: without a renewal during the check, and with a renewal.
 LONG, SHORT = 90 * 24 * 3600, 20
 
 
 def pebble(directory):
-    """Returns the folders of the programs and of Pebble's sources, which have its certificate. Builds what is missing."""
+    """Returns the folders of the programs and of Pebble's sources, which contain its certificate. Builds missing programs."""
     module, version = PEBBLE
     programs, sources = directory / version, directory / "go" / "pkg" / "mod" / f"{module}@{version}"
     if not (programs / "pebble-challtestsrv").exists() or not sources.exists():
@@ -43,7 +43,7 @@ def pebble(directory):
 
 
 class Pebble:
-    """A CA that looks for the domain at these ports."""
+    """A CA that validates the domain at these ports."""
 
     def __init__(self, built, directory, ports, lifetime):
         (programs, certificates), self.port, self.management, dns = built, free_port(), free_port(), free_port()
@@ -65,7 +65,7 @@ class Pebble:
         wait_for("Pebble answers", lambda: self.roots())
 
     def roots(self):
-        """Returns the root certificate of what Pebble issues."""
+        """Returns Pebble's root certificate."""
         context = ssl.create_default_context(cafile=self.root)
         try:
             return urllib.request.urlopen(f"https://127.0.0.1:{self.management}/roots/0", context=context).read()
@@ -105,7 +105,7 @@ class Check:
 
     @contextmanager
     def running(self, challenge, lifetime):
-        """A server and a CA that reaches it for one challenge only."""
+        """Yields a server and a CA that reaches it for one challenge only."""
         ports = {name: free_port() for name in ("api", "redirect", "rtmp", "closed")}
         looked = {"tls": ports["api" if challenge == "tls-alpn-01" else "closed"]}
         looked["http"] = ports["redirect" if challenge == "http-01" else "closed"]
@@ -127,14 +127,14 @@ class Check:
                 ca.stop()
 
     def fingerprint(self, port):
-        """Returns the fingerprint of the certificate at a port, which must be trusted and for the domain."""
+        """Returns the fingerprint of the certificate at a port, which must be trusted and valid for the domain."""
         context = ssl.create_default_context(cafile=self.root)
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain:
             with context.wrap_socket(plain, server_hostname=DOMAIN) as tls:
                 return hashlib.sha256(tls.getpeercert(binary_form=True)).hexdigest()
 
     def create_room(self, server, name):
-        """Calls the API by its url, with curl."""
+        """Calls the API by its URL, with curl."""
         port = server.ports[0]
         command = ["curl", "--silent", "--show-error", "--fail-with-body", "--cacert", self.root]
         command += ["--resolve", f"{DOMAIN}:{port}:127.0.0.1", "--header", f"Authorization: Bearer {server.ready['api_key']}"]

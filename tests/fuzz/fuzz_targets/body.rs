@@ -1,6 +1,6 @@
 //! The body of every operation: the operation's id in the first line, the body in the second.
 //!
-//! No body is answered with a 5xx, every refusal is one that the description lists, and what is accepted fits the schema.
+//! No body results in a 5xx, every error is listed in the description, and an accepted body fits the schema.
 
 #![no_main]
 
@@ -41,13 +41,13 @@ fn run(api: &mut Api, data: &[u8]) -> Corpus {
     Corpus::Keep
 }
 
-/// Whether it is JSON that no [`Value`] holds, which schemas cannot be asked about. Only metadata may be that.
+/// Returns whether the bytes are JSON that no [`Value`] can represent, so that schemas cannot check it. Only metadata may contain such JSON.
 fn is_unread(body: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(body).is_ok()
         && serde_json::from_slice::<Value>(body).is_err()
 }
 
-/// Whether a url has a host that the server would look up. Fuzzing stays on this machine.
+/// Returns whether a URL has a host that the server would look up. Fuzzing stays on this machine.
 fn names_a_host(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body).replace("\\/", "/");
     let is_local = |rest: &str| {

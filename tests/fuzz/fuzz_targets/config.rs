@@ -1,6 +1,6 @@
-//! Settings: TOML, a line `===`, and variables of the environment. The TOML is read as a file of plans, too.
+//! Settings: TOML, a line `===`, and environment variables. The TOML is also read as a plans file.
 //!
-//! An error is one line without a secret. Settings that are accepted are accepted again as they are printed, with the same
+//! An error is one line without a secret. Accepted settings are accepted again in their printed form, with the same
 //! meaning, and show no secret.
 
 #![no_main]
@@ -13,7 +13,7 @@ use conclave::config::{Config, ConfigError, Mode, Plans, Sources};
 use conclave_fuzz::seeds;
 use libfuzzer_sys::fuzz_target;
 
-/// A text that is part of each secret below.
+/// Part of each secret below.
 const SECRET: &str = "Xsecretx";
 
 thread_local! {
@@ -35,7 +35,7 @@ fn run(toml: &str, environment: &[(&str, &str)]) {
         Err(error) => check_error(Some(error)),
         Ok(config) => check(&config, &file),
     }
-    // The same with a secret in it, which must not come out in an error or in the printed settings.
+    // The same with a secret, which must not appear in an error or in the printed settings.
     let with_secret: Vec<_> = environment
         .iter()
         .map(|(name, value)| (*name, with_secret(name, value)))
@@ -91,7 +91,7 @@ fn check_error(error: Option<ConfigError>) {
     assert!(text.contains(": "), "{text:?}");
 }
 
-/// Loads the settings as they are printed. A printed secret is `***`, which is a valid one.
+/// Loads the settings from their printed form. A printed secret is `***`, which is valid.
 fn check(config: &Config, file: &PathBuf) {
     let printed = print(config);
     fs::write(file, &printed).unwrap();
@@ -119,7 +119,7 @@ fn check(config: &Config, file: &PathBuf) {
 
 fn print(config: &Config) -> String {
     let mut table = toml::Table::try_from(config).unwrap();
-    // No text stands for an absent key file.
+    // An absent key file has no textual form.
     if config.encryption.key_file.is_none() {
         table.remove("encryption");
     }

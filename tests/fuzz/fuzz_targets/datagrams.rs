@@ -1,5 +1,5 @@
-//! What arrives at a media worker: each record is a datagram of a participant or of a stranger, or the content of a packet or a
-//! message that the participant protects as it should. Two others talk in the same room, and one of them receives it.
+//! Datagrams to a media worker: each record is a datagram from a participant or from an unauthenticated client, or the content of a packet or
+//! message that the participant encrypts correctly. Two others talk in the same room, and one of them receives the media.
 //!
 //! Nothing panics, and the others hear each other.
 
@@ -16,7 +16,7 @@ use conclave_sfu::{ConnectionMode, PeerCommand};
 use libfuzzer_sys::fuzz_target;
 use str0m::format::Codec;
 
-/// The records of an input.
+/// Largest number of records in an input.
 const RECORDS: usize = 64;
 
 thread_local! {
@@ -139,7 +139,7 @@ impl Target {
         }
     }
 
-    /// Whether the worker has ended the participant, as it may.
+    /// Returns whether the worker has disconnected the participant, which is allowed.
     fn is_mallory_gone(&self) -> bool {
         let mallory = &self.call.fixture.clients[self.mallory];
         mallory.publisher.is_closed

@@ -1,6 +1,6 @@
-//! The output of ffmpeg: what it is, the size of its pieces, and its bytes.
+//! The output of ffmpeg: its format, the size of its pieces, and its bytes.
 //!
-//! What is read does not depend on the pieces, and is no more than what was written.
+//! The parsed output does not depend on the pieces, and is not longer than the input.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(init: write_seeds(), |data: &[u8]| {
     }
 });
 
-/// Reads a stream at once and in pieces, which must not differ.
+/// Reads a stream as a whole and in pieces, with equal results.
 fn same<R, T: Debug + PartialEq>(
     stream: &[u8],
     piece: usize,
@@ -55,7 +55,7 @@ fn same<R, T: Debug + PartialEq>(
     whole
 }
 
-/// Makes packets of the video that ffmpeg has made.
+/// Packetizes ffmpeg's video.
 fn forward(messages: &[(u32, Vec<u8>)]) {
     let (mut timeline, mut parameters) = (Timeline::new(), None);
     let now = Instant::now();
@@ -106,7 +106,7 @@ fn write_seeds() {
         .map(|body| file_tag(Medium::Video, 40, body).unwrap())
         .concat();
     let flv = [1, 2].map(|format| [&[format, 16][..], &file_header(Medium::Video), &tags].concat());
-    // A page of one packet for the header of Opus, for its tags, and for sound.
+    // One page with one packet each for the Opus header, its tags, and audio.
     let page = |number: u8, packet: &[u8]| {
         let before = [b"OggS\0\0", &[0; 8][..], &[7, 0, 0, 0, number, 0, 0, 0]].concat();
         let behind = [&[1, u8::try_from(packet.len()).unwrap()], packet].concat();
@@ -126,7 +126,7 @@ fn write_seeds() {
     );
 }
 
-/// The checksum of a page of Ogg (RFC 3533, section 6).
+/// Checksum of an Ogg page (RFC 3533, section 6).
 fn checksum(page: &[u8]) -> u32 {
     let shift = |sum: u32, _| {
         if sum >> 31 == 1 {

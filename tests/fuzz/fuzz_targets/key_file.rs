@@ -1,7 +1,7 @@
 //! The encryption key file: the input is the file's content.
 //!
-//! It is accepted exactly if it is keys of 64 hex digits between white space. A rotation of an accepted file leaves one key,
-//! one of a refused file leaves the file.
+//! It is accepted exactly if it consists of keys with 64 hex digits, separated by white space. A rotation reduces an accepted file to
+//! one key, and leaves a rejected file unchanged.
 
 #![no_main]
 
@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// The keys of a file that is valid.
+/// Returns the keys in a valid file.
 fn keys(data: &[u8]) -> Option<Vec<&str>> {
     let words: Vec<&str> = std::str::from_utf8(data).ok()?.split_whitespace().collect();
     let is_key = |word: &&str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,7 +1,7 @@
-//! Packets of streams with layers: each record is a packet of VP9, or of AV1 with its dependency descriptor, that a participant protects
-//! as it should. Two others talk in the same room, and one of them receives it, with as many layers as it asks for.
+//! Packets of streams with layers: each record is a packet of VP9, or of AV1 with its dependency descriptor, that a participant encrypts
+//! correctly. Two others talk in the same room, and one of them receives the stream, with the requested number of layers.
 //!
-//! Nothing panics, the numbers of what it receives are distinct, and the others hear each other.
+//! Nothing panics, the received sequence numbers are distinct, and the others hear each other.
 
 #![no_main]
 
@@ -16,9 +16,9 @@ use conclave_sfu::{ConnectionMode, PeerCommand, Quality, TrackSettings};
 use libfuzzer_sys::fuzz_target;
 use str0m::format::Codec;
 
-/// The records of an input.
+/// Largest number of records in an input.
 const RECORDS: usize = 64;
-/// The most bytes of a payload.
+/// Largest size of a payload in bytes.
 const PAYLOAD: usize = 1_200;
 const NAMES: [&str; 2] = ["TR_m1", "TR_m2"];
 
@@ -62,7 +62,7 @@ impl Target {
         Self { call, tracks }
     }
 
-    /// A record is what happens, the step of the sequence number, the length of the descriptor, the descriptor, and the payload.
+    /// Record format: the action, the step of the sequence number, the length of the descriptor, the descriptor, and the payload.
     fn handle(&mut self, record: &[u8]) {
         let Some(([flags, step, length], rest)) = record.split_first_chunk::<3>() else {
             return;
@@ -88,7 +88,7 @@ impl Target {
         let payload = &payload[..payload.len().min(PAYLOAD)];
         let descriptor = (!descriptor.is_empty()).then(|| RawDescriptor(descriptor.to_vec()));
         let track = &mut self.tracks[which];
-        // The sender's own numbers never go back: its replay protection would drop them.
+        // The sender's own numbers never decrease: its replay protection would drop such packets.
         track.sequence += u64::from(step % 4);
         track.timestamp = track
             .timestamp
@@ -98,7 +98,7 @@ impl Target {
 }
 
 fn write_seeds() {
-    // Key pictures and others of one and of two layers.
+    // Key frames and delta frames of one and of two layers.
     let vp9: [&[u8]; 5] = [
         &[0b010, 0, 0, 0xba, 0x80, 1, 0x00, 0x20, 0, 7],
         &[0b100, 0, 0, 0xac, 0x80, 1, 0x02, 0, 7],

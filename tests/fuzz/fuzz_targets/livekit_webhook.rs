@@ -1,6 +1,6 @@
-//! LiveKit's webhooks: each line is the body of one, signed as LiveKit signs it; they arrive in the order of the lines.
+//! LiveKit's webhooks: each line is a body with LiveKit's signature; they arrive in the order of the lines.
 //!
-//! A body with another signature is refused. A report is about the room of its event, or of an earlier event that had to wait
+//! A body with another signature is rejected. A report concerns its event's room, or the room of an earlier event that had to wait
 //! for a join. A repeated event reports nothing.
 
 #![no_main]
@@ -50,7 +50,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     json::mutate(data, size, max_size, seed, &WORDS, |_| true)
 });
 
-/// Keeps the reports. Every room is unknown, so that the plane calls nothing.
+/// Records the reports. Every room is unknown, so that the plane makes no calls.
 #[derive(Default)]
 struct Sink(Mutex<Vec<Report>>);
 
@@ -63,7 +63,7 @@ impl ReportSink for Sink {
     }
 }
 
-/// A LiveKit plane of which only the intake of webhooks is used, and the reports that it has made.
+/// A LiveKit plane with only its webhook intake in use, and its reports.
 struct Target {
     plane: LivekitPlane,
     sink: Arc<Sink>,
@@ -89,7 +89,7 @@ impl Target {
         Self { plane, sink }
     }
 
-    /// Delivers a body with the signature of another, and returns the outcome and the reports.
+    /// Delivers a body with another body's signature, and returns the outcome and the reports.
     fn deliver(&self, body: &[u8], signed: &[u8]) -> (WebhookOutcome, Vec<Report>) {
         let sha256 = STANDARD.encode(Sha256::digest(signed));
         let claims = format!(
@@ -137,7 +137,7 @@ fn run(data: &[u8]) {
     }
 }
 
-/// The name of an event's room.
+/// Returns the name of an event's room.
 fn room(event: &Value) -> Option<String> {
     let rooms = [
         "/room/name",

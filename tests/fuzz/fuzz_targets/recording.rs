@@ -1,6 +1,6 @@
-//! Packets of a track that is recorded: its codec, and a header and a payload for each packet.
+//! Packets of a recorded track: its codec, and a header and a payload for each packet.
 //!
-//! Frames never go back in time, and what is given to ffmpeg can be read again.
+//! Frame times never decrease, and ffmpeg's input can be parsed again.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ use conclave_fuzz::{records, seeds};
 use conclave_sfu::{Codec, RecordedPacket, SenderReport};
 use libfuzzer_sys::fuzz_target;
 
-/// The codecs of an input, by its first byte.
+/// Codecs, selected by an input's first byte.
 const CODECS: [Codec; 6] = [
     Codec::Opus,
     Codec::Vp8,
@@ -25,7 +25,7 @@ const CODECS: [Codec; 6] = [
     Codec::H265,
 ];
 
-/// The bytes of a record before its payload.
+/// Number of header bytes in a record.
 const HEADER: usize = 8;
 
 static START: LazyLock<Instant> = LazyLock::new(|| Instant::now() + Duration::from_secs(1));
@@ -45,7 +45,7 @@ fuzz_target!(init: write_seeds(), |data: &[u8]| {
     check(codec, &frames);
 });
 
-/// A track, and what its next packet depends on.
+/// A track, and the state for its next packet.
 struct Track {
     codec: Codec,
     reader: TrackReader,
@@ -55,8 +55,8 @@ struct Track {
 }
 
 impl Track {
-    /// Returns the packet of a record: flags, the steps of the sequence number and of the arrival, and the timestamps of the
-    /// packet and of the sender report.
+    /// Parses a record into a packet: flags, the steps of the sequence number and the arrival time, and two timestamps, the packet's and the
+    /// sender report's.
     fn packet(&mut self, record: &[u8]) -> Option<RecordedPacket> {
         let ([flags, step, wait, report, timestamp @ ..], payload) =
             record.split_first_chunk::<HEADER>()?;
@@ -64,7 +64,7 @@ impl Track {
             .sequence
             .saturating_add_signed(i64::from(step.cast_signed()));
         self.now += Duration::from_millis((*wait).into());
-        // Any moment that a report can name, also such before 1970.
+        // Any time that a sender report can contain, including times before 1970.
         let seconds = u64::from(*report) << 24;
         let report = SenderReport {
             timestamp: seconds as u32,

@@ -1,7 +1,7 @@
 //! Paths and queries: a method, a space, and the target of the request.
 //!
-//! Every request is answered, never with a 5xx, every refusal is one that the description lists, and a path that is accepted
-//! fits the schemas of its parameters. A page has the `limit` and the `offset` that were asked for.
+//! Every request gets a response, never a 5xx, every error is listed in the description, and an accepted path
+//! fits the schemas of its parameters. A page has the requested `limit` and `offset`.
 
 #![no_main]
 
@@ -28,7 +28,7 @@ fn run(api: &mut Api, data: &[u8]) -> Corpus {
         &data[at + 1..],
     );
     let splits = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n' | b'\t');
-    // A target that ends the line would make the rest another request, and one of 8 KiB exceeds the head.
+    // A line break would split the target into two requests, and 8 KiB exceed the limit of the head.
     if !METHODS.contains(&&*method)
         || target.is_empty()
         || target.iter().any(splits)

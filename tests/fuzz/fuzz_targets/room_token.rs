@@ -1,6 +1,6 @@
-//! Room tokens: the input is a token, or the payload of one that is signed here with the right secret.
+//! Room tokens: the input is a token, or a payload that is signed here with the correct secret.
 //!
-//! Nothing that is not signed is accepted. What is accepted is valid now and names a room and an identity of the documented
+//! Unsigned tokens are rejected. An accepted token is currently valid and names a room and an identity of the documented
 //! patterns; signed again, it has the same claims.
 
 #![no_main]
@@ -75,7 +75,7 @@ fn run(data: &[u8]) {
     }
 }
 
-/// What an algorithm that the library does not even know is refused as.
+/// Expected error for a header whose algorithm the library does not know.
 trait OrMalformed {
     fn or(self, header: &str) -> Self;
 }
@@ -106,7 +106,7 @@ fn check(claims: &Claims, payload: &[u8]) {
         (1..=128).contains(&room.len()) && of(room, "_-"),
         "{room:?}"
     );
-    // The claims skip what they do not know, also what is not quite JSON.
+    // The parser of claims skips unknown fields, even if they are not quite JSON.
     let Ok(payload) = serde_json::from_slice::<Value>(payload) else {
         return;
     };

@@ -1,7 +1,7 @@
-//! An RTMP encoder: how far it has come, and then bytes, chunks of messages, and messages of video and sound.
+//! An RTMP encoder: its progress, and then bytes, chunks of messages, and messages of video and audio.
 //!
-//! What it means does not depend on the pieces in which it arrives; H.264 reaches a recording as it was sent, and a transcoder
-//! reads what was meant for it.
+//! The result does not depend on the pieces in which the bytes arrive; H.264 reaches a recording unchanged, and a transcoder
+//! can read its input.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ use conclave_media::embedded::encoders::rtmp::{
 use conclave_sfu::{Codec, RecordedPacket, SourcePacket};
 use libfuzzer_sys::fuzz_target;
 
-/// The records of an input.
+/// Largest number of records in an input.
 const RECORDS: usize = 64;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -31,7 +31,7 @@ fuzz_target!(init: init(), |data: &[u8]| {
     let pieces: Vec<_> = records::read(rest).take(RECORDS).enumerate().filter_map(piece).collect();
     let events = receive(stage, pieces.iter().map(Vec::as_slice));
     if stage == Stage::Publishing {
-        // An error takes the events of its piece with it.
+        // An error discards the events of its piece.
         let whole = receive(stage, [pieces.concat().as_slice()]);
         let common = events.len().min(whole.len());
         assert_eq!(events[..common], whole[..common]);
@@ -40,11 +40,11 @@ fuzz_target!(init: init(), |data: &[u8]| {
 });
 
 thread_local! {
-    /// Whether a session handles bytes.
+    /// Whether a session is processing bytes.
     static IS_RECEIVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The crate of the protocol panics for some bytes. The session catches that, and closes the connection. Panics of our own code are
+/// The protocol's crate panics on some bytes. The session catches such panics, and closes the connection. Panics of our own code are
 /// findings.
 fn init() {
     let finding = panic::take_hook();
@@ -59,7 +59,7 @@ fn init() {
     write_seeds();
 }
 
-/// Returns the bytes that a record stands for.
+/// Returns a record's bytes for the session.
 fn piece((number, record): (usize, &[u8])) -> Option<Vec<u8>> {
     let (kind, contents) = record.split_first()?;
     let time = u32::try_from(number).unwrap_or_default() * 40;
@@ -73,7 +73,7 @@ fn piece((number, record): (usize, &[u8])) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the events of a session that receives these bytes, until it is to be closed.
+/// Returns the events of a session that receives these bytes, until the session closes.
 fn receive<'a>(stage: Stage, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<RtmpEvent> {
     let mut session = rtmp_client::session(stage);
     let mut events = Vec::new();
@@ -83,7 +83,7 @@ fn receive<'a>(stage: Stage, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<
         IS_RECEIVING.set(false);
         let mut is_open = received.is_ok();
         while let Some(event) = session.next_event().filter(|_| is_open) {
-            // It fails for a stream that was not created.
+            // Fails for a stream that was not created.
             is_open = !matches!(event, RtmpEvent::Publish(_)) || session.accept().is_ok();
             events.push(event);
         }
@@ -95,7 +95,7 @@ fn receive<'a>(stage: Stage, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<
     events
 }
 
-/// Lets the media of a stream go its ways.
+/// Processes a stream's media: recording and transcoding.
 fn carry(events: &[RtmpEvent]) {
     let (mut stream, mut parameters) = (MediaStream::new(), None);
     for (event, millis) in events.iter().zip(0..) {
@@ -135,9 +135,9 @@ fn check_action(action: &MediaAction) {
     }
 }
 
-/// Checks that the units of a frame, and the parameters of a key frame, come out of its packets as they were.
+/// Checks that a frame's units, and a key frame's parameters, are unchanged after packetization.
 fn check_frame(parameters: &AvcParameters, body: &[u8], units_of_frame: &[u8]) {
-    // Those that the payloads of RTP have, without delimiters and filler.
+    // The unit types allowed in RTP payloads, without delimiters and filler.
     let is_sent = |unit: &&[u8]| matches!(unit[0] & 0x1f, 1..=8 | 10 | 11 | 13..=23);
     let has =
         |kind| units(units_of_frame, parameters.length_size).any(|unit| unit[0] & 0x1f == kind);

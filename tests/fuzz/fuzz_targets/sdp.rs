@@ -52,7 +52,7 @@ fn run(call: &mut Call, data: &[u8]) {
         fixture.command(
             PeerCommand::Subscribe("TR_m2".parse().unwrap()).for_peer("PA_bob".parse().unwrap()),
         );
-        // Once more, as a change of what has been negotiated.
+        // Again, as a renegotiation.
         fixture.command(
             PeerCommand::Offer {
                 offer_id: 2,

@@ -1,6 +1,6 @@
-//! Signalling: the input is the query of a join and the frames of its client, who is in a room with another one.
+//! Signalling: the input is the query of a join and the frames of its client, who is in a room with another client.
 //!
-//! Nothing panics; whatever a client sends, the other one's websocket stays open and is answered.
+//! Nothing panics; after any input, the other client's WebSocket stays open and gets responses.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ use tokio::runtime::Runtime;
 /// 2026-03-01T12:00:00Z in seconds.
 const NOW: i64 = 1_772_366_400;
 const ROOM: &str = "prj_5f2a9c01be34.standup";
-/// The frames of an input.
+/// Largest number of frames in an input.
 const FRAMES: usize = 32;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -38,7 +38,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 fuzz_target!(init: write_seeds(), |data: &[u8]| RUNTIME.block_on(run(data)));
 
-/// A control plane that admits everyone.
+/// A control plane that admits every participant.
 struct Admit;
 
 impl ReportSink for Admit {
@@ -55,7 +55,7 @@ async fn run(data: &[u8]) {
     let query = String::from_utf8_lossy(query);
     let signer = Arc::new(TokenSigner::new(KEY, &Secret::new(SECRET)));
     let clock = Clock::manual(Timestamp::from_millis(NOW * 1_000));
-    // Without media workers, which would do nothing here.
+    // Without media workers, which have no effect on signalling frames.
     let plane = EmbeddedPlane::builder(
         clock,
         Arc::clone(&signer),
@@ -76,7 +76,7 @@ async fn run(data: &[u8]) {
         };
         let Some(mut mallory) = joined else { continue };
         for frame in records.clone().take(FRAMES) {
-            // It is closed once the client has left.
+            // Closed once the client has left.
             let _ = mallory.frames.send(signal_frame(frame)).await;
             while mallory.replies.try_recv().is_some() {}
         }
@@ -85,7 +85,7 @@ async fn run(data: &[u8]) {
     assert!(answers(&mut alice).await, "the other client is answered");
 }
 
-/// Lets a client join; `None` if it is refused.
+/// Connects a client; `None` if it is rejected.
 async fn connect(
     plane: &EmbeddedPlane,
     signer: &TokenSigner,
@@ -121,7 +121,7 @@ async fn connect(
         .ok()
 }
 
-/// Returns whether a ping is answered.
+/// Returns whether a ping gets a response.
 async fn answers(client: &mut SignalConnection) -> bool {
     let ping = Request::PingReq(proto::Ping {
         timestamp: 7,
@@ -148,7 +148,7 @@ async fn answers(client: &mut SignalConnection) -> bool {
     false
 }
 
-/// Returns the frame with these bytes: of text if they are an object in JSON, as far as can be seen.
+/// Returns the frame with these bytes: a text frame if they look like a JSON object.
 fn signal_frame(bytes: &[u8]) -> SignalFrame {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.starts_with('{') => SignalFrame::Text(text.to_owned()),

@@ -1,8 +1,8 @@
-//! A client of the TURN server: the input is a list of messages, as they are, or as attributes of a request that is signed with valid
+//! A client of the TURN server: the input is a list of messages, either raw, or as attributes of a request that is signed with valid
 //! credentials.
 //!
-//! Nothing panics; nothing is relayed but to the media worker, and nothing for a client that has never signed a request; a stream
-//! means the same in other pieces.
+//! Nothing panics; data is relayed only to the media worker, and only for clients that have signed a request; a stream
+//! has the same meaning in other pieces.
 
 #![no_main]
 
@@ -23,9 +23,9 @@ use stun_types::message::{
 use stun_types::prelude::{MessageWrite as _, MessageWriteExt as _};
 use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH};
 
-/// The records of an input.
+/// Largest number of records in an input.
 const RECORDS: usize = 32;
-/// The methods of signed requests.
+/// Methods of signed requests.
 const METHODS: [Method; 4] = [ALLOCATE, REFRESH, CREATE_PERMISSION, CHANNEL_BIND];
 const SECRET: &str = "hush";
 const TRANSACTION: u128 = 7;
@@ -35,7 +35,7 @@ fuzz_target!(init: write_seeds(), |data: &[u8]| run(data));
 struct Fixture {
     session: TurnSession,
     clock: Clock,
-    /// The realm and the nonce of the last challenge.
+    /// Realm and nonce of the last challenge.
     challenge: Option<(String, String)>,
     has_signed: bool,
 }
@@ -114,7 +114,7 @@ impl Fixture {
         }
     }
 
-    /// Reads an answer, which is short and one of STUN.
+    /// Parses a response, which must be a short STUN message.
     fn read(&mut self, response: &[u8]) {
         let message = Message::from_bytes(response).expect("an answer is a message of STUN");
         assert!(message.is_response() && response.len() < 400, "{message}");
@@ -124,7 +124,7 @@ impl Fixture {
         }
     }
 
-    /// Returns a request with attributes of the input, and with credentials.
+    /// Returns a request with the input's attributes, and with credentials.
     fn signed(&self, record: &[u8]) -> Vec<u8> {
         let (method, mut rest) = record.split_first().expect("a record with a kind");
         let kind =
@@ -151,7 +151,7 @@ impl Fixture {
         message.push_attribute_unchecked(&Realm::new(&realm).unwrap());
         message.push_attribute_unchecked(&Nonce::new(&nonce).unwrap());
         let key = LongTermCredentials::new(username, password.reveal().to_owned()).to_key(realm);
-        // One of the attributes may be an integrity already.
+        // Fails if the input already contains an integrity attribute.
         let _ = message.add_message_integrity_with_key(
             &key.make_key(IntegrityAlgorithm::Sha1),
             IntegrityAlgorithm::Sha1,
@@ -160,7 +160,7 @@ impl Fixture {
     }
 }
 
-/// Returns the messages of a stream, and whether it is one to its end.
+/// Returns a stream's messages, and whether the stream is valid to its end.
 fn messages<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
     let (mut reader, mut found) = (MessageReader::default(), Vec::new());
     for piece in pieces {
@@ -189,7 +189,7 @@ fn write_seeds() {
         ]
         .concat()
     };
-    // 192.0.2.1:7882, combined with the cookie.
+    // 192.0.2.1:7882, XORed with the magic cookie (RFC 5389, section 15.2).
     let peer = attribute(0x12, &[0, 1, 0x3f, 0xd8, 0xe1, 0x12, 0xa6, 0x43]);
     let records = [
         [&[0][..], &attribute(0x19, &[17, 0, 0, 0])].concat(),

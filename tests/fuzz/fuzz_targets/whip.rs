@@ -1,7 +1,7 @@
-//! A WHIP encoder: the input is its offer, and the fragment of a later request, behind a line `===`. It is in a room where two
+//! A WHIP encoder: the input is its offer, and the fragment of a later request, after a line `===`. It is in a room where two
 //! others talk.
 //!
-//! Nothing panics, the others hear each other, and a restart of ICE changes nothing but what it is about.
+//! Nothing panics, the others hear each other, and an ICE restart changes only ICE.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The app in this process, and what its own description says about a request and its response.
+//! The app in this process, and its own description as an oracle for requests and responses.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use crate::support::TestApp;
 
-/// After so many requests the app is a new one: the clock stands still, and the rate limit of the tests is 100,000.
+/// Requests per app instance. The clock stands still, and the tests' rate limit is 100,000.
 const REQUESTS_OF_AN_APP: u32 = 90_000;
 
-/// The descriptions, as `tests/api` checks them in.
+/// The descriptions, as committed by `tests/api`.
 const DESCRIPTIONS: [&str; 2] = [
     include_str!("../../data/openapi.json"),
     include_str!("../../data/openapi-ext.json"),
 ];
 
-/// Errors of the server as a whole, which no operation lists.
+/// Server-wide errors, which no operation lists.
 const GLOBAL: [&str; 7] = [
     "origin_rejected",
     "request_timeout",
@@ -31,22 +31,22 @@ const GLOBAL: [&str; 7] = [
     "method_not_allowed",
 ];
 
-/// An operation and the compiled schemas of what it reads and returns.
+/// An operation and its compiled schemas.
 pub struct Operation {
     pub id: String,
     pub method: String,
     pub path: String,
     pub example: Option<Value>,
-    /// The schema of its body; `None` if it takes none.
+    /// Schema of the body; `None` if the operation has no body.
     body: Option<Validator>,
-    /// The schema of each path parameter, in the order of the path.
+    /// Schemas of the path parameters, in the order of the path.
     parameters: Vec<Validator>,
-    /// The schemas of successful responses that have a body, and all codes of errors.
+    /// Schemas of successful responses with a body.
     responses: Vec<(u16, Validator)>,
     codes: Vec<(u16, String)>,
 }
 
-/// A response as it was received.
+/// A received response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -54,7 +54,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// A running app with a room, a participant and a code in it, and a connection to it.
+/// A running app with a room, a participant and a code, and a connection to it.
 pub struct Api {
     pub operations: Vec<Operation>,
     pub words: Vec<String>,
@@ -83,13 +83,13 @@ impl Api {
         }
     }
 
-    /// The operation with an id.
+    /// Returns the operation with an id.
     #[must_use]
     pub fn operation(&self, id: &str) -> Option<&Operation> {
         self.operations.iter().find(|operation| operation.id == id)
     }
 
-    /// The operation that a path without a query belongs to.
+    /// Returns the operation of a path without a query.
     fn operation_of(&self, method: &str, path: &str) -> Option<&Operation> {
         let fits = |known: &str| {
             let same = |(known, own): (&str, &str)| {
@@ -107,7 +107,7 @@ impl Api {
             .find(|operation| operation.method == method && fits(&operation.path))
     }
 
-    /// The path of an operation with parameters that exist.
+    /// Returns an operation's path with existing parameters.
     pub fn path(&mut self, operation: &str) -> String {
         let path = self.operation(operation).unwrap().path.clone();
         self.running().path(&path)
@@ -124,7 +124,7 @@ impl Api {
         self.running.get_or_insert_with(Running::start)
     }
 
-    /// Sends a request with a JSON body, and fails unless the response is one that the description allows.
+    /// Sends a request with a JSON body, and fails unless the description allows the response.
     pub fn send(&mut self, method: &str, target: &[u8], body: &[u8]) -> Response {
         let response = self.running().send(method, target, body);
         let text = String::from_utf8_lossy(target).into_owned();
@@ -189,7 +189,7 @@ impl Running {
         segments.collect::<Vec<_>>().join("/")
     }
 
-    /// Sends a request and reads the response. A connection that the server has closed is opened again.
+    /// Sends a request and reads the response. Reconnects if the server has closed the connection.
     fn send(&mut self, method: &str, target: &[u8], body: &[u8]) -> Response {
         self.requests += 1;
         let head = format!(
@@ -277,7 +277,7 @@ fn read(connection: &mut BufReader<TcpStream>) -> Option<(Response, bool)> {
 }
 
 impl Response {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
@@ -290,7 +290,7 @@ impl Response {
 }
 
 impl Operation {
-    /// Fails unless the description allows the response, and what was accepted.
+    /// Fails unless the description allows the response and the accepted request.
     fn check(&self, path: &str, body: &[u8], response: &Response) {
         if response.status >= 300 {
             let listed = |code: &str| {
@@ -355,11 +355,11 @@ impl Operation {
     }
 }
 
-/// Fails unless an unsuccessful response has the envelope of errors, with a code of its status that is listed or global.
+/// Fails unless an unsuccessful response has the error envelope, with a listed or global code of its status.
 fn check_error(response: &Response, is_listed: impl Fn(&str) -> bool) {
     assert!(response.status < 500, "{}", response.text());
     if response.status < 400 || !response.is_json {
-        // A request that is no HTTP has no operation and no envelope; /openapi.json and the like are no operations.
+        // Malformed HTTP has no operation and no envelope; /openapi.json and similar paths are not operations.
         assert!(
             response.status < 300 || response.body.is_empty(),
             "{}",
@@ -440,13 +440,13 @@ fn operations(document: &Value) -> Vec<Operation> {
     described.map(operation).collect()
 }
 
-/// A schema of the document, with the components that it refers to.
+/// Compiles a schema of the document, with the components that it refers to.
 fn validator(document: &Value, schema: &Value) -> Validator {
     let schema = json!({"allOf": [schema], "components": document["components"]});
     jsonschema::draft202012::new(&schema).unwrap()
 }
 
-/// Every name of a field and every word of an enumeration.
+/// Returns all field names and enumeration values.
 fn words(documents: &[Value]) -> Vec<String> {
     let mut words = BTreeSet::from(
         [

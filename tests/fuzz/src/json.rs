@@ -1,9 +1,9 @@
-//! Mutation of JSON as a tree. Changed bytes alone rarely are JSON, and would fuzz the JSON parser most of the time.
+//! Mutation of JSON as a tree. Mutated bytes are rarely JSON, so they would mostly fuzz the JSON parser.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// Mutates a line of an input as JSON if it is JSON, and the whole input as bytes otherwise. `is_json` says which lines are.
+/// Mutates a line of an input as JSON if it is JSON, and otherwise the whole input as bytes. `is_json` selects the JSON lines.
 pub fn mutate(
     data: &mut [u8],
     size: usize,
@@ -22,7 +22,7 @@ pub fn mutate(
     libfuzzer_sys::fuzzer_mutate(data, size, max_size)
 }
 
-/// `None` if the input is to be mutated as bytes.
+/// `None` if the input should be mutated as bytes.
 fn mutated(
     data: &[u8],
     rng: &mut Rng,
@@ -41,7 +41,7 @@ fn mutated(
     }
     lines[place] = value.to_string();
     match rng.u8(..) {
-        // The same line twice, and a line less: for inputs that are sequences.
+        // Duplicates or removes a line: for inputs that are sequences.
         0..24 if is_json(lines.len()) => lines.push(lines[place].clone()),
         24..40 if places.len() > 1 => drop(lines.remove(place)),
         40..56 if places.len() > 1 => lines.swap(place, *rng.choice(&places)?),
@@ -91,7 +91,7 @@ fn change(value: &mut Value, rng: &mut Rng, words: &[String]) {
     }
 }
 
-/// A word of the API, or now and then another text.
+/// Returns a word of the API, or occasionally another text.
 fn word(rng: &mut Rng, words: &[String]) -> String {
     rng.choice(words)
         .filter(|_| rng.u8(..8) > 0)

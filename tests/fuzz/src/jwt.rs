@@ -1,16 +1,16 @@
-//! JWTs that are signed here, so that inputs get past the check of the signature.
+//! JWTs that are signed here, so that inputs pass the signature check.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The API key of the media plane.
+/// API key of the media plane.
 pub const KEY: &str = "APIfuzz";
-/// The API secret of the media plane.
+/// API secret of the media plane.
 pub const SECRET: &str = "a secret of at least thirty-two characters";
 
-/// A token with this header and payload, signed with HS256 whatever the header says.
+/// Returns a token with this header and payload, always signed with HS256, regardless of the header.
 #[must_use]
 pub fn sign(header: &[u8], payload: &[u8]) -> String {
     let signed = format!(
@@ -26,7 +26,7 @@ pub fn sign(header: &[u8], payload: &[u8]) -> String {
     )
 }
 
-/// A token with the usual header.
+/// Returns a token with the usual header.
 #[must_use]
 pub fn sign_hs256(payload: &[u8]) -> String {
     sign(br#"{"typ":"JWT","alg":"HS256"}"#, payload)

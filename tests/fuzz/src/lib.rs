@@ -1,4 +1,4 @@
-//! What the fuzz targets share: the app in this process, its description as an oracle, a mutator of JSON, signatures, a media worker
+//! Shared parts of the fuzz targets: the app in this process, its description as an oracle, a JSON mutator, signatures, a media worker
 //! with clients in memory.
 
 #![allow(

@@ -1,6 +1,6 @@
-//! Inputs that are sequences of byte strings: each behind its length, in two bytes.
+//! Inputs that are sequences of byte strings, each with a two-byte length prefix.
 
-/// Returns the byte strings of an input. The last one may be shorter than its length says.
+/// Returns an input's byte strings. The last one may be shorter than its length prefix.
 pub fn read(mut data: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     std::iter::from_fn(move || {
         let (length, rest) = data.split_first_chunk()?;
@@ -10,7 +10,7 @@ pub fn read(mut data: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
-/// Returns the input that consists of these byte strings.
+/// Returns the input with these byte strings.
 pub fn write<'a>(records: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     let with_length = |record: &Vec<u8>| {
         let length = u16::try_from(record.len()).expect("a record is short");

@@ -1,4 +1,4 @@
-//! A media worker and its clients in memory, as its unit tests have them.
+//! A media worker and its clients in memory, as in its unit tests.
 
 #![allow(
     dead_code,
@@ -20,7 +20,7 @@ use fixture::{Fixture, Publication};
 use str0m::format::Codec;
 use support::Abilities;
 
-/// The media workers of a fixture.
+/// Number of media workers.
 const WORKERS: usize = 1;
 
 /// Two participants: alice speaks to bob.
@@ -31,7 +31,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Connects both.
+    /// Connects both participants.
     pub fn new() -> Self {
         Self::with_abilities(Abilities {
             red: true,
@@ -39,7 +39,7 @@ impl Call {
         })
     }
 
-    /// Connects both, and lets all clients have these abilities.
+    /// Connects both participants, with these abilities for all clients.
     pub fn with_abilities(abilities: Abilities) -> Self {
         let mut fixture = Fixture::new();
         fixture.abilities = abilities;
@@ -56,7 +56,7 @@ impl Call {
         call
     }
 
-    /// Lets alice say something; returns whether bob hears it.
+    /// Sends audio from alice; returns whether bob receives it.
     fn speak(&mut self) -> bool {
         self.fixture.receiver(self.bob).received.clear();
         self.fixture.send(&mut self.voice, None, &[0x78, 1, 2]);
@@ -65,7 +65,7 @@ impl Call {
         heard
     }
 
-    /// Checks that nothing has happened to alice and bob.
+    /// Checks that alice and bob are still connected and hear each other.
     pub fn assert_audible(&mut self) {
         assert!(
             self.speak(),

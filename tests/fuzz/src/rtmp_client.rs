@@ -1,27 +1,27 @@
-//! What an RTMP encoder sends.
+//! Messages of an RTMP encoder.
 
 use conclave_media::embedded::encoders::rtmp::{RtmpEvent, RtmpSession};
 
-/// The type of messages with video.
+/// Type of video messages.
 pub const VIDEO: u8 = 9;
-/// The type of messages with sound.
+/// Type of audio messages.
 pub const AUDIO: u8 = 8;
 const COMMAND: u8 = 20;
-/// Bytes of a chunk, unless the encoder says otherwise.
+/// Default chunk size in bytes.
 const CHUNK: usize = 128;
 
-/// How far an encoder has come.
+/// Progress of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has sent nothing.
+    /// Nothing has been sent.
     Connected,
     /// The handshake is complete.
     Open,
-    /// Its stream key was accepted.
+    /// The stream key was accepted.
     Publishing,
 }
 
-/// Returns the session of an encoder that has come so far.
+/// Returns an encoder's session at this stage.
 #[must_use]
 pub fn session(stage: Stage) -> RtmpSession {
     let mut session = RtmpSession::new();
@@ -38,13 +38,13 @@ pub fn session(stage: Stage) -> RtmpSession {
     session
 }
 
-/// Returns the handshake of an encoder: its version, and two packets, of which the second repeats what it was sent.
+/// Returns an encoder's handshake: its version, its packet, and an echo of the server's packet.
 #[must_use]
 pub fn handshake() -> Vec<u8> {
     [&[3][..], &[0; 2 * 1_536]].concat()
 }
 
-/// Returns the commands of an encoder up to its request to publish.
+/// Returns an encoder's commands up to its request to publish.
 #[must_use]
 pub fn commands() -> Vec<Vec<u8>> {
     const NULL: &[u8] = &[5];
@@ -61,7 +61,7 @@ pub fn commands() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// Returns the chunks of a message of the stream that is published.
+/// Returns the chunks of a message in the published stream.
 #[must_use]
 pub fn message(kind: u8, time: u32, body: &[u8]) -> Vec<u8> {
     let [_, time @ ..] = time.to_be_bytes();
@@ -70,13 +70,13 @@ pub fn message(kind: u8, time: u32, body: &[u8]) -> Vec<u8> {
     [header, body.chunks(CHUNK).collect::<Vec<_>>().join(&0xc3)].concat()
 }
 
-/// A text in AMF0.
+/// Encodes a text in AMF0.
 fn text(value: &str) -> Vec<u8> {
     let [_, _, length @ ..] = u32::try_from(value.len()).unwrap().to_be_bytes();
     [&[2][..], &length, value.as_bytes()].concat()
 }
 
-/// A number in AMF0.
+/// Encodes a number in AMF0.
 fn number(value: f64) -> Vec<u8> {
     [&[0][..], &value.to_be_bytes()].concat()
 }

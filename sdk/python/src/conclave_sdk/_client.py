@@ -1,4 +1,4 @@
-"""The two clients."""
+"""The synchronous and the asynchronous client."""
 
 import httpx
 
@@ -8,16 +8,15 @@ from .errors import ConclaveError
 
 
 class Conclave(Calls):
-    """A project, by the URL of its server and one of its API keys. Has a method for each operation of the API.
+    """Access to one project, with its server's URL and an API key. Has a method for each API operation.
 
-    Without them, it reads `CONCLAVE_URL` and `CONCLAVE_KEY` of the environment.
+    Omitted arguments are read from `CONCLAVE_URL` and `CONCLAVE_KEY` in the environment.
 
-    It keeps connections open until it is closed, and threads may share it. It uses the proxies of
-    `HTTPS_PROXY` and `NO_PROXY`, and follows no redirects. `transport` is what sends the requests, if that is not
-    httpx's own.
+    Keeps connections open until it is closed, and can be shared by threads. It uses the proxies of `HTTPS_PROXY`
+    and `NO_PROXY`, and follows no redirects. `transport` sends the requests instead of httpx's own transport.
 
     Raises:
-        ConclaveError: if the URL or the key is missing or cannot be one.
+        ConclaveError: if the URL or the key is missing or malformed.
     """
 
     @property
@@ -26,7 +25,7 @@ class Conclave(Calls):
         return ExtCalls(self._send, self._all)
 
     def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600, timeout: float | None = None) -> str:
-        """Returns a link to the file of a recording on the server's disk, for those without an API key.
+        """Returns a link to a recording's file on the server's disk, for clients without an API key.
 
         It is valid for 1 second to 7 days.
         """
@@ -45,14 +44,14 @@ class AsyncConclave(AsyncCalls):
     async def recording_link(
         self, egress_id: str, *, expires_in_seconds: int = 3600, timeout: float | None = None
     ) -> str:
-        """Returns a link to the file of a recording, as `Conclave.recording_link` does."""
+        """Returns a link to a recording's file, as `Conclave.recording_link` does."""
         query = {"expires_in_seconds": expires_in_seconds}
         return _link(self._http.base_url, await self._send("recording_link", [egress_id], query=query, timeout=timeout))
 
 
 def _link(base_url: httpx.URL, link: RecordingLink) -> str:
-    """Returns a link at the address under which this client knows the server."""
-    # Anything else would change the host.
+    """Returns a link at this client's address of the server."""
+    # A path without a leading slash would change the host.
     if not link.path.startswith("/"):
         raise ConclaveError("unknown", "the response has no path of this server", status=200)
     return str(base_url).rstrip("/") + link.path

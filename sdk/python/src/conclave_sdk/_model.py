@@ -1,4 +1,4 @@
-"""What the types of the API have in common."""
+"""Common parts of the API's types."""
 
 import base64
 import datetime
@@ -9,18 +9,18 @@ from typing import Any, cast
 from ._generated.table import OBJECTS
 
 SECRET: Mapping[str, Any] = {"secret": True}
-"""The metadata of a field that is not printed."""
+"""Metadata of a field that is not printed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Model:
-    """An object that the server has sent. A field that is absent has its default, or is None."""
+    """An object from the server. An absent field has its default, or is None."""
 
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The fields that this version of the package does not know, as their JSON. Not part of `repr`."""
+    """Fields that this version of the package does not know, as JSON. Not part of `repr`."""
 
     def __repr__(self) -> str:
-        # Tokens and keys would end in logs. Nobody knows whether a field of a newer server is one.
+        # Printed tokens and keys would end up in logs. An unknown field of a newer server may be one.
         shown = [
             f"{one.name}={'***' if one.metadata == SECRET and value is not None else value!r}"
             for one in fields(self)
@@ -30,7 +30,7 @@ class Model:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the object as the JSON of the API, secrets included."""
+        """Returns the object as the API's JSON, including secrets."""
         result: dict[str, Any] = {}
         for name in OBJECTS[type(self).__name__]:
             value = getattr(self, name.removesuffix("?"))
@@ -40,7 +40,7 @@ class Model:
 
 
 def to_json(value: object) -> Any:  # noqa: ANN401
-    """Returns a value of a call as JSON."""
+    """Returns an argument as JSON."""
     if isinstance(value, Model):
         return value.to_dict()
     if isinstance(value, datetime.datetime):
@@ -57,7 +57,7 @@ def to_json(value: object) -> Any:  # noqa: ANN401
 
 
 def timestamp(value: datetime.datetime) -> str:
-    """Returns an instant as the API writes it. One without a time zone is left to the server, which refuses it."""
+    """Returns an instant in the API's format. Without a time zone it is left to the server, which rejects it."""
     if value.tzinfo is None:
         return value.isoformat()
     precision = "microseconds" if value.microsecond % 1000 else "milliseconds"

@@ -1,4 +1,4 @@
-"""The requests of operations."""
+"""Requests of operations."""
 
 import re
 import uuid
@@ -14,7 +14,7 @@ from ._retry import takes_idempotency_key
 
 @dataclass(frozen=True)
 class Options:
-    """The arguments of a call beside its path. Those that are None are not sent."""
+    """Arguments of a call besides its path. None is not sent."""
 
     query: Mapping[str, object]
     body: Mapping[str, object] | None
@@ -26,7 +26,7 @@ def request_of(operation: str, path: Sequence[str], options: Options) -> dict[st
     """Returns the arguments for `httpx.Client.request`.
 
     Raises:
-        ConclaveError: if a parameter of the path is no name in a URL.
+        ConclaveError: if a path parameter is not usable in a URL.
     """
     method, template, _, _ = RESPONSES[operation]
     values = iter(path)
@@ -37,7 +37,7 @@ def request_of(operation: str, path: Sequence[str], options: Options) -> dict[st
     if options.body is not None:
         request["json"] = _given(options.body)
     if takes_idempotency_key(method, url):
-        # All attempts of a call share it.
+        # All attempts share the key, so that the server recognizes a retry.
         key = str(uuid.uuid4()) if options.idempotency_key is None else options.idempotency_key
         request["headers"] = {"Idempotency-Key": key}
     if options.timeout is not None:

@@ -1,4 +1,4 @@
-"""Decodes the response that an operation declares, and refuses any other, such as a redirect or the page of a proxy."""
+"""Decodes an operation's declared response, and rejects any other, such as a redirect or a proxy's page."""
 
 import datetime
 import json
@@ -15,10 +15,10 @@ from .errors import unexpected
 
 
 def result_of(operation: str, response: httpx.Response, credential: Credential) -> Any:  # noqa: ANN401
-    """Returns the result in a response whose body has been read.
+    """Returns the result from a response whose body has been read.
 
     Raises:
-        ConclaveError: if it has not the status and the JSON that its operation declares.
+        ConclaveError: if the status or the JSON differs from the operation's declaration.
     """
     _, _, statuses, kind = RESPONSES[operation]
     if response.status_code not in statuses:
@@ -28,17 +28,17 @@ def result_of(operation: str, response: httpx.Response, credential: Credential) 
         return None
     try:
         return decoded(json.loads(response.content), kind)
-    # Nesting without end is no answer of the API either.
+    # Excessive nesting is not an API response either.
     except (ValueError, RecursionError):
-        # Without its cause, which may have a part of the body.
+        # Without the cause, which may contain a part of the body.
         raise unexpected(response, credential, "the response is not the JSON that the API describes") from None
 
 
 def decoded(value: object, kind: str) -> Any:  # noqa: ANN401
-    """Returns a value of JSON as a type of the table, whose notation sdk/responses.py explains.
+    """Returns a JSON value as a type of the table, whose notation sdk/responses.py explains.
 
     Raises:
-        ValueError: if it has not that type.
+        ValueError: if the value does not have that type.
     """
     *others, last = kind.split("|")
     for one in others:
@@ -65,7 +65,7 @@ def _model(value: dict[str, object], name: str) -> Model:
     found: dict[str, Any] = {}
     for field, kind in OBJECTS[name].items():
         key, is_optional = field.removesuffix("?"), field.endswith("?")
-        # A null that is not declared is a field that is left out.
+        # An undeclared null counts as an omitted field.
         if key in value and not (is_optional and value[key] is None):
             found[key] = decoded(value[key], kind)
         elif not is_optional:
@@ -75,7 +75,7 @@ def _model(value: dict[str, object], name: str) -> Model:
 
 
 def _is(kind: type, value: object) -> Any:  # noqa: ANN401
-    # A boolean is an int to Python, and no number to the API.
+    # A Python bool is an int, but not a number to the API.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(kind.__name__)
     return value

@@ -1,4 +1,4 @@
-"""When a request is sent again, and when. Without I/O: the transports of both clients follow it."""
+"""Conditions and delays of retries, without I/O. The transports of both clients apply them."""
 
 import random
 import re
@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 
 import httpx
 
-# With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's
-# that has lost the server, or not reached it.
+# With 429 and 503, the server has not executed the request. 502 and 504 come from a proxy that lost or never reached
+# the server.
 _STATUSES = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 8.0
-# The calls that change something and take no `Idempotency-Key`.
+# Calls that change something and accept no `Idempotency-Key`.
 _WITHOUT_KEY = re.compile(r"/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$")
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a request is sent again, and how long a `Retry-After` may be that is waited for."""
+    """Limits of retries: their number, and the longest `Retry-After` that is honoured."""
 
     max_retries: int = 4
-    """Further attempts after the first. 0 sends everything once."""
+    """Attempts after the first. 0 disables retries."""
     max_retry_after: float = 30.0
-    """Seconds. After a longer `Retry-After` the error is raised at once, and says how long to wait."""
+    """Seconds. After a longer `Retry-After` the error is raised at once, with `retry_after` set."""
     jitter: random.Random = field(default_factory=random.Random)
 
     def wait_after_response(self, request: httpx.Request, attempt: int, response: httpx.Response) -> float | None:
-        """Returns how many seconds to wait before the next attempt, or nothing if this response stands."""
+        """Returns the seconds before the next attempt, or None if this response is final."""
         if response.status_code not in _STATUSES or not self._may_repeat(request, attempt):
             return None
         after = retry_after(response)
@@ -35,7 +35,7 @@ class RetryPolicy:
         return after if after <= self.max_retry_after else None
 
     def wait_after_failure(self, request: httpx.Request, attempt: int) -> float | None:
-        """Returns how many seconds to wait after a broken connection, or nothing if it is an error."""
+        """Returns the seconds to wait after a broken connection, or None if the failure is final."""
         return self._backoff(attempt) if self._may_repeat(request, attempt) else None
 
     def _may_repeat(self, request: httpx.Request, attempt: int) -> bool:
@@ -47,16 +47,16 @@ class RetryPolicy:
 
 
 def takes_idempotency_key(method: str, path: str) -> bool:
-    """Tells whether a call changes something and takes an `Idempotency-Key`."""
+    """Returns whether a call changes something and accepts an `Idempotency-Key`."""
     return method == "POST" and _WITHOUT_KEY.search(path) is None
 
 
 def is_repeatable(request: httpx.Request) -> bool:
-    """Tells whether sending a request twice has the effect of sending it once."""
+    """Returns whether sending a request twice has the effect of sending it once."""
     return request.method in ("GET", "PUT", "DELETE") or "Idempotency-Key" in request.headers
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Returns the seconds that a response says to wait."""
+    """Returns a response's `Retry-After` in seconds."""
     text = response.headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else None

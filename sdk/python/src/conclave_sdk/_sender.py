@@ -1,4 +1,4 @@
-"""What sends the calls of both clients."""
+"""Senders of the calls of both clients."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -130,14 +130,14 @@ class AsyncSender:
 
 
 class Extension:
-    """Sends the calls of `Conclave.ext` as the client sends its own."""
+    """Sends the calls of `Conclave.ext` by the client."""
 
     def __init__(self, send: Callable[..., Any], every: Callable[..., Iterator[Any]]) -> None:
         self._send, self._all = send, every
 
 
 class AsyncExtension:
-    """Sends the calls of `AsyncConclave.ext` as the client sends its own."""
+    """Sends the calls of `AsyncConclave.ext` by the client."""
 
     def __init__(self, send: Callable[..., Awaitable[Any]], every: Callable[..., AsyncIterator[Any]]) -> None:
         self._send, self._all = send, every

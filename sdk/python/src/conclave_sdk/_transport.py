@@ -1,4 +1,4 @@
-"""Transports that send a request again where that is safe, and raise a refusal as an error."""
+"""Transports that retry requests where that is safe, and raise error responses."""
 
 import asyncio
 import time
@@ -73,9 +73,9 @@ class AsyncTransport(httpx.AsyncBaseTransport):
 
 
 class _Environment(httpx.BaseTransport):
-    """Sends as httpx does of itself: by the proxies and with the certificates that the environment names.
+    """Sends as httpx does by default: with the proxies and certificates of the environment.
 
-    A transport of a client is given no proxies, so this is a client of its own, below the repeats.
+    httpx applies these settings only to a client without a transport, so this is a separate client, below the retries.
     """
 
     def __init__(self) -> None:

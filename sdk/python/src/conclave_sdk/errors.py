@@ -1,4 +1,4 @@
-"""The one error that every call raises."""
+"""The error class of all calls."""
 
 from typing import Any, Protocol, cast
 
@@ -6,12 +6,12 @@ import httpx
 
 from ._retry import retry_after
 
-# Bytes of a response that is not the API's; enough to tell who has sent it.
+# Bytes of a foreign response in an error: enough to identify its sender.
 _LONGEST_EXCERPT = 200
 
 
 class ConclaveError(Exception):
-    """A call that failed, because the server refused it or could not be reached."""
+    """A failed call: rejected by the server, or without a response."""
 
     def __init__(
         self,
@@ -25,28 +25,28 @@ class ConclaveError(Exception):
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-        """What to branch on, such as `room_exists`. `connection_failed` if no response came, `unknown` if it was not
-        the API's: a redirect, or the page of a proxy."""
+        """Identifies the error for branching, such as `room_exists`. `connection_failed` without a response, `unknown`
+        if the response is not the API's, such as a redirect or a proxy's page."""
         self.message = message
-        """What went wrong, in words that may change."""
+        """Describes the error, in words that may change."""
         self.status = status
-        """The HTTP status, or nothing if no response came."""
+        """The HTTP status, or None without a response."""
         self.field = field
-        """The field of the request that was refused, or the permission that is missing."""
+        """The rejected field of the request, or the missing permission."""
         self.request_id = request_id
-        """The id of the request in the server's log."""
+        """The request's id in the server's log."""
         self.retry_after = retry_after
-        """How many seconds to wait before another attempt, if the server said so."""
+        """The server's `Retry-After` in seconds, or None if the response had none."""
 
 
 class Hiding(Protocol):
-    """What hides an API key."""
+    """An object that masks an API key."""
 
     def hide(self, text: str) -> str: ...
 
 
 def error_of(response: httpx.Response, credential: Hiding) -> ConclaveError:
-    """Returns the error of a response that refuses, whose body has been read."""
+    """Returns the error in a response of 400 or above whose body has been read."""
     envelope = _envelope(response)
     if envelope is None:
         return unexpected(response, credential, f"the response has the status {response.status_code}")
@@ -55,11 +55,11 @@ def error_of(response: httpx.Response, credential: Hiding) -> ConclaveError:
 
 
 def unexpected(response: httpx.Response, credential: Hiding, problem: str) -> ConclaveError:
-    """Returns the error of a response that is not the API's, with its first bytes."""
+    """Returns the error for a response that is not the API's, with an excerpt."""
     location = response.headers.get("Location") if response.is_redirect else None
     if location is not None:
         problem += f"; redirects are not followed, and this one leads to {_excerpt(location, credential)}"
-    # More than is shown, so that a key is not cut in two.
+    # Masks the key in more than the excerpt, so that no truncated key remains.
     start = response.content[: 16 * _LONGEST_EXCERPT].decode(errors="replace")
     return _error("unknown", f"{problem}: {_excerpt(start, credential)}", response)
 
@@ -80,7 +80,7 @@ def _error(code: str, message: str, response: httpx.Response, field: str | None 
 
 
 def _envelope(response: httpx.Response) -> tuple[str, str, str | None] | None:
-    """Returns the code, the message and the field of the API's error, or nothing if the response has none."""
+    """Returns the code, the message and the field of the API's error, or None if the response has none."""
     try:
         body = response.json()
     except (ValueError, RecursionError):

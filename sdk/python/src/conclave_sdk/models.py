@@ -1,3 +1,3 @@
-"""The types of the API and of its events: dataclasses of what a server sends, dictionaries of what a caller sends."""
+"""Types of the API and its events: dataclasses in responses, dictionaries in requests."""
 
 from ._generated.models import *  # noqa: F403

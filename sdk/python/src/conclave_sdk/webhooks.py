@@ -1,4 +1,4 @@
-"""Verifies deliveries of webhooks, and receives them in an ASGI application."""
+"""Verifies webhook deliveries, and receives them in an ASGI application."""
 
 import base64
 import binascii
@@ -16,19 +16,19 @@ from ._responses import decoded
 __all__ = ["TOLERANCE", "Event", "Reason", "Receiver", "WebhookError", "parse", "status_of", "verify"]
 
 TOLERANCE = 300.0
-"""Seconds that a delivery may be old, or ahead of this machine's clock."""
+"""The largest accepted age of a delivery, or lead over this machine's clock, in seconds."""
 _LARGEST_BODY = 1024 * 1024
 
 Reason: TypeAlias = Literal["unsigned", "wrong_signature", "outside_tolerance", "malformed", "unknown_event"]
 
 
 class WebhookError(Exception):
-    """A delivery that is not to be trusted, or not understood."""
+    """A delivery that is not trusted or not understood."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason: Reason = reason
-        """`unknown_event` is signed, and from a server that is newer than this package."""
+        """`unknown_event` is a signed event of a newer server than this package."""
 
 
 def verify(
@@ -39,13 +39,13 @@ def verify(
     tolerance: float | None = TOLERANCE,
     now: float | None = None,
 ) -> Event:
-    """Returns the event of a delivery, if the server that knows the endpoint's `secret` has sent this very body.
+    """Returns a delivery's event, if the server that knows the endpoint's `secret` has sent this exact body.
 
-    Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be
-    there unless `tolerance` is None. `now` is in Unix seconds, and that of the clock by default.
+    Each signature in the delivery must be correct. Only the Standard Webhooks signature covers a time, so it is
+    required unless `tolerance` is None. `now` is the current time in Unix seconds, by default the clock's.
 
     Raises:
-        WebhookError: if the delivery is not signed, altered, too old, or no event.
+        WebhookError: if the delivery is unsigned, altered, too old, or not an event.
     """
     sent = {name.lower(): value for name, value in headers.items()}
     signatures = [*_standard_signature(sent, body, secret), *_svc_signature(sent, body, secret)]
@@ -59,10 +59,10 @@ def verify(
 
 
 def parse(body: bytes) -> Event:
-    """Returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+    """Returns the event in a body without verification: for bodies from a delivery log or your own queue.
 
     Raises:
-        WebhookError: if it is no event.
+        WebhookError: if the body is not an event.
     """
     try:
         fields = json.loads(body)
@@ -91,7 +91,7 @@ def _svc_signature(sent: Mapping[str, str], body: bytes, secret: str) -> Iterato
 
 
 def _standard_key(secret: str) -> bytes:
-    """Returns the bytes behind `whsec_`; the key of a secret in another format is its text."""
+    """Returns the bytes after `whsec_`; for a secret in another format, the key is its text."""
     if secret.startswith("whsec_"):
         try:
             return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
@@ -105,7 +105,7 @@ def _same(given: str, expected: str) -> bool:
 
 
 def _is_recent(sent: Mapping[str, str], tolerance: float, now: float) -> bool:
-    # Signed, so it is the server's.
+    # The signature was verified, so the server wrote this header.
     try:
         return abs(now - int(sent.get("webhook-timestamp", ""))) <= tolerance
     except ValueError:
@@ -118,10 +118,10 @@ _Send: TypeAlias = Callable[[_Message], Awaitable[None]]
 
 
 class Receiver:
-    """An ASGI application that hands each verified event, with its delivery's id, to `handle`.
+    """An ASGI application that passes each verified event, with its delivery's id, to `handle`.
 
-    It accepts a delivery once `handle` has returned. If `handle` raises, the delivery fails, and the server sends it
-    again. The id is the same for each attempt, so `handle` can tell what it has seen.
+    It accepts a delivery once `handle` has returned. If `handle` raises, the delivery fails and the server sends it
+    again with the same id, by which `handle` can detect duplicates.
     """
 
     def __init__(
@@ -153,15 +153,15 @@ class Receiver:
 
 
 def status_of(error: WebhookError) -> int:
-    """Returns the status to answer a delivery with that `verify` has refused.
+    """Returns the response status for a delivery that `verify` has rejected.
 
-    An event that is not known is accepted: the server would send it again, to no avail.
+    Unknown events are accepted: the server would send them again, to no avail.
     """
     return {"unknown_event": 204, "malformed": 400}.get(error.reason, 401)
 
 
 async def _read(receive: _Receive) -> bytes | None:
-    """Returns the body, or nothing if it is larger than any event."""
+    """Returns the body, or None if it is larger than any event."""
     body = bytearray()
     while True:
         message = await receive()

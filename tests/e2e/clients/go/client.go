@@ -14,13 +14,13 @@ var qualities = map[string]livekit.VideoQuality{
 	"LOW": livekit.VideoQuality_LOW, "MEDIUM": livekit.VideoQuality_MEDIUM, "HIGH": livekit.VideoQuality_HIGH,
 }
 
-// client is in one room at most.
+// client is in at most one room.
 type client struct {
 	videos string
 	room   *lksdk.Room
 	layers []*layer
 
-	// lock is that of what is received, by the participant and the kind of the track.
+	// lock guards the received tracks, by participant and kind.
 	lock     sync.Mutex
 	received map[string]*receivedTrack
 }
@@ -69,7 +69,7 @@ func (c *client) subscribed(track *webrtc.TrackRemote, publication *lksdk.Remote
 	}()
 }
 
-// quality asks for a layer of the videos of a participant.
+// quality requests a layer of a participant's videos.
 func (c *client) quality(of options) (any, error) {
 	from := c.room.GetParticipantByIdentity(of.Identity)
 	if from == nil {
@@ -85,7 +85,7 @@ func (c *client) quality(of options) (any, error) {
 	return nil, nil
 }
 
-// inbound and outbound are named as the page names what it reads from browsers.
+// inbound and outbound have the field names of the page's counters.
 type inbound struct {
 	TrackSid      string `json:"trackSid"`
 	FramesDecoded int    `json:"framesDecoded"`

@@ -8,24 +8,24 @@ import (
 	"github.com/pion/webrtc/v4"
 )
 
-// patience is how long a lost packet is waited for, in units of the clock of video: as long as decoders wait at most.
+// patience is the wait for a lost packet in units of the video clock: the longest wait of decoders.
 const patience = 90_000
 
-// frames counts the frames of a track that arrived whole. The SDK for Go has no decoder; it asks for lost packets again, and passes on
-// those that come. The server numbers the packets anew for each subscriber. What is missing in the sequence was lost, either on the way
-// to the subscriber, or on the way from the publisher to the server, which then cannot know whether the subscriber needs it. The last
-// packet of a frame has the marker. Thus a frame arrived whole if all packets from its first one to the marker did.
+// frames counts a track's complete frames. The Go SDK has no decoder; it requests lost packets again and delivers the
+// retransmissions. The server renumbers the packets for each subscriber. A gap in the sequence is a loss, either on the way to the
+// subscriber, or on the way from the publisher to the server, which then cannot know whether the subscriber needs the packet. A frame's last
+// packet has the marker. Thus a frame is complete if all packets from its first one to the marker arrived.
 type frames struct {
-	// startsFrame says of a payload of video whether a frame can begin with it.
+	// startsFrame reports whether a frame can start with a video payload.
 	startsFrame func([]byte) bool
-	// whole is how many frames did, broken how many did not, and lost how many packets were given up.
+	// whole is the number of complete frames, broken of incomplete ones, and lost of packets that were given up.
 	whole, broken, lost int
 
 	hasBegun bool
-	// waiting has the packets that came after one that is missing, which is next.
+	// waiting contains the packets after the missing packet `next`.
 	waiting      map[uint64]*rtp.Packet
 	next, newest uint64
-	// timestamp is that of the current frame, which isBroken if packets of it are missing.
+	// timestamp is the current frame's, which isBroken if packets of it are missing.
 	timestamp uint32
 	isBroken  bool
 }
@@ -43,7 +43,7 @@ func newFrames(codec webrtc.RTPCodecParameters) frames {
 	return frames{startsFrame: func([]byte) bool { return true }}
 }
 
-// add counts a packet, and says whether a frame turns out to be broken.
+// add counts a packet, and returns whether a frame proves to be broken.
 func (f *frames) add(packet *rtp.Packet) bool {
 	if !f.hasBegun {
 		f.hasBegun, f.timestamp = true, packet.Timestamp
@@ -53,7 +53,7 @@ func (f *frames) add(packet *rtp.Packet) bool {
 		f.newest = f.next
 	}
 	number := f.newest + uint64(int64(int16(packet.SequenceNumber-uint16(f.newest))))
-	// A retransmission can come twice, or too late.
+	// A retransmission can arrive twice, or too late.
 	if number < f.next {
 		return false
 	}
@@ -71,7 +71,7 @@ func (f *frames) add(packet *rtp.Packet) bool {
 	return f.broken > before
 }
 
-// take goes on to the next packet that is missing.
+// take advances to the next missing packet.
 func (f *frames) take(isBehindGap bool) {
 	for packet := f.waiting[f.next]; packet != nil; packet = f.waiting[f.next] {
 		delete(f.waiting, f.next)

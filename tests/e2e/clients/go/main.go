@@ -1,5 +1,5 @@
-// A client of LiveKit's SDK for Go. It has the actions of the page, as far as stories need them: it reads commands from its standard input, and
-// writes results to its standard output, as lines of JSON. Its argument is the folder of the videos that it publishes.
+// A client of LiveKit's Go SDK, with the page's actions that the scenarios use: it reads commands from standard input and
+// writes results to standard output, as lines of JSON. Its argument is the folder of the published videos.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	lksdk "github.com/livekit/server-sdk-go/v2"
 )
 
-// options are those of all actions.
+// options are the options of all actions.
 type options struct {
 	URL, Token        string
 	Single            bool

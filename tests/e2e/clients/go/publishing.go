@@ -15,7 +15,7 @@ import (
 	lksdk "github.com/livekit/server-sdk-go/v2"
 )
 
-// framesPerSecond is that of the videos, which have a key frame each second.
+// framesPerSecond is the frame rate of the videos, which have a key frame each second.
 const framesPerSecond = 15
 
 var mimeTypes = map[string]string{
@@ -23,7 +23,7 @@ var mimeTypes = map[string]string{
 	"h264": webrtc.MimeTypeH264, "h265": webrtc.MimeTypeH265,
 }
 
-// sizes are those of the layers.
+// sizes are the sizes of the layers.
 var sizes = []struct {
 	quality       livekit.VideoQuality
 	width, height int
@@ -33,7 +33,7 @@ var sizes = []struct {
 	{livekit.VideoQuality_HIGH, 640, 360},
 }
 
-// layer provides the frames of a video again and again. A request for a key frame makes it go on at the next one.
+// layer repeats the frames of a video. After a request for a key frame it continues at the next one.
 type layer struct {
 	lksdk.BaseSampleProvider
 	height        int
@@ -60,7 +60,7 @@ func (l *layer) handle(packet rtcp.Packet) {
 	}
 }
 
-// publish sends a video, with the layers of simulcast or without.
+// publish sends a video, with simulcast layers or without.
 func (c *client) publish(of options) (any, error) {
 	codec := webrtc.RTPCodecCapability{MimeType: mimeTypes[of.Codec], ClockRate: 90_000}
 	chosen := sizes

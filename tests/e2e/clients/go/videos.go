@@ -12,7 +12,7 @@ import (
 	"github.com/pion/webrtc/v4/pkg/media/ivfreader"
 )
 
-// part reads the next part of a video, and says whether a frame ends with it.
+// part reads the next part of a video, and returns whether a frame ends with it.
 type part func() (data []byte, isLast bool, err error)
 
 // read returns the frames of a video.
@@ -46,7 +46,7 @@ func read(file, codec string) ([][]byte, error) {
 	return frames, nil
 }
 
-// parts are pictures, or the NAL units of pictures that have one slice, which is their last unit.
+// parts are frames, or the NAL units of frames with one slice, which is their last unit.
 func parts(video io.Reader, codec string) (part, error) {
 	switch codec {
 	case "h264":
@@ -66,7 +66,7 @@ func parts(video io.Reader, codec string) (part, error) {
 			if err != nil {
 				return nil, false, err
 			}
-			// The types below 32 are those of slices.
+			// Types below 32 are slices (VCL NAL units).
 			return withStartCode(unit.Data), unit.NalUnitType < 32, nil
 		}, err
 	default:

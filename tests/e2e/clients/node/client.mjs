@@ -1,5 +1,5 @@
-// A client of LiveKit's SDK for Node.js, whose main file is the argument. It has the actions of the page, as far as stories need them: it
-// reads commands from its standard input, and writes results to its standard output.
+// A client of LiveKit's Node.js SDK, whose main file is the argument. It has the page's actions that the scenarios use: it reads
+// commands from standard input, and writes results to standard output.
 
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
@@ -26,7 +26,7 @@ const actions = {
       inbound[`${participant.identity} ${kind}`] = received;
       if (kind === 'video') count(track, received);
     });
-    // The types of the SDK do not have this option, but the library that it calls does.
+    // The SDK's types lack this option, but its native library has it.
     await room.connect(url, token, { autoSubscribe: true, dynacast: false, singlePeerConnection: single });
     return { sid: room.localParticipant.sid };
   },
@@ -43,7 +43,7 @@ const actions = {
     speak(audio);
   },
 
-  // What is received of each participant, and what is sent. The SDK has no counters: pictures are counted as it shows them.
+  // Counters of sent frames and of frames received from each participant. The SDK has no counters, so displayed frames are counted.
   async stats() {
     return { inbound, outbound: [{ kind: 'video', rid: null, framesSent: sent }] };
   },
@@ -62,7 +62,7 @@ async function count(track, received) {
   }
 }
 
-// Sends pictures that differ from each other.
+// Sends frames that differ from each other.
 async function film(source) {
   const begun = performance.now();
   const picture = new Uint8Array(WIDTH * HEIGHT * 4);
@@ -75,7 +75,7 @@ async function film(source) {
   }
 }
 
-// Sends a square wave of 100 Hz. The SDK takes it no faster than it is heard.
+// Sends a square wave of 100 Hz. The SDK accepts it only in real time.
 async function speak(source) {
   const wave = Int16Array.from({ length: SAMPLES }, (_, sample) => (sample < SAMPLES / 2 ? 3_000 : -3_000));
   while (sending) await source.captureFrame(new AudioFrame(wave, SAMPLES_PER_SECOND, 1, SAMPLES));

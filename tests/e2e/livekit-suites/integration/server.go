@@ -1,5 +1,5 @@
-// The server of LiveKit's integration tests, in place of the one that they start in their own process: scripts/check livekit-suites starts
-// another program for each test, behind the address in SUITE_URL, and puts this file beside the tests.
+// The server of LiveKit's integration tests, in place of the server inside the tests' own process: scripts/check livekit-suites starts
+// another program for each test, behind the address in SUITE_URL, and copies this file beside the tests.
 package test
 
 import (
@@ -37,7 +37,7 @@ func suitePort() int {
 	return port
 }
 
-// suiteServer is what the tests ask of a server beside its API. Nothing can be seen of what it keeps inside.
+// suiteServer implements the tests' direct access to a server, besides its API. The server's internal state is not accessible.
 type suiteServer struct {
 	settings map[string]any
 }

@@ -1,5 +1,5 @@
-// A load tester on LiveKit's SDK for Go: publishers send sound and a video of three layers, and subscribers count what arrives. It prints
-// one line of JSON. LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET name the server.
+// A load tester on LiveKit's Go SDK: publishers send audio and a video of three layers, and subscribers count received packets. It prints
+// one line of JSON. LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET select the server.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 const framesPerSecond = 30
 
-// layers are those of a camera of 720p, in bits per second.
+// layers are a 720p camera's layers, in bits per second.
 var layers = []struct {
 	quality       livekit.VideoQuality
 	width, height uint32
@@ -35,7 +35,7 @@ var layers = []struct {
 	{livekit.VideoQuality_HIGH, 1280, 720, 1_700_000},
 }
 
-// vp8 provides frames that have the header of VP8 and nothing that could be decoded: a key frame each second, and when one is requested.
+// vp8 provides frames with a VP8 header and without decodable content: a key frame each second, and on request.
 type vp8 struct {
 	lksdk.BaseSampleProvider
 	width, height uint32
@@ -64,7 +64,7 @@ func (v *vp8) handle(packet rtcp.Packet) {
 	}
 }
 
-// counts are those of one received track. A packet that comes again counts once.
+// counts are a received track's counters. A retransmitted packet counts once.
 type counts struct {
 	packets     map[uint64]struct{}
 	first, last uint64
@@ -82,7 +82,7 @@ type receivers struct {
 	tracks []*counts
 }
 
-// read notes the numbers of the packets of a track.
+// read records the sequence numbers of a track's packets.
 func (r *receivers) read(track *webrtc.TrackRemote) {
 	of := &counts{packets: map[uint64]struct{}{}}
 	for {
@@ -96,7 +96,7 @@ func (r *receivers) read(track *webrtc.TrackRemote) {
 			of.first = uint64(packet.SequenceNumber) + 1<<16
 			of.last = of.first
 		}
-		// The number that is nearest to the last one.
+		// Extends the 16-bit number to the value nearest to the last one.
 		number := of.last + uint64(int64(int16(packet.SequenceNumber-uint16(of.last))))
 		of.first, of.last = min(of.first, number), max(of.last, number)
 		of.packets[number] = struct{}{}
@@ -162,7 +162,7 @@ func publish(room *lksdk.Room) error {
 
 func run(publishers, subscribers int, isMeeting bool, duration time.Duration) (result, error) {
 	all := &receivers{}
-	// A publisher alone only sends.
+	// A lone publisher only sends.
 	var ignored receivers
 	name := fmt.Sprintf("load-%d-%d", publishers, subscribers)
 	expected := 2 * publishers * subscribers

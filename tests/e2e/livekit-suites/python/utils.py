@@ -1,4 +1,4 @@
-"""What the tests of LiveKit's SDK for Python expect of a module `utils`, which its package leaves out. The file is copied beside the tests."""
+"""The module `utils` that the tests of LiveKit's Python SDK import, and that its package lacks. The file is copied beside the tests."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import pytest
 from livekit import api, rtc
 
 NEEDED = ("LIVEKIT_URL", "LIVEKIT_API_KEY", "LIVEKIT_API_SECRET")
-# How long an event may take, in seconds.
+# Time limit for an event in seconds.
 LIMIT = 15.0
 POLL = 0.05
 
@@ -44,7 +44,7 @@ async def wait_until(condition, *, timeout=LIMIT, message="the condition did not
 
 
 def expect_room_event(room, event, predicate=None):
-    """Returns a future of the first such event of a room that fits."""
+    """Returns a future of the room's first matching event."""
     future = asyncio.get_running_loop().create_future()
 
     def on_event(*arguments):
@@ -90,7 +90,7 @@ assert_eventually = wait_until
 
 
 async def publish_dummy_video(source, stop, width=320, height=180, frame_rate=15):
-    """Sends frames of one changing colour until it is to stop."""
+    """Sends frames of one changing colour until `stop` is set."""
     count = 0
     while not stop.is_set():
         frame = bytes([count % 256]) * (width * height * 3 // 2)

@@ -1,4 +1,4 @@
-// Command scenario does with the Go SDK what a backend does, against a real server behind the proxy of scripts/check sdks.
+// Command scenario acts as a backend with the Go SDK, against a real server behind the proxy of scripts/check sdks.
 package main
 
 import (
@@ -36,7 +36,7 @@ func check(what string, passed bool) {
 	fmt.Println("    ok    ", what)
 }
 
-// must returns the result of a call that is to succeed.
+// must returns the result of a call that must succeed.
 func must[T any](value T, err error) T {
 	done(err)
 	return value
@@ -64,7 +64,7 @@ func collect[T any](items iter.Seq2[T, error]) []T {
 	return all
 }
 
-// order asks the proxy for a fault, or the sandbox to do what a client would.
+// order requests a fault from the proxy, or an action of a simulated client from the sandbox.
 func order(path string, body any) string {
 	response := must(http.Post(url+path, "application/json", bytes.NewReader(must(json.Marshal(body)))))
 	defer response.Body.Close()
@@ -76,7 +76,7 @@ func order(path string, body any) string {
 	return answer.Sid
 }
 
-// fetched returns what a browser gets at a link.
+// fetched returns the response to a browser's request for a link.
 func fetched(link string) string {
 	response := must(http.Get(link))
 	defer response.Body.Close()
@@ -89,7 +89,7 @@ func refused[T any](code string, _ T, err error) *conclave.Error {
 	return failed
 }
 
-// receivers is a server with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets.
+// receivers is a server with two receivers: the SDK's own, and a manual receiver that verifies and records the deliveries.
 type receivers struct {
 	lock    sync.Mutex
 	handled map[string]conclave.Event
@@ -222,7 +222,7 @@ func destinations(client *conclave.Client, template string) {
 		!strings.Contains(fmt.Sprintf("%+v", live.Rtmp), "stream-key"))
 }
 
-// aLink returns a link to the file of a recording, which needs no key.
+// aLink returns a link to a recording's file, which needs no key.
 func aLink(client *conclave.Client, recording string) string {
 	record := must(client.GetRecording(ctx, recording))
 	order("/recording", map[string]string{"path": fmt.Sprint(record.ProjectID, "/", record.Filepath), "text": name})
@@ -309,7 +309,7 @@ type fault struct {
 func faults(client *conclave.Client) {
 	check("90 calls at once, beyond the rate", len(plans(client)) == 0)
 	impatient := conclave.New(url, key, conclave.WithRetry(conclave.RetryPolicy{}))
-	// More often on a slow machine, where the rate is not exceeded at once.
+	// Repeated on a slow machine, where the rate is not exceeded at once.
 	within("without repeats, an error that says when", func() bool {
 		return slices.ContainsFunc(plans(impatient), func(err error) bool {
 			var limited *conclave.Error
@@ -338,7 +338,7 @@ func created(client *conclave.Client, name string) bool {
 }
 
 func main() {
-	// The server starts again within the repeats of a call.
+	// The server restarts within a call's retries.
 	policy := conclave.RetryPolicy{MaxRetries: 8, MaxRetryAfter: 30 * time.Second}
 	client := conclave.New(url, key, conclave.WithRetry(policy))
 	deliveries := newReceivers(client)

@@ -1,4 +1,4 @@
-"""What a backend does with the Python SDK, against a real server behind the proxy of scripts/check sdks."""
+"""A backend's actions with the Python SDK, against a real server behind the proxy of scripts/check sdks."""
 
 import asyncio
 import datetime
@@ -39,7 +39,7 @@ def within(what: str, done: Callable[[], bool]) -> None:
 
 
 def order(path: str, body: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
-    """Asks the proxy for a fault, or the sandbox to do what a client would."""
+    """Requests a fault from the proxy, or an action of a simulated client from the sandbox."""
     data = json.dumps(body or {}).encode()
     request = urllib.request.Request(URL + path, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
@@ -57,7 +57,7 @@ def refused(code: str, call: Callable[[], object]) -> ConclaveError:
 
 
 def fetched(link: str) -> tuple[int, str]:
-    """What a browser gets at a link."""
+    """Returns the response to a browser's request for a link."""
     try:
         with urllib.request.urlopen(link, timeout=20) as response:  # noqa: S310
             return response.status, response.read().decode()
@@ -66,7 +66,7 @@ def fetched(link: str) -> tuple[int, str]:
 
 
 class Deliveries:
-    """An application with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets."""
+    """An application with two receivers: the SDK's own, and a manual receiver that verifies and records the deliveries."""
 
     def __init__(self) -> None:
         self.handled: dict[str, Event] = {}
@@ -163,7 +163,7 @@ def destinations(conclave: Conclave, template: Template) -> None:
 
 
 def a_link(conclave: Conclave, recording: str) -> str:
-    """Returns a link to the file of a recording, which needs no key."""
+    """Returns a link to a recording's file, which needs no key."""
     record = conclave.get_recording(recording)
     order("/recording", {"path": f"{record.project_id}/{record.filepath}", "text": NAME})
     link = conclave.recording_link(recording)
@@ -221,7 +221,7 @@ def faults(conclave: Conclave) -> None:
                 return error.retry_after if error.code == "rate_limited" else None
             return None
 
-        # More often on a slow machine, where the rate is not exceeded at once.
+        # Repeated on a slow machine, where the rate is not exceeded at once.
         within(
             "without repeats, an error that says when",
             lambda: max(wait or 0 for wait in pool.map(limited, range(90))) >= 1,
@@ -252,7 +252,7 @@ def refusals(conclave: Conclave) -> None:
 
 
 def main() -> None:
-    # The server starts again within the repeats of a call.
+    # The server restarts within a call's retries.
     with Conclave(URL, KEY, retry=RetryPolicy(max_retries=8)) as conclave:
         deliveries = Deliveries()
         deliveries.register(conclave)

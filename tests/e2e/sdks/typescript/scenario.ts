@@ -1,4 +1,4 @@
-// What a backend does with the TypeScript SDK, against a real server behind the proxy of scripts/check sdks.
+// A backend's actions with the TypeScript SDK, against a real server behind the proxy of scripts/check sdks.
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Conclave, ConclaveError, type WebhookEvent, webhooks } from "conclave-sdk";
@@ -7,7 +7,7 @@ import express from "express";
 const url = process.env.CONCLAVE_URL ?? "";
 const apiKey = process.env.CONCLAVE_KEY ?? "";
 const name = "typescript-lesson";
-// The server starts again within the repeats of a call.
+// The server restarts within a call's retries.
 const conclave = new Conclave({ url, apiKey, retry: { maxRetries: 8 } });
 
 function check(what: string, passed: boolean): void {
@@ -25,7 +25,7 @@ async function within(what: string, done: () => boolean | Promise<boolean>): Pro
   check(what, await done());
 }
 
-/** Asks the proxy for a fault, or the sandbox to do what a client would. */
+/** Requests a fault from the proxy, or an action of a simulated client from the sandbox. */
 async function order(path: string, body: object = {}): Promise<{ sid: string }> {
   const headers = { "Content-Type": "application/json" };
   const response = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
@@ -39,7 +39,7 @@ async function refused(code: string, call: Promise<unknown>): Promise<ConclaveEr
   return error as ConclaveError;
 }
 
-/** What a browser gets at a link. */
+/** Returns the response to a browser's request for a link. */
 async function fetched(link: string): Promise<string> {
   const response = await fetch(link);
   return `${response.status} ${await response.text()}`;
@@ -53,7 +53,7 @@ async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** An application with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets. */
+/** An application with two receivers: the SDK's own, and a manual receiver that verifies and records the deliveries. */
 async function receivers() {
   const handled = new Map<string, WebhookEvent>();
   const raw: { body: Buffer; headers: webhooks.WebhookHeaders }[] = [];
@@ -133,7 +133,7 @@ async function aLesson({ handled, types }: Receivers): Promise<string> {
   return link;
 }
 
-/** Returns a link to the file of a recording, which needs no key. */
+/** Returns a link to a recording's file, which needs no key. */
 async function aLink(egress_id: string): Promise<string> {
   const { project_id, filepath } = await conclave.getRecording(egress_id);
   await order("/recording", { path: `${project_id}/${filepath}`, text: name });
@@ -193,7 +193,7 @@ async function faults(): Promise<void> {
     plans.every((plan) => plan.plan_id),
   );
   const impatient = new Conclave({ url, apiKey, retry: { maxRetries: 0 } });
-  // More often on a slow machine, where the rate is not exceeded at once.
+  // Repeated on a slow machine, where the rate is not exceeded at once.
   await within("without repeats, an error that says when", async () => {
     const results = await Promise.allSettled(Array.from({ length: 90 }, () => impatient.getPlan()));
     const errors = results.flatMap((result) => (result.status === "rejected" ? [result.reason as ConclaveError] : []));
