@@ -189,8 +189,7 @@ pub(super) fn change_media_key(
     format: OutputFormat,
 ) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
-        let message =
-            "the records are in a file, and its only server accepts any media key: restart that server";
+        let message = "the records are in a file, and its only server accepts any media key: restart that server";
         return Err(CliError::failed(message));
     };
     let credentials = MediaCredentials::load(config, data)?;
