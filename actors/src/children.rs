@@ -106,17 +106,17 @@ impl<M: Message> Child<M> {
         }
     }
 
-    /// Whether the child has failed since it last ran for a minute.
+    /// Returns whether the child has failed since it last ran for a minute.
     pub fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// Whether the child hibernates.
+    /// Returns whether the child hibernates.
     pub fn is_hibernating(&self) -> bool {
         matches!(self.process, Process::Hibernating { .. })
     }
 
-    /// Whether the child need not be rebuilt: it runs or hibernates.
+    /// Returns whether the child need not be rebuilt: it runs or hibernates.
     pub fn is_ready(&self) -> bool {
         !matches!(self.process, Process::Waiting { .. })
     }
@@ -250,7 +250,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         self.children.len()
     }
 
-    /// Whether there is a child with this name.
+    /// Returns whether there is a child with this name.
     pub fn contains(&self, name: &K) -> bool {
         self.children.contains_key(name)
     }

@@ -276,12 +276,12 @@ impl ReportQueues {
             .collect()
     }
 
-    /// Whether anything is queued for a room.
+    /// Returns whether anything is queued for a room.
     pub(crate) fn is_waiting(&self, room: &NamespacedRoom) -> bool {
         self.0.lock().contains_key(room)
     }
 
-    /// Whether a ticket has to be sent to a room, because an entry may have become ready and none is on its way.
+    /// Returns whether a ticket has to be sent to a room, because an entry may have become ready and none is on its way.
     pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()
@@ -289,7 +289,7 @@ impl ReportQueues {
             .is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
     }
 
-    /// Whether a ticket has to be sent to a room whose last one may be lost.
+    /// Returns whether a ticket has to be sent to a room whose last one may be lost.
     pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()

@@ -53,12 +53,12 @@ impl Upload {
         }
     }
 
-    /// Whether the recording runs, so that there is no file yet.
+    /// Returns whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.machine.is_recording()
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.machine.has_ended()
     }

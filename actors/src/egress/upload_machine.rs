@@ -132,12 +132,12 @@ impl UploadMachine {
         }
     }
 
-    /// Whether the recording runs, so that there is no file yet.
+    /// Returns whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.phase == Phase::Recording
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
     }

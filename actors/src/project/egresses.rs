@@ -212,7 +212,7 @@ async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &Egres
     }
 }
 
-/// Whether an egress may run although its start failed: it was not refused, and has no record.
+/// Returns whether an egress may run although its start failed: it was not refused, and has no record.
 fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(error @ TreeError::Refused(_)) => !is_known(error),
@@ -223,7 +223,7 @@ fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     }
 }
 
-/// Whether an egress was not written because it already has a record.
+/// Returns whether an egress was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
     let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
     matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))

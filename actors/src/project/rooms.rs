@@ -66,7 +66,7 @@ impl Rooms {
         self.hibernation.timer()
     }
 
-    /// Whether a room is open.
+    /// Returns whether a room is open.
     pub fn contains(&self, name: &RoomName) -> bool {
         self.children.contains(name)
     }

@@ -175,7 +175,7 @@ impl LiveRoom {
         Ok(JoinTerms { roles, grant })
     }
 
-    /// Whether a participant's role has its maximum of other holders. An unknown role is never full.
+    /// Returns whether a participant's role has its maximum of other holders. An unknown role is never full.
     fn role_is_full(&self, participant: &Participant, terms: &JoinTerms) -> bool {
         let Some(role) = participant.role().and_then(|name| terms.roles.get(&name)) else {
             return false;
@@ -414,7 +414,7 @@ impl Reservations {
         self.0.values().map(|seat| seat.expires_at).min()
     }
 
-    /// Whether no seat is reserved.
+    /// Returns whether no seat is reserved.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

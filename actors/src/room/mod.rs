@@ -148,17 +148,17 @@ impl LiveRoom {
         }
     }
 
-    /// Whether the room has not ended.
+    /// Returns whether the room has not ended.
     pub(crate) fn is_open(&self) -> bool {
         self.roster.is_open()
     }
 
-    /// Whether nothing happens until a message or the deadline.
+    /// Returns whether nothing happens until a message or the deadline.
     pub(crate) fn is_idle(&self) -> bool {
         is_idle(&self.roster, &self.calls, &self.reservations)
     }
 
-    /// Whether the room should have ended, but the store was unavailable.
+    /// Returns whether the room should have ended, but the store was unavailable.
     pub(crate) fn end_failed(&self) -> bool {
         self.roster.end_failed()
     }
@@ -520,7 +520,7 @@ impl LiveRoom {
     }
 }
 
-/// Whether nothing happens until a message or the deadline: the room is open and empty, no call is running, and no seat is reserved.
+/// Returns whether nothing happens until a message or the deadline: the room is open and empty, no call is running, and no seat is reserved.
 fn is_idle(roster: &Roster, calls: &MediaCalls, reservations: &Reservations) -> bool {
     roster.awaits_deadline() && calls.is_empty() && reservations.is_empty()
 }

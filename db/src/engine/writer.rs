@@ -369,7 +369,7 @@ impl<J> Jobs<J> {
         }
     }
 
-    /// Whether all senders are gone, as of the last [`Self::next`].
+    /// Returns whether all senders are gone, as of the last [`Self::next`].
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }

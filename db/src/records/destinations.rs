@@ -189,7 +189,7 @@ fn existing(
     Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
 
-/// Whether a destination still exists. It may have been deleted since it was looked up.
+/// Returns whether a destination still exists. It may have been deleted since it was looked up.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,

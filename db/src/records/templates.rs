@@ -136,7 +136,7 @@ pub(crate) fn no_such_role(
     Ok(Problem::role_not_found(roles(sql, project, id)?.keys()))
 }
 
-/// Whether the project has the template.
+/// Returns whether the project has the template.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,

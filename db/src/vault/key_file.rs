@@ -122,7 +122,7 @@ impl KeyFile {
             .or_else(|| self.reread().ok()?.find(id))
     }
 
-    /// Whether the file contained several keys at the last read.
+    /// Returns whether the file contained several keys at the last read.
     pub(super) fn is_rotating(&self) -> bool {
         !self.known().old.is_empty()
     }

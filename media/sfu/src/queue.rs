@@ -393,7 +393,7 @@ mod tests {
         instructions.map(command).map(text).collect()
     }
 
-    /// Whether no room's state is kept.
+    /// Returns whether no room's state is kept.
     fn keeps_nothing(queue: &WorkerQueue) -> bool {
         let QueueState {
             instructions,

@@ -176,7 +176,7 @@ impl Run {
         }
     }
 
-    /// Whether it has waited for the whole buffer time.
+    /// Returns whether it has waited for the whole buffer time.
     fn has_waited(&self) -> bool {
         self.waits_since
             .is_some_and(|since| self.now >= since + HOLD)

@@ -51,7 +51,7 @@ impl Export {
         })
     }
 
-    /// Whether the file has tables.
+    /// Returns whether the file has tables.
     pub(crate) fn has_records(&self) -> bool {
         self.has_records
     }

@@ -114,7 +114,7 @@ impl PostgresServer {
         format!("postgres://{}/{database}", hosts.join(","))
     }
 
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()

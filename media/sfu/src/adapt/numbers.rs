@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Whether a number is behind another one, given that they wrap.
+    /// Returns whether a number is behind another one, given that they wrap.
     const fn is_behind(number: u16, other: u16) -> bool {
         let ahead = number.wrapping_sub(other);
         ahead != 0 && ahead <= u16::MAX / 2

@@ -141,7 +141,7 @@ impl ClusterState {
         self.nodes.iter().filter(|node| node.role == Role::Standby)
     }
 
-    /// Whether there is a standby that can take over.
+    /// Returns whether there is a standby that can take over.
     #[must_use]
     pub fn has_successor(&self) -> bool {
         self.successors().next().is_some()

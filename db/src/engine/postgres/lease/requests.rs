@@ -60,7 +60,7 @@ pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
     session.prepare_all(&[CLAIM_BEAT, CLAIM, RENEW, RELEASE])
 }
 
-/// Whether the database has the lease's tables.
+/// Returns whether the database has the lease's tables.
 pub(super) fn has_tables(session: &Session) -> Result<bool, StoreError> {
     Sql::Postgres(session).value(HAS_TABLES, &[])
 }
