@@ -16,7 +16,7 @@ pub enum StoreError {
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// A page of the file cannot be read, or belongs to a damaged table and may not be written. Only a backup helps.
-    #[error("the file of the database is damaged: {0}")]
+    #[error("the database file is damaged: {0}")]
     Damaged(String),
     /// A bug, or a damaged row.
     #[error("the store failed: {0}")]

@@ -114,7 +114,7 @@ impl From<EnvironmentArg> for Environment {
     }
 }
 
-/// Project with `--json`.
+/// JSON output for a project.
 #[derive(Serialize)]
 struct ProjectView<'a> {
     project_id: &'a ProjectId,

@@ -23,7 +23,7 @@ pub(super) struct Upload {
     machine: UploadMachine,
     /// Recording outcome; `None` while it runs.
     end: Option<RecordingEnd>,
-    /// When the file was first missed, as recorded.
+    /// Recorded time at which the file was first missed.
     missing_since: Option<Timestamp>,
     /// Whether an earlier attempt has made the recording fail.
     has_failed_before: bool,

@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(absences.next_verdict(GRACE), None);
         assert!(
             record(&mut absences, &["PA_2"], 30, GRACE).is_empty(),
-            "it was listed in between"
+            "the participant was listed in between"
         );
         assert_eq!(record(&mut absences, &["PA_2"], 40, GRACE), ["PA_2"]);
     }

@@ -266,7 +266,7 @@ pub(super) mod tests {
         roster.forget_join(&sid("dave"));
         assert!(
             roster.recent_joins.is_empty(),
-            "it is not kept until the next round"
+            "a forgotten join is dropped before the next round"
         );
         roster.joined(sid("carol"), at(20), snapshot(&[("carol", "guest")]));
         roster.refresh(snapshot(&[("alice", "host"), ("carol", "guest")]));

@@ -192,7 +192,7 @@ impl Writer {
     }
 }
 
-/// How a job's error is kept from other jobs in the same transaction.
+/// Means by which a failed job leaves the other jobs of its transaction intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// A savepoint, to which the transaction is rolled back if the job fails.
@@ -204,7 +204,7 @@ pub(crate) enum Isolation {
 
 /// Job in the queue. It runs inside the transaction, and is finished once the transaction is over.
 pub(crate) trait Work: Send {
-    /// How its error is kept from other jobs.
+    /// Returns how the job is isolated from the other jobs of its transaction.
     fn isolation(&self) -> Isolation;
     /// Runs the job, and stores its result.
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;

@@ -228,7 +228,7 @@ pub(crate) fn complete_ingresses_of_room(
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
-/// List query.
+/// Returns the query that lists a project's ingress endpoints, newest first.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a IngressFilter,

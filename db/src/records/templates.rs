@@ -170,7 +170,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     })
 }
 
-/// List query.
+/// Returns the query that lists a project's templates, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT,

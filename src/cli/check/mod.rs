@@ -58,7 +58,7 @@ enum Verdict {
     Failure(String),
 }
 
-/// Result for one part with `--json`.
+/// JSON output for one part.
 #[derive(Serialize)]
 struct PartView<'a> {
     part: &'static str,

@@ -123,7 +123,7 @@ impl DamageCheck {
             // For this thread only, as Linux has it. If the system refuses, the thread keeps the usual priority.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             if let Err(error) = look(&path, &damage, &over, &of_thread) {
-                log::warn!("the file of the database could not be checked: {error}");
+                log::warn!("checking the database file failed: {error}");
             }
             *of_thread.lock() = None;
         };

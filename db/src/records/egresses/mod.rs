@@ -149,7 +149,7 @@ pub(crate) fn running_egresses(
     Ok(found)
 }
 
-/// List query.
+/// Returns the query that lists a project's recordings or broadcasts, latest start first.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     kind: EgressKind,

@@ -27,7 +27,7 @@ pub struct PendingUpload {
     pub multipart_id: Option<String>,
     /// Server whose disk has the file; `None` for a recording by an earlier version.
     pub node: Option<NodeId>,
-    /// When another server first missed the file, since its own server last saw it.
+    /// Time at which another server first missed the file; reset when the file's own server sees it.
     pub missing_since: Option<Timestamp>,
 }
 

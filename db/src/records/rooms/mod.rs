@@ -111,7 +111,7 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// List query.
+/// Returns the query that lists a project's rooms, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,

@@ -311,7 +311,7 @@ fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     })
 }
 
-/// List query.
+/// Returns the query that lists a project's sessions, latest join first.
 ///
 /// Open sessions are few, and have their own indexes. For them, identity and role are compared as expressions, so that the planner does not
 /// search all sessions with that identity or role. A search for closed sessions skips the few open ones.

@@ -20,7 +20,7 @@ pub struct SequenceNumbers {
 struct Skipped {
     /// Most recent ones, ascending.
     recent: VecDeque<u64>,
-    /// How many older ones there were.
+    /// Number of older ones.
     forgotten: u64,
     /// Last older one.
     last_forgotten: u64,

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// How far `to` is ahead of `from` in a counter with this number of bits; negative if it is behind.
+    /// Returns how far `to` is ahead of `from` in a counter with this number of bits; negative if it is behind.
     fn ahead(from: u64, to: u64, bits: u32) -> i64 {
         let size = 1_i64 << bits;
         let distance = i64::try_from(to.wrapping_sub(from) & ((1 << bits) - 1)).unwrap();

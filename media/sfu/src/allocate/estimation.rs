@@ -31,7 +31,7 @@ pub struct Estimation {
     is_resting: bool,
     /// Until when str0m's averages include the rest.
     rested_until: Option<Instant>,
-    /// When probing resumes after a video source was added.
+    /// Time at which probing resumes after a video source was added.
     settled_at: Option<Instant>,
     /// Bitrates last set in str0m: the next step and the best, in bits per second.
     bitrates: (u64, u64),
@@ -143,7 +143,7 @@ impl Estimation {
     }
 }
 
-/// How long a lower estimate is ignored while everything that is sent fits into it.
+/// Time for which a lower estimate is ignored while everything that is sent fits into it.
 const DOUBT: Duration = Duration::from_secs(30);
 
 /// Assumed capacity of a receiver's network.

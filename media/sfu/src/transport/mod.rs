@@ -107,9 +107,9 @@ pub struct Transport {
     is_silent: bool,
     /// Whether it must be driven because of a change.
     is_touched: bool,
-    /// When it must be driven next.
+    /// Time at which it must be driven next.
     due: Option<Instant>,
-    /// When its timer fires: at that time or earlier.
+    /// Time at which its timer fires: `due` or earlier.
     timeout: Option<Instant>,
     /// Layers of the SSRCs seen; `None` for an SSRC without a track.
     layers: HashMap<Ssrc, Option<LayerKey>>,

@@ -180,7 +180,7 @@ mod tests {
         assert!(egress.advance(EgressStatus::Complete, None, START, 2 * second));
         assert!(
             !egress.advance(EgressStatus::Active, None, START, 2 * second),
-            "it has ended"
+            "an ended egress stays ended"
         );
         assert_eq!(egress.state().ended_at, Some(START));
     }

@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(
             tracks.mute(&sid, false),
             ClientMute::Published,
-            "it has followed"
+            "the client has muted the track, too"
         );
         assert_eq!(
             tracks.mute(&"TR_x".parse().unwrap(), true),
@@ -401,7 +401,7 @@ mod tests {
         assert!(tracks.negotiate_backup(&sid, section(Codec::Vp8)));
         assert!(
             !tracks.negotiate_backup(&sid, section(Codec::Av1)),
-            "it was not named"
+            "this backup codec was not announced"
         );
         assert!(tracks.end_backup(&sid, Codec::Vp8));
         assert!(tracks.announce_backup(&backup(&sid), &grants).is_ok());

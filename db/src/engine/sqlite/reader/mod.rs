@@ -101,7 +101,7 @@ impl Readers {
     }
 }
 
-/// How long a read waits for a lock. Readers of a write-ahead log wait only for a recovery, which takes moments, and a point read waits on
+/// Maximum wait of a read for a lock. Readers of a write-ahead log wait only for a recovery, which takes moments, and a point read waits on
 /// an asynchronous thread.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 

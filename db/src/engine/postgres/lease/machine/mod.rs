@@ -117,7 +117,7 @@ impl Obstacle {
 pub enum Standing {
     /// It waits, also during a claim.
     Standby {
-        /// Why it does not take over, at the last read.
+        /// Reason why it did not take over at the last read.
         obstacle: Option<Obstacle>,
     },
     /// It writes, under this epoch.
@@ -157,7 +157,7 @@ pub struct LeaseMachine {
     claim: Option<Beat>,
     outstanding: Option<Outstanding>,
     requests: u64,
-    /// When the next request is due.
+    /// Time at which the next request is due.
     due: Duration,
     is_stopping: bool,
     /// Whether others come first: a released lease is then taken only after the same silence as a dead server's.
