@@ -90,7 +90,7 @@ impl Tree {
     }
 
     /// Announces the stop. Leaves that the media plane reports from now on are caused by the server: the participants have the whole empty
-    /// timeout to come back once a server runs again.
+    /// timeout to reconnect once a server runs again.
     pub fn announce_stop(&self) {
         self.context.is_stopping.store(true, Ordering::Relaxed);
     }

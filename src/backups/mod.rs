@@ -194,7 +194,7 @@ pub fn old_at(copied: Timestamp, every: Duration) -> Timestamp {
     copied.after(2 * every)
 }
 
-/// Warns of secrets that cannot be decrypted. The copy is good all the same: there can be no better one.
+/// Warns of secrets that cannot be decrypted. The copy is kept: another one would contain the same secrets.
 fn warn_of_secrets(contents: &Contents) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {

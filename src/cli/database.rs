@@ -349,7 +349,7 @@ pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), 
         )));
     }
     let shown = file.display().to_string();
-    // Also a dangling symbolic link, which would be followed.
+    // Unlike `exists`, this finds a dangling symbolic link, which would be followed.
     if file.symlink_metadata().is_ok() {
         return Err(CliError::failed(format!(
             "{shown} exists already: choose a new file, since a backup never replaces one"

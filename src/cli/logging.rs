@@ -223,7 +223,7 @@ impl LogLines {
     }
 
     fn next(&mut self) -> Option<Box<[u8]>> {
-        // Also without a new line: a log that falls silent must not hide the loss.
+        // Reported even without a new line: a log that falls silent must not hide the loss.
         if self.waiting.is_empty() {
             self.report_lost();
         }

@@ -176,7 +176,7 @@ pub(super) fn run(
             })?;
             show(&found, project.format)
         }
-        // Running calls go on; only new work is refused.
+        // Running calls continue; only new work is refused.
         ProjectCommand::Suspend { project } => {
             set_status(config, data, &project, ProjectStatus::Suspended)
         }

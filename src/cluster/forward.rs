@@ -126,7 +126,7 @@ impl Forwarder {
                             self.shared.metrics.count(ForwardResult::Answered);
                             return Ok(response);
                         }
-                        // Neither an attempt nor the node failed: the client broke off its body.
+                        // Neither the attempt nor the node failed: the client disconnected before the end of its body.
                         _ if forwarded.body.is_incomplete() => return Err(incomplete()),
                         Ok(_) => forwarding.failed(
                             started.elapsed(),
@@ -141,7 +141,7 @@ impl Forwarder {
                             );
                         }
                     }
-                    // Also counted if the next step gives the request up.
+                    // Counted even if the next step gives the request up.
                     self.shared.metrics.count(ForwardResult::Repeated);
                 }
             }

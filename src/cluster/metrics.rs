@@ -18,7 +18,7 @@ pub(super) enum ForwardResult {
     Repeated,
     /// Given up: the active node was lost.
     NodeLost,
-    /// Given up: each active node broke off.
+    /// Given up: the connection to each active node broke.
     BrokeOff,
     /// Given up: no node accepted the request in time.
     NotTaken,

@@ -33,7 +33,7 @@ pub(super) struct Received {
 /// Receives a body, or the first part of a body that is too long to be collected.
 ///
 /// # Errors
-/// If the node broke off.
+/// If the connection broke before the end of the body.
 pub(super) async fn receive(
     head: &ResponseHead,
     incoming: &mut Incoming,

@@ -194,7 +194,7 @@ impl UploadMachine {
         // For the debug endpoint only.
         self.last_failure = Some(reason.clone());
         let delay = DELAYS
-            // After the last delay, attempts go on as long as the server runs.
+            // The last delay is repeated as long as the server runs.
             .get(self.failures)
             .or(DELAYS.last())
             .copied()

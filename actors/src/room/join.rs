@@ -36,7 +36,7 @@
 //! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change names
 //! the change, so no clock decides which is newer. A removal does not affect a token. With a room code that is not locked to an identity,
 //! the client chooses the identity; a token from such a code therefore never gives more than its own role, and a change applies to it only
-//! if the new role is less. A role that the template no longer has is refused: the token's role must not come back that way.
+//! if the new role is less. A role that the template no longer has is refused: otherwise, the token's role would be restored.
 //!
 //! # Failures
 //!
@@ -151,7 +151,7 @@ impl LiveRoom {
     }
 
     /// Reads the join terms, and sets the participant's role according to the last change. Refused if the template no longer has that
-    /// role, since the token's role must not come back that way.
+    /// role: otherwise, the token's role would be restored.
     async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
         let (store, room) = (&self.context.store, self.roster.room());
         let terms = store

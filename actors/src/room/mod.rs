@@ -297,7 +297,7 @@ impl LiveRoom {
                 // A leave may arrive while its join still counts as recent.
                 self.roster.forget_join(&participant.sid);
                 let sid = participant.sid;
-                // Participants that the stop disconnects get the whole empty timeout to come back.
+                // Participants that the stop disconnects get the whole empty timeout to reconnect.
                 let left = if self.context.is_stopping.load(Ordering::Relaxed) {
                     sessions
                         .record_leave_at_stop(project, id, sid, at, departure)

@@ -371,7 +371,7 @@ impl EncryptionKey {
         if step == RotationStep::Sealed {
             self.set_sealing_key(&old, &new).await?;
         }
-        // Also before the old key is deleted, in case the previous step was interrupted.
+        // Repeated before the old key is deleted, in case the previous step was interrupted.
         let sealed = self
             .reseal_all(old, new.clone())
             .await

@@ -73,7 +73,7 @@ impl KeyFile {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
-        // Also after creating it: another process may have created the file first, with another key.
+        // Read even if it was just created: another process may have created the file first, with another key.
         let ring = read(path)?;
         Ok(Self {
             path: path.to_owned(),

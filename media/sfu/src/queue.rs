@@ -301,7 +301,7 @@ impl WorkerSender {
 
     /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
     pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
-        // Also after `Refused`: the participant's failure was queued instead.
+        // Wakes the worker after `Refused`, too: the participant's failure was queued instead.
         if self.queue.push(room, instruction) != PushOutcome::Closed {
             self.wake();
         }

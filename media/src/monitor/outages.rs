@@ -156,7 +156,7 @@ impl MonitoredPlane {
                 {
                     continue;
                 }
-                // Also reported if the failure was over by the time of the check: reports may have been lost in
+                // Reported even if the failure was over by the time of the check: reports may have been lost in
                 // between.
                 recovered_at = Some(inner.clock.now());
                 on_recovery();

@@ -70,7 +70,7 @@ impl Storage {
         // The directory's URL becomes one folder name, so it must contain no slash.
         let folder: String = directory
             .chars()
-            // Also against path traversal: a directory's URL may have `..` between slashes.
+            // Prevents path traversal: a directory's URL may have `..` between slashes.
             .map(|c| if is_plain(c) { c } else { '-' })
             .collect();
         Self {

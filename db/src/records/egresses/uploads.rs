@@ -154,7 +154,7 @@ impl Uploads {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
-        // Before the parts, so that a crash leaves no parts that nobody aborts.
+        // Recorded before the parts are sent, so that a crash leaves no parts that are never aborted.
         self.0
             .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])

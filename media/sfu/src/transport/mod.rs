@@ -461,7 +461,7 @@ impl Transport {
 
     /// Starts to close the connection; its last packets must still be polled.
     pub fn close(&mut self) {
-        // A connection that cannot send its DTLS close_notify is dropped all the same.
+        // A connection that cannot send its DTLS close_notify is dropped anyway.
         let _ = self.change(|rtc| Ok(rtc.close()?));
     }
 }

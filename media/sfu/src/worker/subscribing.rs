@@ -200,7 +200,7 @@ impl Worker {
         for offer in offered {
             let (mid, is_usable) = (
                 Mid::from(offer.mid.as_str()),
-                // The section of an unpublished track comes back without sending, and is then free to receive on.
+                // Once its track is unpublished, the client offers a section without sending, and can receive on it.
                 offer.receives && !offer.sends,
             );
             lost.extend(peer.sections.learn(mid, offer.medium, is_usable));

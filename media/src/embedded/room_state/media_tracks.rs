@@ -128,7 +128,7 @@ impl MediaTracks {
     ) -> Result<(TrackInfo, NewTrack), AnnounceError> {
         let (kind, source) = announcement::kind_and_source(request.r#type, request.source)
             .ok_or(AnnounceError::UnsupportedType)?;
-        // Refused at the announcement, so that the client does not negotiate a track in vain.
+        // Refused at the announcement, before the client negotiates the track.
         check_track(grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
         // A repeated announcement adds no track, so the limit does not apply to it.
         if self.is_cid_used(&request.cid) {

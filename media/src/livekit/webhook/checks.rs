@@ -140,7 +140,7 @@ impl DedupTicket<'_> {
 
 impl Drop for DedupTicket<'_> {
     fn drop(&mut self) {
-        // Also runs if the request is cancelled or panics, so no id stays in progress.
+        // Runs even if the request is cancelled or panics, so no id stays in progress.
         self.dedup.finish(&self.id, self.is_recorded);
     }
 }

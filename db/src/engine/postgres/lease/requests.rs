@@ -135,7 +135,7 @@ fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Lease
     let sent = sent.and_then(|()| session.put_fence(CLAIM, row));
     let committed = sent.and_then(|()| session.commit().map_err(CommitError::cause));
     match committed {
-        // The fence is this session's marker for a division by zero. Here it means that another server was faster, and the session goes on.
+        // The fence is this session's marker for a division by zero. Here it means that another server was faster. The session stays usable.
         Err(_) if session.was_fenced() => {
             session.forget_fence();
             session.roll_back().map(|()| LeaseReply::Refused)

@@ -33,7 +33,7 @@ pub(crate) fn copy_checked<T>(
             to.display()
         ))
     };
-    // Before the work. If another process creates the file meanwhile, that is noticed at the end.
+    // Checked before the work. If another process creates the file meanwhile, the check at the end detects it.
     if to.symlink_metadata().is_ok() {
         return Err(exists());
     }

@@ -393,7 +393,7 @@ impl SimulatedCluster {
             self.numbers += 1;
             self.send(process, Event::Begin(process, self.numbers, epoch));
         }
-        // Also while it is a standby, so that writes go on as soon as it is active.
+        // Scheduled even on a standby, so that it writes as soon as it is active.
         let next = self.now + self.rng.u64(100..1_500);
         self.schedule_event(next, Event::Write(process));
     }
