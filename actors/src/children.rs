@@ -60,9 +60,9 @@ enum Process<M> {
 /// Reason for rebuilding a child.
 #[derive(Debug, Clone, Copy)]
 pub enum RestartCause<'a> {
-    /// It failed or could not be started.
+    /// The child failed or could not be started.
     Actor(&'a str),
-    /// Its records could not be read.
+    /// The child's records could not be read.
     Store(&'a StoreError),
 }
 

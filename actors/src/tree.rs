@@ -373,7 +373,7 @@ impl Tree {
             PushOutcome::Waits => {}
             PushOutcome::NeedsTicket => {
                 let (project, name) = room.split();
-                // The tree has stopped: nobody would handle the report, nor any other.
+                // Fails if the tree has stopped. Then no queued report would be handled.
                 if !self.projects.cast(project, ProjectMsg::Reports(name)) {
                     reports.clear();
                 }

@@ -130,7 +130,7 @@ impl Database {
             .count()
             > 0
         {
-            log::error!("a thread of the writer had panicked");
+            log::error!("a writer thread has panicked");
         }
     }
 

@@ -246,7 +246,7 @@ impl LogQueue {
         thread::Builder::new().name("log".into()).spawn(move || {
             loop {
                 let line = shared.next();
-                // An error means that stderr is closed, so there is nobody to report it to.
+                // An error means that stderr is closed, so it cannot be reported.
                 let _ = to.write_all(&line);
             }
         })?;

@@ -283,11 +283,11 @@ impl Rooms {
                 }
             }
             Err(error @ StoreError::Damaged(_)) => {
-                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records cannot be read: {error}");
+                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records are damaged: {error}");
                 self.give_up(project, name);
             }
             Err(error) => {
-                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
+                log::error!(project = project.id.as_str(), room = name.as_str(); "reading a room's records failed and is repeated: {error}");
                 project.restore_later(&mut self.children, name, RestartCause::Store(&error));
             }
         }

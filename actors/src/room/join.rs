@@ -204,7 +204,7 @@ impl LiveRoom {
         terms: JoinTerms,
     ) -> Result<(), ReportError> {
         self.send_subscription_rules(&terms.roles).await.map_err(|error| {
-            log::warn!(room = self.name.as_str(); "the media plane did not accept the subscription rules: {error}");
+            log::warn!(room = self.name.as_str(); "setting the subscription rules on the media plane failed: {error}");
             ReportError::Unavailable
         })?;
         let Some(grant) = terms.grant else {
@@ -221,7 +221,7 @@ impl LiveRoom {
             Err(error) => {
                 log::warn!(
                     room = self.name.as_str(), identity = participant.identity.as_str();
-                    "the media plane did not take the role of a participant that joins: {error}"
+                    "setting a joining participant's role on the media plane failed: {error}"
                 );
                 Err(ReportError::Unavailable)
             }

@@ -53,9 +53,9 @@ struct QueueState {
 pub enum PushOutcome {
     /// The command is queued.
     Queued,
-    /// It is dropped, because its participant has caused too many.
+    /// The instruction is dropped, because its participant has caused too many.
     Refused,
-    /// It is dropped, because the worker has ended.
+    /// The instruction is dropped, because the worker has ended.
     Closed,
 }
 

@@ -81,7 +81,7 @@ pub trait MediaPlane: Send + Sync + 'static {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError>;
 
-    /// Replaces a joining participant's role from its token. On a plane that asks about joins, this happens before the
+    /// Replaces a joining participant's role from its token. On a plane that requests joins, this happens before the
     /// participant can use its token's role. Returns the participant's new state; `None` if it is gone.
     async fn set_role_of_join(
         &self,

@@ -236,7 +236,7 @@ fn readable_secrets(
     }))
 }
 
-/// Returns whether users can read a file who are neither its owner nor in its group.
+/// Returns whether a file can be read by users other than its owner and its group.
 fn others_read(path: &Path) -> bool {
     let permits = |path: &Path, bit| {
         path.metadata()

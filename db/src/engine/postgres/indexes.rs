@@ -44,7 +44,7 @@ impl IndexState {
 pub struct UpcomingIndex {
     /// Name of the index, as in its statement.
     pub name: String,
-    /// Its state.
+    /// State of the index.
     pub state: IndexState,
 }
 

@@ -33,11 +33,11 @@ const COMMAND_TIME: Duration = Duration::from_millis(2);
 pub struct WorkerThread {
     /// Sends instructions to the worker.
     pub sender: WorkerSender,
-    /// Its counters.
+    /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
-    /// Addresses that are advertised to its clients.
+    /// Addresses that are advertised to clients.
     pub candidates: Vec<Candidate>,
-    /// Its UDP sockets.
+    /// Addresses of the worker's UDP sockets.
     pub udp: Vec<MediaAddress>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -251,7 +251,7 @@ pub struct Negotiation {
     pub wants_ice_restart: bool,
     /// Single mode: whether the client has made an offer.
     pub has_offer: bool,
-    /// Single mode: time at which the client was last asked for an offer that has not arrived.
+    /// Single mode: time at which an offer that has not arrived was last requested from the client.
     pub requested_at: Option<Instant>,
     /// Dual mode: time of the last offer.
     pub last_offer_at: Option<Instant>,
@@ -272,7 +272,7 @@ pub struct OutstandingOffer {
     pub has_channels: bool,
 }
 
-/// Time for which a requested offer is expected. Then another client is asked instead.
+/// Time for which a requested offer is expected. After it, one is requested from another client.
 const EXPECTED: Duration = Duration::from_secs(1);
 
 /// Requested offers that have not arrived. Clients are not all asked at once when something changes: a worker handles

@@ -27,7 +27,7 @@ impl Worker {
         for neighbour in share.neighbours {
             shared.add_neighbour(neighbour, !share.is_new);
         }
-        // A new worker has nobody to introduce: its first participant's `AddPeer` is behind this instruction in the
+        // A new worker has no participants to introduce: its first participant's `AddPeer` is behind this instruction in the
         // queue.
         if share.is_new {
             room.reports_messages = share.reports_messages;

@@ -194,7 +194,7 @@ impl Worker {
         };
         peer.negotiation.has_offer = true;
         peer.negotiation.requested_at = None;
-        // The requested offer is here, so another client may be asked.
+        // The requested offer has arrived, so another client's may be requested.
         room.requested.remove(key);
         let mut lost = Vec::new();
         for offer in offered {

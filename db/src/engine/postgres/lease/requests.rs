@@ -46,7 +46,7 @@ const RELEASE: &str =
 /// A server's values in a claim.
 pub(super) struct Claimant<'a> {
     pub holder: Holder,
-    /// Its API's URL.
+    /// URL of the server's API.
     pub url: &'a str,
     pub keys: &'a KeyIds,
 }

@@ -44,7 +44,7 @@ const DELAY: Duration = Duration::from_millis(800);
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Delay, beyond the usual one, above which a broadcast drops frames.
 const MAX_LIVE_LATENESS: Duration = Duration::from_millis(500);
-/// The same for a file, which nobody watches yet: one second above the wait for decoders.
+/// The same for a file, which has no viewers yet: one second above the wait for decoders.
 const MAX_LATENESS: Duration = Duration::from_secs(11);
 /// Maximum time for which a file waits for its decoders. Their queues hold about as much: 128
 /// frames are 8.5 s at 15 frames per second.
