@@ -62,7 +62,7 @@ pub struct PostgresOptions {
     pub lanes: usize,
     /// Sessions that read.
     pub readers: usize,
-    /// Epoch of this server, which each of its transactions checks; `None` for a command beside a server.
+    /// Epoch of this server, which each of its transactions checks; `None` for a command, which may run at the same time as a server.
     pub epoch: Option<i64>,
 }
 

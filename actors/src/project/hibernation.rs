@@ -25,7 +25,7 @@
 //! # Why not simpler
 //!
 //! One timer per hibernating room would cost more than the room itself. Reading due rooms from the database at intervals would end them
-//! late, and would mostly read the table for nothing.
+//! late, and would mostly find none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

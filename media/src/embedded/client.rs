@@ -20,15 +20,15 @@ pub(super) struct Client {
     pub client_protocol: i32,
     /// The client's capabilities, for other clients.
     pub capabilities: Vec<i32>,
-    /// Metadata that it sends with its join. Empty once applied.
+    /// Metadata that the client sends with its join. Empty once applied.
     pub own_metadata: OwnMetadata,
     pub subscriptions: Subscriptions,
-    /// Permissions that it sets for its subscribers.
+    /// Permissions that the client sets for its subscribers.
     pub permission: PublisherPermission,
-    /// Its announced and published tracks.
+    /// The client's announced and published tracks.
     pub tracks: MediaTracks,
     pub data_tracks: DataTracks,
-    /// Handles of the data tracks that it receives.
+    /// Handles of the data tracks that the client receives.
     pub data_handles: DataHandles,
     /// Whether the media worker has its transports.
     pub is_peer: bool,

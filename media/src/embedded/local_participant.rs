@@ -40,7 +40,7 @@ pub(super) struct LocalParticipant {
     pub client: Option<Box<Client>>,
     /// Whether its join was reported, so that its leave must be.
     is_reported: bool,
-    /// Its access to the embedded TURN server, which ends when it leaves.
+    /// Access to the embedded TURN server, which ends when the participant leaves.
     relay_access: Option<RelayAccess>,
 }
 

@@ -305,7 +305,7 @@ mod tests {
         assert!(table.start(&room));
         assert!(
             !table.start(&room),
-            "the first caller applies them and is told to repeat"
+            "the first caller applies the changes and has to repeat"
         );
         // The second `start` has marked the first run as outdated.
         assert!(table.finish(&room, None));

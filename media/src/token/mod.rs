@@ -72,7 +72,7 @@ pub struct TokenRequest {
 pub struct SignedToken {
     /// The signed JWT, which clients send to the media plane.
     pub token: Secret,
-    /// Its `exp`, in whole seconds.
+    /// The token's `exp`, in whole seconds.
     pub expires_at: Timestamp,
 }
 
@@ -229,7 +229,7 @@ impl TokenSigner {
     }
 
     /// Verifies a token: signed with this secret and HS256, issued under this key, valid at `now`, and granting a join.
-    /// It is valid from a minute before its `nbf`, because another server may have signed it, or the clock may have
+    /// A token is valid from a minute before its `nbf`, because another server may have signed it, or the clock may have
     /// been set back; `exp` has no such leeway.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub(super) struct StoredAccount {
 /// Failed attempts since the last success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredFailures {
-    /// Their number, and the time of the next attempt.
+    /// Number of failures, and the time of the next attempt.
     pub failures: Failures,
     /// Error of the last attempt.
     pub error: String,

@@ -154,7 +154,7 @@ impl WriterThread {
     }
 
     /// Empties the write-ahead log, so that a clean exit leaves a single file. Never waits for a reader while it has the write lock: a
-    /// command that waited stalled the server beside it.
+    /// command that waited stalled the server that runs at the same time.
     fn empty_log(&self) {
         // Does most of the work, without the write lock.
         let _ = self

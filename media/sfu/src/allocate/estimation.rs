@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             estimation.rest(false, later),
             Some(INITIAL_BITRATE),
-            "nothing is known any more"
+            "the estimate is discarded"
         );
     }
 
@@ -349,7 +349,11 @@ mod tests {
     fn no_bandwidth_is_tried_until_a_new_source_has_settled() {
         let (mut estimation, start) = (Estimation::default(), Instant::now());
         assert_eq!(estimation.set_bitrates(1, 2, start), Some((1, 2)));
-        assert_eq!(estimation.set_bitrates(1, 2, start), None, "it is told");
+        assert_eq!(
+            estimation.set_bitrates(1, 2, start),
+            None,
+            "the bitrates are already set"
+        );
         estimation.settle(start);
         assert_eq!(estimation.next_step(), 1);
         assert_eq!(estimation.set_bitrates(1, 2, start), Some((0, 0)));

@@ -403,7 +403,10 @@ mod tests {
         let mut keys = SlotMap::with_key();
         let [first, second] = [keys.insert(()), keys.insert(())];
         let (mut asked, now) = (RequestedOffers::default(), Instant::now());
-        assert!(asked.add(first, 100, 50, now), "one is always asked");
+        assert!(
+            asked.add(first, 100, 50, now),
+            "one offer is always allowed"
+        );
         assert!(!asked.add(second, 10, 50, now));
         assert!(asked.add(second, 10, 50, now + EXPECTED));
         asked.remove(second);

@@ -18,7 +18,7 @@ const ENDED_CAPACITY: usize = 1_000;
 pub(in crate::embedded) struct Egress {
     room: NamespacedRoom,
     state: EgressState,
-    /// Its inputs; `None` if it is simulated.
+    /// Inputs; `None` for a simulated egress.
     job: Option<EgressInputs>,
     /// Next timed transition, and the monotonic reading at which it is due. Only for simulated egresses.
     next: Option<(Duration, EgressStatus)>,

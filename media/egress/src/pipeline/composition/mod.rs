@@ -244,7 +244,7 @@ impl CompositePipeline {
 
     /// Returns the time up to which a file can be composed now: the usual delay behind the call,
     /// but not past a frame that a working decoder still has to deliver. Otherwise a busy machine
-    /// would show videos late beside audio in time.
+    /// would show videos later than their audio.
     fn ready_until(&mut self, usual: Duration, now: Instant) -> Duration {
         // At a shutdown, the deadline matters more than late frames.
         if self.composition.is_live || self.composition.stop.is_set() {

@@ -197,7 +197,7 @@ impl Budgets {
 /// A client's budget for one join.
 pub(in crate::embedded) struct ClientBudget {
     owner: BudgetOwner,
-    /// Its WebSocket's address, if known.
+    /// Address from which the WebSocket was opened, if known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
     /// Weight of each change by the client, and its maximum.
