@@ -297,8 +297,8 @@ impl Forwarder {
     }
 }
 
-/// 503 `node_lost`. It is not an operation's error code, since only the proxy sends it. Without `Retry-After`, since waiting does not show
-/// whether the change was made.
+/// Returns 503 `node_lost`, which is no operation's error code, since only the proxy sends it. The response has no `Retry-After`, since
+/// waiting does not show whether the change was made.
 fn node_lost() -> HttpResponse {
     let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
                    send changes with an Idempotency-Key";

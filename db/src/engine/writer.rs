@@ -310,12 +310,12 @@ impl Queue {
     /// Queue for jobs that belong to no project.
     pub(crate) const SERVER: Self = Self(None);
 
-    /// Queue for a project's jobs, which run in order.
+    /// Returns the queue for a project's jobs, which run in order.
     pub(crate) fn for_project(project: &ProjectId) -> Self {
         Self(Some(project.clone()))
     }
 
-    /// Index of this queue's writer session, out of `sessions`: constant per project, and the last for jobs of no project.
+    /// Returns the index of this queue's writer session among `sessions`: constant per project, and the last one for jobs without a project.
     pub(super) fn session(&self, sessions: usize) -> usize {
         let last = sessions.saturating_sub(1);
         match &self.0 {

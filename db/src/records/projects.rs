@@ -79,7 +79,7 @@ fn existing(sql: Sql<'_>, id: &ProjectId) -> Result<Project, StoreError> {
     find(sql, id)?.ok_or_else(|| no_such_project(id))
 }
 
-/// Refusal of an unknown project. Only commands show it.
+/// Returns the refusal of an unknown project. Only commands show it.
 pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     StoreError::Refused(Problem::new(
         ErrorCode::NotFound,

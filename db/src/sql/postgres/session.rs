@@ -127,7 +127,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Location of the database.
+    /// Returns the location of the database.
     #[cfg(feature = "faults")]
     pub(crate) fn location(&self) -> &str {
         &self.location

@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Single mode: requests an offer, if there is anything to negotiate.
+    /// Requests an offer in single mode, if there is anything to negotiate.
     pub(super) fn request_offer(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key).filter(|peer| peer.is_single()) else {
             return;
@@ -168,7 +168,7 @@ impl Worker {
         transport.create_channels(channels);
     }
 
-    /// Dual mode: offers the sections, if they have changed since the client last learned them.
+    /// Offers the sections in dual mode, if they have changed since they were last offered.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
         let Some(peer) = self.roster.get_mut(key) else {
@@ -211,7 +211,7 @@ impl Worker {
         is_known.then(|| self.sending_section(key, mid))
     }
 
-    /// Dual mode: handles an answer, and offers further changes.
+    /// Handles an answer in dual mode, and offers further changes.
     pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
         let Some(peer) = self
             .roster

@@ -186,7 +186,7 @@ impl Worker {
             .collect()
     }
 
-    /// Single mode: reads from an offer on which sections the client receives, and assigns wanted tracks to them.
+    /// Reads the client's receiving sections from an offer in single mode, and assigns wanted tracks to them.
     pub(super) fn prepare_answer(&mut self, key: PeerKey, offered: &[OfferedSection]) {
         let member = self.roster.with_room(key);
         let Some((peer, room)) = member.filter(|(peer, _)| peer.is_single()) else {

@@ -71,7 +71,7 @@ impl Excess {
         Self::Unread,
     ];
 
-    /// Value for the label `limit` in the metrics.
+    /// Returns the value for the label `limit` in the metrics.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",

@@ -86,7 +86,7 @@ impl Server {
         Duration::from_micros(now * self.rate / 3)
     }
 
-    /// True time at which its clock shows `local`.
+    /// Returns the true time at which the clock shows `local`.
     fn true_time(&self, local: Duration) -> u64 {
         u64::try_from(local.as_micros())
             .unwrap()
@@ -305,7 +305,7 @@ impl SimulatedCluster {
         self.schedule_event(self.now, Event::Write(process));
     }
 
-    /// State machine of a process, unless the process has exited.
+    /// Returns the state machine of a process, unless the process has exited.
     fn machine(&mut self, process: Process) -> Option<(&mut LeaseMachine, Duration)> {
         let now = self.now;
         let server = &mut self.servers[process.server];
