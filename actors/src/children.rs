@@ -1,6 +1,6 @@
 //! A supervisor's children. Each one runs, hibernates, or waits to be rebuilt from the database.
 //!
-//! A hibernating child has nothing to do until a message or its deadline comes, and has no process until then. A child that failed is
+//! A hibernating child has nothing to do until a message or its deadline arrives, and has no process until then. A child that failed is
 //! rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, it is tried every second. Messages are
 //! buffered meanwhile, so callers notice a delay and no error.
 

@@ -41,7 +41,7 @@ struct BackupsInner {
 /// Attempts' outcomes.
 #[derive(Default)]
 struct BackupAttempts {
-    /// Last good copy's time; the copy may be a previous server's.
+    /// Time of the last good copy, which a previous server may have made.
     last_good: Option<Timestamp>,
     /// Last attempt's error; `None` if it succeeded.
     failure: Option<String>,

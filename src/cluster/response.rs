@@ -129,7 +129,7 @@ fn chunks(
     request: &HttpRequest,
     keeper: Option<Rc<Pool>>,
 ) -> impl Stream<Item = io::Result<Bytes>> + use<> {
-    // While more of the body is to come, the client does not count as idle.
+    // While more of the body is expected, the client does not count as idle.
     let handling = Handling::start(request);
     stream::unfold(
         (rest, keeper, handling),

@@ -6,7 +6,7 @@
 //! # The usual course
 //!
 //! 1. A room actor without participants, calls, reserved seats and reports drains its mailbox and stops. Its project gets the last state
-//!    and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message came while the actor was stopping, the project
+//!    and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message arrived while the actor was stopping, the project
 //!    starts the actor again instead.
 //! 2. A message for the room finds a hibernating child: the project removes the deadline, buffers the message, loads the records and starts
 //!    the actor. To callers this is a delay of one read.

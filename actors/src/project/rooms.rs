@@ -293,7 +293,7 @@ impl Rooms {
         }
     }
 
-    /// Handles the stopped actor of an open room. The room hibernates, unless a message came while its actor was stopping.
+    /// Handles the stopped actor of an open room. The room hibernates, unless a message arrived while its actor was stopping.
     pub async fn stopped(&mut self, project: &mut ProjectContext, last: LiveRoom) {
         let not_before = last
             .end_failed()

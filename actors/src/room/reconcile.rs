@@ -144,7 +144,7 @@ impl LiveRoom {
         }
     }
 
-    /// Arms the timer for the next query if a participant is absent, so that its fate is known right after the grace period, and not with
+    /// Arms the timer for the next query if a participant is absent, so that the query follows right after the grace period, and not with
     /// the next regular reconciliation.
     fn ask_again_about_absences(&mut self, at: Timestamp) {
         let absent = self.absences.next_verdict(Duration::ZERO);

@@ -133,7 +133,7 @@ impl Projects {
                 open_rooms: row.get("open_rooms")?,
             })
         };
-        // A bulk read, and not a list: those have limits per project, and this is the operator's.
+        // A bulk read and not a list: lists have limits per project, and this read is for the operator.
         // One more than the page, to know whether another one follows.
         let rows = self
             .0

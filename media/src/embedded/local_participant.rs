@@ -296,7 +296,7 @@ impl LocalParticipant {
         if changed == before {
             return Ok(false);
         }
-        // Only the first change stores the token's texts; later ones would store the client's.
+        // Only the first change stores the token's texts: a later one would store those that the client has set.
         self.token_texts.get_or_insert_with(|| Box::new(before));
         self.set_texts(changed);
         Ok(true)

@@ -293,7 +293,7 @@ impl WorkerMetric {
         // A worker's position is its label: workers have no names, and their number is fixed.
         for (index, worker) in workers.iter().enumerate() {
             let index = index.to_string();
-            // Metrics without an additional label have only the worker's.
+            // Metrics without an additional label have only the label for the worker.
             for (value, number) in self.values {
                 let labels = [index.as_str(), value];
                 // Drops the empty additional label.

@@ -71,7 +71,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData)
     -> Result<(), MediaError>;
 
-    /// Replaces a participant's grants, and its attributes for role and bitrate limit, by a role's. The client receives
+    /// Sets a participant's grants, and its attributes for role and bitrate limit, to a role's values. The client receives
     /// a refreshed token, tracks that the role forbids are unpublished and reported, and the new role's subscription
     /// rules apply. Returns the participant's new state; `None` if no participant with this identity is connected.
     async fn set_role(

@@ -238,7 +238,7 @@ impl TokenSigner {
         // Verifies the signature first, so that no claim of an unsigned token is used.
         let payload: Payload<'static> = self.decode(token)?;
         if *payload.iss != *self.api_key {
-            // Another key with the same secret is not this server's.
+            // Another key is not valid here, even with the same secret.
             return Err(TokenError::Issuer);
         }
         if now >= from_seconds(payload.exp) {

@@ -114,7 +114,7 @@ impl Worker {
             .negotiation
             .requested_at
             .is_some_and(|at| self.now < at + ASK_AGAIN);
-        // Before the first offer there is no connection to receive on, and that offer comes anyway.
+        // Before the first offer there is no connection to receive on, and the client sends that offer anyway.
         if !peer.negotiation.has_offer || is_pending {
             return;
         }
@@ -145,7 +145,7 @@ impl Worker {
 
     /// Creates the data channels on a connection that the server offers.
     pub(super) fn create_channels(&mut self, key: TransportKey) {
-        // Labels and reliability are LiveKit's. A client counts as connected only when this connection is up, so that
+        // Labels and reliability are as in LiveKit. A client counts as connected only when this connection is up, so that
         // its first offer needs these channels even without tracks.
         let lossy = Reliability::MaxRetransmits { retransmits: 0 };
         let kinds = [

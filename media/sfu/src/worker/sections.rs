@@ -179,7 +179,7 @@ impl Section {
 
     /// Returns whether a track can be assigned: the section is empty, and the client knows this.
     fn is_free(&self, medium: TrackMedium) -> bool {
-        // Until the client knows, it would take the new track's packets for the old one's.
+        // Until the change is signalled, the client would take the new track's packets for the old track's.
         self.is_usable && self.medium == medium && self.track.is_none() && self.signalled.is_none()
     }
 

@@ -132,7 +132,7 @@ impl Worker {
                 }
             }
             Notice::Subscribed { publisher, track } => {
-                // The publisher is on this worker; the subscriber is on the sender's.
+                // The publisher is on this worker; the subscriber is on the worker that sent the notice.
                 let publisher = self.roster.by_sid(&publisher);
                 let track = publisher.and_then(|publisher| self.track_of(publisher, &track));
                 if let Some(track) = track {

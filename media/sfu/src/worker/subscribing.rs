@@ -18,7 +18,7 @@ use crate::sdp::{OfferedSection, SectionChange};
 use crate::transport::{PeerKey, TrackKey};
 
 /// Time for which a receiver waits for a backup codec until its subscription is reported as unsupported. The codec may
-/// still come later.
+/// still arrive later.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Worker {

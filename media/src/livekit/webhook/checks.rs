@@ -31,7 +31,7 @@ struct WebhookClaims {
     sha256: String,
 }
 
-/// Reason why a webhook is not accepted as LiveKit's.
+/// Reason why a webhook is not accepted as sent by LiveKit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum VerifyWebhookError {
     /// The token is missing, expired, or signed with another key.

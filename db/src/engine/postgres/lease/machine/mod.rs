@@ -160,7 +160,7 @@ pub struct LeaseMachine {
     /// Time at which the next request is due.
     due: Duration,
     is_stopping: bool,
-    /// Whether others come first: a released lease is then taken only after the same silence as a dead server's.
+    /// Whether other servers come first: then a released lease is claimed only after the silence that a dead server's lease requires.
     yields: bool,
 }
 
