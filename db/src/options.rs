@@ -105,7 +105,7 @@ impl StoreMetrics {
     /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// If the registry already has them.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))

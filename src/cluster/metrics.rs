@@ -43,7 +43,7 @@ impl ClusterMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// If they are registered already.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let requests = Opts::new(
             "conclave_cluster_requests_total",

@@ -150,7 +150,7 @@ impl Vault {
     /// Seals under the deployment's key, or under the derived key if it has none.
     ///
     /// # Errors
-    /// As for [`Self::seal`].
+    /// Fails as [`Self::seal`] does.
     pub(crate) fn seal_always(
         &self,
         key: Option<&str>,

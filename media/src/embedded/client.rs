@@ -125,12 +125,12 @@ fn permit(
 /// A client's requested and current subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
+    /// Whether the client receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
     is_auto: bool,
-    /// Same, for data tracks.
+    /// Whether the client receives data tracks without an explicit request.
     is_auto_data: bool,
     requested: HashMap<TrackSid, bool>,
-    /// Tracks that are forwarded to it, with their publishers.
+    /// Tracks that are forwarded to the client, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
     /// Requested tracks that it may not receive, with their publishers.
     denied: HashMap<TrackSid, ParticipantSid>,

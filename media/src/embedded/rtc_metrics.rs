@@ -52,7 +52,7 @@ impl RtcMetrics {
     /// Creates the metrics, including these workers' counters, and registers them.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry, workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let joins = Opts::new(
             "conclave_rtc_joins_total",

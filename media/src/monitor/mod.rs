@@ -352,7 +352,7 @@ impl MediaMetrics {
     /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let calls = Opts::new(
             "conclave_media_calls_total",

@@ -204,7 +204,7 @@ impl TokenSigner {
     /// participants receive such refreshed tokens.
     ///
     /// # Errors
-    /// As [`TokenSigner::mint`].
+    /// Fails as [`TokenSigner::mint`] does.
     pub fn refresh(
         &self,
         claims: &Claims,

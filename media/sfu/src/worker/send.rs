@@ -124,7 +124,7 @@ fn outgoing_payload(
     from: Pt,
     incoming: Incoming,
 ) -> Option<OutgoingPayload> {
-    // The same for nearly every packet, so the last result is cached.
+    // The result is the same for nearly every packet, so the last one is cached.
     if let Some((_, outgoing)) = subscription.payload.filter(|(known, _)| *known == from) {
         return outgoing;
     }

@@ -145,7 +145,7 @@ fn encoded_file(
     };
     proto::EncodedFileOutput {
         filepath,
-        // As for a track's file.
+        // A manifest would be a second file, as for a track.
         disable_manifest: true,
         output,
         ..Default::default()

@@ -38,7 +38,7 @@ pub(super) enum VerifyWebhookError {
     #[error("{0}; is webhook.api_key in LiveKit's configuration the key in media.api_key?")]
     Token(TokenError),
     /// The body's hash differs from the signed one.
-    #[error("the body is not what was signed; does a proxy change it?")]
+    #[error("the body differs from the signed one; does a proxy change it?")]
     Body,
 }
 
