@@ -6,7 +6,7 @@
 //!   start return.
 //! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
 //! - [`cluster`]: a standby's proxy to the active server.
-//! - [`http`], [`tls`]: the API and the admin listener, and the encryption of the former.
+//! - [`http`], [`tls`]: the API and the admin listener, and the API's encryption.
 //! - [`billing`], [`livekit_config`], [`backups`]: the client of an external billing service, the check of LiveKit's configuration,
 //!   and copies of the database.
 //!

@@ -1,6 +1,6 @@
 //! A supervisor's children. Each one runs, hibernates, or waits to be rebuilt from the database.
 //!
-//! A hibernating child has nothing to do until a message or its deadline comes, and has no process until then. A child that failed is
+//! A hibernating child has nothing to do until a message or its deadline arrives, and has no process until then. A child that failed is
 //! rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, it is tried every second. Messages are
 //! buffered meanwhile, so callers notice a delay and no error.
 
@@ -60,9 +60,9 @@ enum Process<M> {
 /// Reason for rebuilding a child.
 #[derive(Debug, Clone, Copy)]
 pub enum RestartCause<'a> {
-    /// It failed or could not be started.
+    /// The child failed or could not be started.
     Actor(&'a str),
-    /// Its records could not be read.
+    /// The child's records could not be read.
     Store(&'a StoreError),
 }
 
@@ -106,17 +106,17 @@ impl<M: Message> Child<M> {
         }
     }
 
-    /// Whether the child has failed since it last ran for a minute.
+    /// Returns whether the child has failed since it last ran for a minute.
     pub fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// Whether the child hibernates.
+    /// Returns whether the child hibernates.
     pub fn is_hibernating(&self) -> bool {
         matches!(self.process, Process::Hibernating { .. })
     }
 
-    /// Whether the child need not be rebuilt: it runs or hibernates.
+    /// Returns whether the child need not be rebuilt: it runs or hibernates.
     pub fn is_ready(&self) -> bool {
         !matches!(self.process, Process::Waiting { .. })
     }
@@ -250,7 +250,7 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
         self.children.len()
     }
 
-    /// Whether there is a child with this name.
+    /// Returns whether there is a child with this name.
     pub fn contains(&self, name: &K) -> bool {
         self.children.contains_key(name)
     }

@@ -166,7 +166,7 @@ impl ActorInfo {
         self.reach_fault(message);
     }
 
-    /// Point at which tests make an actor fail. Its scope is the project, or `system` for the root.
+    /// Marks the point at which tests make an actor fail. Its scope is the project, or `system` for the root.
     #[cfg(feature = "faults")]
     fn reach_fault(&self, message: &str) {
         let scope = self.project_id.as_ref().map_or("system", ProjectId::as_str);

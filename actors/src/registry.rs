@@ -18,11 +18,11 @@ use crate::mailbox::{Mailbox, TimerView};
 /// Whether a registered actor has a process.
 #[derive(Clone)]
 pub enum ActorStatus {
-    /// It runs, and returns snapshots.
+    /// The actor runs, and returns snapshots.
     Running(Arc<dyn Inspect>),
-    /// It has no process until a message or its deadline comes. Its snapshot is made without it.
+    /// The actor has no process until a message or its deadline arrives. Its snapshot is made without a process.
     Hibernating(Arc<dyn Inspect>),
-    /// It failed, and is waiting to be rebuilt from the database.
+    /// The actor failed, and is waiting to be rebuilt from the database.
     Restarting,
 }
 

@@ -28,7 +28,7 @@
 //!   or never, since they undo accepted ones.
 //! - The actor fails with a ticket in its mailbox: the project renews the ticket when it rebuilds the actor (`renew_ticket`). The queue
 //!   is not part of the actor, so queued reports are not lost.
-//! - The tree stops: `clear` drops the reply channels, which the media plane reads as unavailable.
+//! - The tree stops: `clear` drops the reply channels, which the media plane treats as unavailable.
 //! - A reporter stops waiting: its closed channel is dropped. It reports again, or reconciliation repairs the record.
 //!
 //! # Why not simpler
@@ -96,7 +96,7 @@ pub(crate) struct TakenEntry {
 /// Outcome of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PushOutcome {
-    /// Queued. The room's actor knows that reports are queued.
+    /// Queued. A ticket is already on its way.
     Waits,
     /// Queued, and a ticket has to be sent.
     NeedsTicket,
@@ -139,7 +139,7 @@ impl ReportReplies {
 
 impl RoomQueue {
     fn push(&mut self, report: Report, answer: ReplySender) -> PushOutcome {
-        // Only the last mute state counts. A client that toggles quickly takes one place in the queue.
+        // Only the last mute state counts, so a client that toggles quickly occupies a single entry.
         // Other reports are never merged: each is an event.
         let mute = mute_key(&report.event);
         let replaced = mute
@@ -208,7 +208,7 @@ impl RoomQueue {
         }
         let first = self.waiting.keys().next().copied();
         let can = |(at, waiting): (&u64, &QueueEntry)| may_handle(waiting, Some(*at) == first);
-        // The ticket is given up only if nothing else is ready. Otherwise nobody would announce the rest.
+        // The ticket is given up only if nothing else is ready. Otherwise the rest would never be announced.
         self.has_ticket = taken.is_some() && self.waiting.iter().any(can);
         taken.map(|next| TakenEntry {
             next,
@@ -276,12 +276,12 @@ impl ReportQueues {
             .collect()
     }
 
-    /// Whether anything is queued for a room.
+    /// Returns whether anything is queued for a room.
     pub(crate) fn is_waiting(&self, room: &NamespacedRoom) -> bool {
         self.0.lock().contains_key(room)
     }
 
-    /// Whether a ticket has to be sent to a room, because an entry may have become ready and none is on its way.
+    /// Returns whether a ticket has to be sent to a room, because an entry may have become ready and none is on its way.
     pub(crate) fn claim_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()
@@ -289,7 +289,7 @@ impl ReportQueues {
             .is_some_and(|queue| !std::mem::replace(&mut queue.has_ticket, true))
     }
 
-    /// Whether a ticket has to be sent to a room whose last one may be lost.
+    /// Returns whether a ticket has to be sent to a room whose last one may be lost.
     pub(crate) fn renew_ticket(&self, room: &NamespacedRoom) -> bool {
         self.0
             .lock()
@@ -311,7 +311,7 @@ impl ReportQueues {
             .collect()
     }
 
-    /// Drops all entries, which reporters read as unavailable.
+    /// Drops all entries, whose reporters treat the closed channels as unavailable.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
@@ -335,11 +335,11 @@ impl QueueEntry {
     }
 }
 
-/// Returns how many reports about one identity may be queued before this one. Ends are refused last: they follow accepted reports, and a
-/// removal causes more of them.
+/// Returns how many reports about one identity may be queued before this one. Reports about leaves and unpublished tracks are refused
+/// last: they follow accepted reports, and a removal causes more of them.
 const fn most_waiting(event: &MediaEvent) -> usize {
     match event {
-        // Refused, a session would stay open.
+        // If one were refused, its session would stay open.
         MediaEvent::ParticipantLeft { .. } | MediaEvent::JoinAborted { .. } => usize::MAX,
         // Each follows an accepted publication, and these are limited.
         MediaEvent::TrackUnpublished { .. } => 2 * MAX_WAITING,
@@ -347,7 +347,7 @@ const fn most_waiting(event: &MediaEvent) -> usize {
     }
 }
 
-/// Returns the participant that fills its room's queue with such an event; `None` if it is not in the room yet.
+/// Returns the participant to remove when a report of this event is refused; `None` if it is not in the room yet.
 const fn publisher(event: &MediaEvent) -> Option<&ParticipantSid> {
     match event {
         MediaEvent::TrackPublished { participant, .. }
@@ -367,7 +367,7 @@ fn mute_key(event: &MediaEvent) -> Option<(ParticipantSid, TrackSid)> {
     }
 }
 
-/// Interval between two log lines about removed participants.
+/// Minimum interval between two log lines about removed participants.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Removes participants that fill their room's queue. Not an actor, since the removal would be queued behind its messages.
@@ -379,7 +379,7 @@ pub(crate) struct Flooders {
 }
 
 impl Flooders {
-    /// Creates the remover, whose tasks run on this runtime.
+    /// Creates a remover that spawns its tasks on this runtime.
     pub fn new(media: Arc<dyn MediaPlane>, clock: Clock, runtime: Handle) -> Self {
         Self {
             media,
@@ -394,14 +394,14 @@ impl Flooders {
         if self.warnings.allow(self.clock.monotonic()) {
             log::warn!(
                 room = room.as_str(), participant = sid.as_str();
-                "a participant is removed: it changes its tracks faster than they can be written"
+                "removing a participant that changes its tracks faster than they can be written"
             );
         }
         let media = Arc::clone(&self.media);
         self.runtime.spawn(async move {
-            // The participant may have left by itself. If it goes on, its next refused report is logged.
+            // The participant may have left by itself. If not, it is removed when a report is refused after the queue was emptied.
             if let Err(error) = media.remove_participant(&room, &sid).await {
-                log::debug!(room = room.as_str(), participant = sid.as_str(); "it could not be removed: {error}");
+                log::debug!(room = room.as_str(), participant = sid.as_str(); "removing the participant failed: {error}");
             }
         });
     }
@@ -546,7 +546,7 @@ mod tests {
         assert_eq!(
             push(&queues, left("alice")).0,
             PushOutcome::Waits,
-            "an end is always taken"
+            "a leave is always queued"
         );
         assert_eq!(
             push(&queues, published("bob", "TR_b")).0,

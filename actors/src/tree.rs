@@ -90,7 +90,7 @@ impl Tree {
     }
 
     /// Announces the stop. Leaves that the media plane reports from now on are caused by the server: the participants have the whole empty
-    /// timeout to come back once a server runs again.
+    /// timeout to reconnect once a server runs again.
     pub fn announce_stop(&self) {
         self.context.is_stopping.store(true, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ impl Tree {
     /// Ends a room. An ended room stays unchanged.
     ///
     /// # Errors
-    /// The store's.
+    /// Fails as the store does.
     pub async fn end_room(&self, project: ProjectId, name: RoomName) -> Result<(), TreeError> {
         self.call_room(project, name, RoomMsg::End).await
     }
@@ -179,7 +179,7 @@ impl Tree {
     /// Changes a participant's role: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused if the participant is not connected, or the room's template lacks the role; the media plane's.
+    /// Refused if the participant is not connected, or the room's template lacks the role. Fails as the media plane or the store does.
     pub async fn change_role(
         &self,
         project: ProjectId,
@@ -199,7 +199,7 @@ impl Tree {
     /// Disconnects a participant. Returns false if the participant is not connected.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane does.
     pub async fn remove_participant(
         &self,
         project: ProjectId,
@@ -216,7 +216,7 @@ impl Tree {
     /// Mutes or unmutes a participant's track.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane does.
     pub async fn mute_track(
         &self,
         project: ProjectId,
@@ -231,7 +231,7 @@ impl Tree {
     /// Sends data to the participants of a room.
     ///
     /// # Errors
-    /// Refused if the room has ended; the media plane's.
+    /// Refused if the room has ended. Fails as the media plane does.
     pub async fn send_data(
         &self,
         project: ProjectId,
@@ -246,7 +246,7 @@ impl Tree {
     /// Starts a recording or a broadcast: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused if the room has ended, or the media plane gives it the id of a known egress; the media plane's.
+    /// Refused if the room has ended, or the media plane gives it the id of a known egress. Fails as the media plane or the store does.
     pub async fn start_egress(
         &self,
         plan: EgressPlan,
@@ -264,7 +264,7 @@ impl Tree {
     /// Polls the media plane for a recording or a broadcast, and returns the record. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane or the store does.
     pub async fn refresh_egress(
         &self,
         project: ProjectId,
@@ -280,7 +280,7 @@ impl Tree {
     /// Stops a recording or a broadcast. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane or the store does.
     pub async fn stop_egress(
         &self,
         project: ProjectId,
@@ -297,7 +297,7 @@ impl Tree {
     /// Creates an ingress endpoint: on the media plane first, then in the records.
     ///
     /// # Errors
-    /// Refused if the room has ended, or the media plane gives it the id of a known endpoint; the media plane's.
+    /// Refused if the room has ended, or the media plane gives it the id of a known endpoint. Fails as the media plane or the store does.
     pub async fn create_ingress(
         &self,
         project: ProjectId,
@@ -314,7 +314,7 @@ impl Tree {
     /// Polls the media plane for an ingress endpoint, and returns the record. A final one is returned as it is.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane or the store does.
     pub async fn refresh_ingress(
         &self,
         project: ProjectId,
@@ -330,7 +330,7 @@ impl Tree {
     /// Deletes an ingress endpoint: on the media plane first, so that its key admits no encoder, then in the records.
     ///
     /// # Errors
-    /// The media plane's.
+    /// Fails as the media plane or the store does.
     pub async fn delete_ingress(
         &self,
         project: ProjectId,
@@ -373,7 +373,7 @@ impl Tree {
             PushOutcome::Waits => {}
             PushOutcome::NeedsTicket => {
                 let (project, name) = room.split();
-                // The tree has stopped: nobody would handle the report, nor any other.
+                // Fails if the tree has stopped. Then no queued report would be handled.
                 if !self.projects.cast(project, ProjectMsg::Reports(name)) {
                     reports.clear();
                 }

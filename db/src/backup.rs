@@ -1,7 +1,7 @@
-//! Backups that are known to restore: the copy of an SQLite file is complete, on disk and checked before it gets its name.
+//! Backups that are checked for a restore: the copy of an SQLite file is complete, on disk and checked before it gets its name.
 //!
-//! A backup has its own thread and connection, a low priority, and copies small parts, so neither the writer nor a read waits for it. It
-//! holds a snapshot meanwhile, so the write-ahead log grows by everything written until the copy is complete.
+//! A backup has its own thread with a low priority, its own connection, and copies small parts, so neither the writer nor a read waits for
+//! it. It holds a snapshot meanwhile, so the write-ahead log grows by everything written until the copy is complete.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,21 +25,21 @@ const NICENESS: i32 = 15;
 pub struct Backups(pub(crate) Database);
 
 impl Backups {
-    /// Copies the database to a new file, as it is at one moment, while it is in use. Returns the copy's contents. The copy stops if the
+    /// Copies a snapshot of the database to a new file, while the database is in use. Returns the copy's contents. The copy stops if the
     /// caller stops waiting.
     ///
     /// # Errors
-    /// If the file exists already or cannot be written, the copy is damaged, or the records are in PostgreSQL. Nothing is named `to` then.
+    /// If the file exists already or cannot be written, the copy is damaged, or the records are in PostgreSQL. No file is created then.
     pub async fn create(&self, to: PathBuf) -> Result<Contents, StoreError> {
         let Location::File(from) = self.0.location().clone() else {
             return Err(StoreError::Unavailable(
-                "the records are in PostgreSQL, which pg_dump copies".into(),
+                "the records are in PostgreSQL: back them up with pg_dump".into(),
             ));
         };
         let vault = Arc::clone(self.0.vault());
         let (reply, answer) = oneshot::channel();
         let run = move || {
-            // For this thread only, as Linux has it. If the system refuses, the thread keeps the usual priority.
+            // On Linux, this applies to the calling thread only. If the system refuses, the thread keeps its priority.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             let copied = catch_panic("a backup", || {
                 copy_checked(
@@ -68,7 +68,7 @@ impl Backups {
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, does not belong to Conclave, or has triggers, views or virtual tables, or if the copy cannot be
-/// written. Nothing is named `to` then.
+/// written. No file is created then.
 pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreError> {
     let check = |draft: &Path| {
         // On the copy, so that the file cannot change between this check and the copy.
@@ -78,7 +78,7 @@ pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreE
     copy_checked(file, to, || true, check)
 }
 
-/// Time of the last recorded change, also by a command. A server's heartbeat is at most a minute old.
+/// Time of the last recorded change, by a server or a command. A running server's heartbeat is at most a minute old.
 const LAST_CHANGE: &str = "SELECT max(at) FROM (
     SELECT max(at) AS at FROM heartbeat
     UNION ALL SELECT max(created_at) FROM events
@@ -87,7 +87,7 @@ const LAST_CHANGE: &str = "SELECT max(at) FROM (
     UNION ALL SELECT max(created_at) FROM api_keys
     UNION ALL SELECT max(joined_at) FROM sessions UNION ALL SELECT max(left_at) FROM sessions) AS changes";
 
-/// Contents of a records file that is not damaged, and whose references are valid.
+/// Contents of a records file that has no damage and no dangling references.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
     /// Schema number. A server migrates an older schema.
@@ -102,7 +102,7 @@ pub struct Contents {
     pub open_rooms: u64,
     /// Last recorded change. A running server records its heartbeat at least once a minute.
     pub last_change: Option<Timestamp>,
-    /// Encrypted secrets.
+    /// Number of encrypted secrets.
     pub secrets: SecretCount,
 }
 

@@ -130,7 +130,7 @@ impl Database {
             .count()
             > 0
         {
-            log::error!("a thread of the writer had panicked");
+            log::error!("a writer thread has panicked");
         }
     }
 
@@ -146,12 +146,12 @@ impl Database {
             .unwrap_or(WriterStop::Failed)
     }
 
-    /// Location of the records.
+    /// Returns the location of the records.
     pub(crate) fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// Time source.
+    /// Returns the time source.
     pub(crate) fn clock(&self) -> &Clock {
         &self.0.clock
     }

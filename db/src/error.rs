@@ -16,7 +16,7 @@ pub enum StoreError {
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// A page of the file cannot be read, or belongs to a damaged table and may not be written. Only a backup helps.
-    #[error("the file of the database is damaged: {0}")]
+    #[error("the database file is damaged: {0}")]
     Damaged(String),
     /// A bug, or a damaged row.
     #[error("the store failed: {0}")]
@@ -48,12 +48,12 @@ impl StoreError {
         Err(Self::Refused(problem))
     }
 
-    /// Error for a write after [`Store::close`](crate::Store::close).
+    /// Returns the error for a write after [`Store::close`](crate::Store::close).
     pub(crate) fn closed() -> Self {
         Self::Unavailable("the store is closed".into())
     }
 
-    /// Error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
+    /// Returns the error for a secret that cannot be sealed because the key file cannot be read, which an operator can correct.
     pub(crate) fn not_sealed(error: &VaultError) -> Self {
         Self::Unavailable(error.to_string())
     }
@@ -66,7 +66,7 @@ impl From<Problem> for StoreError {
 }
 
 impl From<serde_json::Error> for StoreError {
-    /// For values of this program, which cannot fail to serialize unless there is a bug.
+    /// Converts to a fault: this program's values always serialize unless there is a bug.
     fn from(error: serde_json::Error) -> Self {
         Self::Fault(error.to_string())
     }

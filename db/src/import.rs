@@ -37,7 +37,7 @@ pub struct Imported {
 /// Blocks; must not be called on a runtime thread. No server may write to the file meanwhile.
 ///
 /// # Errors
-/// If the file or the database cannot be used, the database is not empty, or a row differs. Nothing is imported then.
+/// If the file or the database cannot be used, the database is not empty, or a row differs. In these cases, nothing is imported.
 pub fn import_file(
     file: &Path,
     server: &PostgresServer,

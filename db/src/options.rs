@@ -62,7 +62,7 @@ pub struct PostgresOptions {
     pub lanes: usize,
     /// Sessions that read.
     pub readers: usize,
-    /// Epoch of this server, which each of its transactions checks; `None` for a command beside a server.
+    /// Epoch of this server, which each of its transactions checks; `None` for a command, which may run at the same time as a server.
     pub epoch: Option<i64>,
 }
 
@@ -105,7 +105,7 @@ impl StoreMetrics {
     /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// If the registry already has them.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))

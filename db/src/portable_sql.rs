@@ -74,7 +74,7 @@ fn calls<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Whether an `IS` is followed by a word that PostgreSQL does not accept there.
+/// Returns whether an `IS` is followed by a word that PostgreSQL does not accept there.
 fn compares_with_is(text: &str) -> bool {
     let allowed = ["NULL", "NOT NULL", "NOT DISTINCT FROM", "DISTINCT FROM"];
     text.split(" IS ")

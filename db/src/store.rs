@@ -114,139 +114,139 @@ impl Store {
         self.0.database.writer_ended().await
     }
 
-    /// Location of the records.
+    /// Returns the location of the records.
     #[must_use]
     pub fn location(&self) -> &Location {
         self.0.database.location()
     }
 
-    /// Time source.
+    /// Returns the time source.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.0.database.clock()
     }
 
-    /// Projects.
+    /// Returns the project records.
     #[must_use]
     pub fn projects(&self) -> &Projects {
         &self.0.projects
     }
 
-    /// API keys.
+    /// Returns the API key records.
     #[must_use]
     pub fn api_keys(&self) -> &ApiKeys {
         &self.0.api_keys
     }
 
-    /// Templates and their roles.
+    /// Returns the template and role records.
     #[must_use]
     pub fn templates(&self) -> &Templates {
         &self.0.templates
     }
 
-    /// Rooms.
+    /// Returns the room records.
     #[must_use]
     pub fn rooms(&self) -> &Rooms {
         &self.0.rooms
     }
 
-    /// Room codes.
+    /// Returns the room code records.
     #[must_use]
     pub fn codes(&self) -> &Codes {
         &self.0.codes
     }
 
-    /// Sessions.
+    /// Returns the session records.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
     }
 
-    /// Tracks.
+    /// Returns the track records.
     #[must_use]
     pub fn tracks(&self) -> &Tracks {
         &self.0.tracks
     }
 
-    /// Role changes.
+    /// Returns the role change records.
     #[must_use]
     pub fn role_changes(&self) -> &RoleChanges {
         &self.0.role_changes
     }
 
-    /// Egresses.
+    /// Returns the egress records.
     #[must_use]
     pub fn egresses(&self) -> &Egresses {
         &self.0.egresses
     }
 
-    /// Recording uploads.
+    /// Returns the records of recording uploads.
     #[must_use]
     pub fn uploads(&self) -> &Uploads {
         &self.0.uploads
     }
 
-    /// Recording files on this machine.
+    /// Returns the records of recording files on this machine.
     #[must_use]
     pub fn local_files(&self) -> &LocalFiles {
         &self.0.local_files
     }
 
-    /// Ingress endpoints.
+    /// Returns the ingress endpoint records.
     #[must_use]
     pub fn ingresses(&self) -> &Ingresses {
         &self.0.ingresses
     }
 
-    /// Destinations.
+    /// Returns the destination records.
     #[must_use]
     pub fn destinations(&self) -> &Destinations {
         &self.0.destinations
     }
 
-    /// Webhook endpoints.
+    /// Returns the webhook endpoint records.
     #[must_use]
     pub fn webhook_endpoints(&self) -> &WebhookEndpoints {
         &self.0.webhook_endpoints
     }
 
-    /// Webhook deliveries.
+    /// Returns the webhook delivery records.
     #[must_use]
     pub fn deliveries(&self) -> &Deliveries {
         &self.0.deliveries
     }
 
-    /// Events.
+    /// Returns the event records.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.0.events
     }
 
-    /// Usage.
+    /// Returns the usage records.
     #[must_use]
     pub fn usage(&self) -> &Usage {
         &self.0.usage
     }
 
-    /// Responses stored for repeated requests.
+    /// Returns the responses stored for repeated requests.
     #[must_use]
     pub fn responses(&self) -> &Responses {
         &self.0.responses
     }
 
-    /// The deployment's encryption key.
+    /// Returns the deployment's encryption key.
     #[must_use]
     pub fn encryption_key(&self) -> &EncryptionKey {
         &self.0.encryption_key
     }
 
-    /// Server-wide records.
+    /// Returns the server-wide records.
     #[must_use]
     pub fn server(&self) -> &ServerRecords {
         &self.0.server
     }
 
-    /// Database backups.
+    /// Returns the database backups.
     #[must_use]
     pub fn backups(&self) -> &Backups {
         &self.0.backups

@@ -1,4 +1,4 @@
-//! Commands on PostgreSQL beside a server: the key rotation, and the check of the database server.
+//! Commands on PostgreSQL while a server runs: the key rotation, and the check of the database server.
 
 #![allow(
     clippy::unwrap_used,

@@ -258,7 +258,7 @@ async fn a_session_that_was_closed_by_mistake_is_reopened_and_its_time_counts_on
         .unwrap();
     assert!(
         closed.participants.is_empty() && closed.room.empty_deadline.is_some(),
-        "it was closed later"
+        "the session was closed after that time"
     );
     for _ in 0..2 {
         let open = store

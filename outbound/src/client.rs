@@ -28,7 +28,7 @@ pub fn config_trusting(roots: TrustedRoots) -> ConfigBuilder<AgentScope> {
         .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
         .tls_config(tls.root_certs(roots.into()).build())
-        // A redirect leads to a place that nobody configured or checked.
+        // A redirect leads to an address that was neither configured nor checked.
         .max_redirects(0)
         // Callers read error bodies, which ureq would drop.
         .http_status_as_error(false)

@@ -1,4 +1,4 @@
-//! Threads for slow requests, and limits for their number.
+//! Threads for slow requests, and limits on concurrent requests.
 //!
 //! Such a request blocks its thread until the server responds or a timeout expires, so servers that
 //! hang could occupy all threads. Each request therefore needs a permit from its server's *class*,

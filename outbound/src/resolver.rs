@@ -22,7 +22,7 @@ pub struct FilteredResolver<R = DefaultResolver> {
 }
 
 impl FilteredResolver {
-    /// Creates a resolver on top of the system's.
+    /// Creates a resolver on top of the system's resolver.
     pub fn new(filter: AddressFilter) -> Self {
         Self::with_resolver(DefaultResolver::default(), filter)
     }

@@ -71,7 +71,7 @@ impl BackupDirectory {
     /// Removes the oldest copies until `keep` are left, except the one at `new`. Returns the number of removed copies.
     pub fn remove_oldest(&self, keep: usize, new: &Path) -> usize {
         let copies = self.copies();
-        // Also if `backup.keep` was lowered since the last start.
+        // More than one, if `backup.keep` was lowered since the last start.
         let surplus = copies.len().saturating_sub(keep);
         let oldest = copies
             .into_iter()

@@ -20,7 +20,7 @@ impl BackupMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// If they are registered already.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let attempts = Opts::new(
             "conclave_backup_attempts_total",

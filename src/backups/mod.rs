@@ -41,7 +41,7 @@ struct BackupsInner {
 /// Attempts' outcomes.
 #[derive(Default)]
 struct BackupAttempts {
-    /// Last good copy's time; the copy may be a previous server's.
+    /// Time of the last good copy, which a previous server may have made.
     last_good: Option<Timestamp>,
     /// Last attempt's error; `None` if it succeeded.
     failure: Option<String>,
@@ -194,7 +194,7 @@ pub fn old_at(copied: Timestamp, every: Duration) -> Timestamp {
     copied.after(2 * every)
 }
 
-/// Warns of secrets that cannot be decrypted. The copy is good all the same: there can be no better one.
+/// Warns of secrets that cannot be decrypted. The copy is kept: another one would contain the same secrets.
 fn warn_of_secrets(contents: &Contents) {
     let secrets = &contents.secrets;
     if secrets.unopenable > 0 {

@@ -77,7 +77,7 @@ impl AdminClient {
         }
     }
 
-    /// Returns the named project, or the development server's.
+    /// Returns the named project, or else the development server's project.
     pub(super) fn project(&self) -> Result<ProjectId, CallError> {
         let default_project = || match &self.location {
             ServerLocation::Url(_) => Ok(None),

@@ -34,7 +34,7 @@ const ALLOWED_ENTRIES: [&str; 7] = [
     "key-rotate.lock",
 ];
 
-/// Result with `--json`.
+/// JSON output for a restore.
 #[derive(Serialize)]
 struct RestoreView<'a> {
     database: String,
@@ -176,14 +176,14 @@ fn warn_of_keys(contents: &Contents, config: &Config, data: &Path, has_media_cre
 /// Interval between progress updates.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// Imported table with `--json`.
+/// JSON output for an imported table.
 #[derive(Serialize)]
 struct TableView {
     table: &'static str,
     rows: u64,
 }
 
-/// Result with `--json`.
+/// JSON output for an import.
 #[derive(Serialize)]
 struct ImportView {
     tables: Vec<TableView>,
@@ -291,7 +291,7 @@ impl Progress {
     }
 }
 
-/// Index with `--json`.
+/// JSON output for an index.
 #[derive(Serialize)]
 struct IndexView<'a> {
     index: &'a str,
@@ -349,7 +349,7 @@ pub(super) fn backup(file: PathBuf, config: &Config, data: &Path) -> Result<(), 
         )));
     }
     let shown = file.display().to_string();
-    // Also a dangling symbolic link, which would be followed.
+    // Unlike `exists`, this finds a dangling symbolic link, which would be followed.
     if file.symlink_metadata().is_ok() {
         return Err(CliError::failed(format!(
             "{shown} exists already: choose a new file, since a backup never replaces one"

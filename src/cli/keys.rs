@@ -46,7 +46,7 @@ pub enum KeyCommand {
     },
 }
 
-/// Key with `--json`.
+/// JSON output for a key.
 #[derive(Serialize)]
 struct KeyView<'a> {
     project_id: &'a ProjectId,
@@ -98,7 +98,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         KeyCommand::List { project, format } => {
             list(config, data, &parse_project_id(&project)?, format)
         }
-        // The database has no more than the prefix and a hash, so the prefix names the key.
+        // The database stores only the prefix and a hash, so a key is named by its prefix.
         KeyCommand::Revoke { prefix, format } => {
             let prefix = parse_prefix(&prefix)?;
             let revoked = with_store(config, data, async |store| {
@@ -109,7 +109,7 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
     }
 }
 
-/// Parses a prefix, or the prefix of a whole key, which may be at hand after a leak. No message contains a whole key.
+/// Parses a prefix. Also accepts a whole key, such as a leaked one, and takes its prefix. Error messages never contain a whole key.
 fn parse_prefix(text: &str) -> Result<ApiKeyPrefix, CliError> {
     let from_whole_key = text.parse().map(|key: ApiKey| key.prefix());
     from_whole_key.or_else(|_| text.parse()).map_err(|_| {

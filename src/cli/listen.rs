@@ -162,7 +162,7 @@ fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, Cli
 
 /// Prints a message that is not an event to stderr.
 fn print_note(text: &str) {
-    // An error means that stderr is closed, so there is nobody to report it to.
+    // An error means that stderr is closed, so it cannot be reported.
     let _ = writeln!(std::io::stderr(), "conclave: {}", Visible(text));
 }
 

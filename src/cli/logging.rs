@@ -223,7 +223,7 @@ impl LogLines {
     }
 
     fn next(&mut self) -> Option<Box<[u8]>> {
-        // Also without a new line: a log that falls silent must not hide the loss.
+        // Reported even without a new line: a log that falls silent must not hide the loss.
         if self.waiting.is_empty() {
             self.report_lost();
         }
@@ -246,7 +246,7 @@ impl LogQueue {
         thread::Builder::new().name("log".into()).spawn(move || {
             loop {
                 let line = shared.next();
-                // An error means that stderr is closed, so there is nobody to report it to.
+                // An error means that stderr is closed, so it cannot be reported.
                 let _ = to.write_all(&line);
             }
         })?;

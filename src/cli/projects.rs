@@ -114,7 +114,7 @@ impl From<EnvironmentArg> for Environment {
     }
 }
 
-/// Project with `--json`.
+/// JSON output for a project.
 #[derive(Serialize)]
 struct ProjectView<'a> {
     project_id: &'a ProjectId,
@@ -176,7 +176,7 @@ pub(super) fn run(
             })?;
             show(&found, project.format)
         }
-        // Running calls go on; only new work is refused.
+        // Running calls continue; only new work is refused.
         ProjectCommand::Suspend { project } => {
             set_status(config, data, &project, ProjectStatus::Suspended)
         }

@@ -31,7 +31,7 @@ pub enum RecordingCommand {
     },
 }
 
-/// Link with `--json`.
+/// JSON output for a download link.
 #[derive(Serialize)]
 struct LinkView<'a> {
     url: &'a str,

@@ -1,7 +1,7 @@
 //! Changes of a server's keys.
 //!
-//! - `conclave key-rotate`: a new encryption key, also while a server is using the old one.
-//! - `conclave media-key-change`: servers with this machine's media key may take over, instead of servers with the previous one.
+//! - `conclave key-rotate`: replaces the encryption key, even while a server is using it.
+//! - `conclave media-key-change`: makes this machine's media key the one that a server needs to take over.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::config::{Config, MediaCredentials};
 use crate::data_dir::{database_path, location, lock_for_key_rotation};
 use crate::error::CliError;
 
-/// Rotation result with `--json`.
+/// JSON output for a rotation.
 #[derive(Serialize)]
 struct RotationView<'a> {
     old_key_id: &'a str,
@@ -24,7 +24,7 @@ struct RotationView<'a> {
     unopenable: usize,
 }
 
-/// Rotation step with `--json`.
+/// JSON output for a rotation step.
 #[derive(Serialize)]
 struct StepView<'a> {
     step: u8,
@@ -63,7 +63,7 @@ pub(super) fn rotate_encryption_key(
             return Err(CliError::failed(format!("no {what} at {}", path.display())));
         }
     }
-    // Across all steps: a second rotation would replace the key that the first one has just added.
+    // Held until the command exits: a concurrent rotation would replace the key that this one has just added.
     let _lock = lock_for_key_rotation(data)?;
     // Each server has its own key file, so the key has to reach all of them before records use it.
     if config.database.is_postgres() {
@@ -164,7 +164,7 @@ fn show_rotation(rotation: &Rotation, format: OutputFormat) -> Result<(), CliErr
     ]))
 }
 
-/// Server with `--json`.
+/// JSON output for a server.
 #[derive(Serialize)]
 struct NodeView<'a> {
     url: &'a str,
@@ -172,7 +172,7 @@ struct NodeView<'a> {
     has_key: bool,
 }
 
-/// Result with `--json`.
+/// JSON output for a change of the media key.
 #[derive(Serialize)]
 struct ChangeView<'a> {
     media_key_id: &'a str,
@@ -189,8 +189,7 @@ pub(super) fn change_media_key(
     format: OutputFormat,
 ) -> Result<(), CliError> {
     let Location::Server(options) = location(config, data, None)? else {
-        let message =
-            "the records are in a file, whose only server accepts any media key: restart it";
+        let message = "the records are in a file, and its only server accepts any media key: restart that server";
         return Err(CliError::failed(message));
     };
     let credentials = MediaCredentials::load(config, data)?;

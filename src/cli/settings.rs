@@ -18,7 +18,7 @@ pub enum ConfigCommand {
     Schema,
 }
 
-/// Setting with `--json`.
+/// JSON output for a setting.
 #[derive(Serialize)]
 struct SettingView<'a> {
     name: &'a str,
@@ -29,7 +29,7 @@ struct SettingView<'a> {
     origin: Option<String>,
 }
 
-/// All settings with `--json`.
+/// JSON output for all settings.
 #[derive(Serialize)]
 struct SettingsView<'a> {
     settings: Vec<SettingView<'a>>,

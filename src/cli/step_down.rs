@@ -20,7 +20,7 @@ const HANDOVER_TIME: Duration = Duration::from_secs(60);
 /// Interval between queries for the active server.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Result with `--json`.
+/// JSON output for a handover.
 #[derive(Serialize)]
 struct HandoverView<'a> {
     active: &'a str,

@@ -1,7 +1,7 @@
 //! Request body that is buffered while it is sent, so that it can be sent again.
 //!
-//! A body goes to the active node as it arrives. Received chunks are buffered up to the API's body limit, while there is memory for the
-//! bodies of all requests. A longer body is sent only once: the active node rejects it.
+//! A body is forwarded to the active node as it arrives. Received chunks are buffered up to the API's body limit, as long as the memory that
+//! all requests share suffices. A longer body is sent only once, since the active node rejects it anyway.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -20,14 +20,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::frame::payload::LIMIT;
 use crate::http::listener::connections::record_body_read;
 
-/// The body cannot be forwarded.
+/// Reason why a body cannot be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
-    /// The client broke off.
-    #[error("the client broke off")]
+    /// The client disconnected before the end of the body.
+    #[error("the client disconnected before the end of the body")]
     Incomplete,
     /// A later attempt sends the body.
-    #[error("the body is sent again")]
+    #[error("a later attempt sends the body")]
     Superseded,
 }
 
@@ -42,7 +42,7 @@ struct BodySource {
     request: Option<HttpRequest>,
     payload: Payload,
     memory: Arc<Semaphore>,
-    /// Chunks received so far; `None` once they are not buffered.
+    /// Chunks received so far; `None` once buffering has stopped.
     buffered: Option<BufferedChunks>,
     state: BodyState,
     /// Number of the attempt that sends the body.
@@ -94,10 +94,9 @@ impl RequestBody {
         }
     }
 
-    /// Returns the body for another attempt. Earlier attempts get no more of it.
+    /// Returns the body for another attempt. Earlier attempts then fail with [`BodyError::Superseded`].
     pub(super) fn attempt(&self) -> AttemptBody {
         let mut source = self.source.borrow_mut();
-        // From here on, older attempts get `Superseded`.
         source.attempt += 1;
         source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
         // Counted per attempt, since repeated chunks come from the buffer and not from the payload.
@@ -125,7 +124,7 @@ impl RequestBody {
         self.source.borrow().is_sent
     }
 
-    /// Returns whether the client broke off.
+    /// Returns whether the client disconnected before the end of the body.
     pub(super) fn is_incomplete(&self) -> bool {
         self.source.borrow().state == BodyState::Incomplete
     }
@@ -137,8 +136,7 @@ impl BodySource {
         let Some(buffered) = &mut self.buffered else {
             return;
         };
-        // Never waits for memory: the body goes on to the node either way.
-        // Above the limit, the active node rejects the body anyway.
+        // Never waits for memory: the chunk is forwarded either way. Above the limit, the active node rejects the body.
         let permit = (buffered.length + chunk.len() <= LIMIT).then(|| {
             let bytes = u32::try_from(chunk.len()).ok()?;
             Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
@@ -241,7 +239,7 @@ impl AttemptBody {
             .cloned();
         let chunk = match buffered {
             Some(chunk) => chunk,
-            // The announced length is read. The payload's own end may come later, and nobody would poll for it.
+            // All announced bytes have been read. The payload may report its end only later, when this body is no longer polled.
             None if self.left == Some(0) => {
                 source.end();
                 return Poll::Ready(None);
@@ -273,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    /// A body with these chunks, and with `memory` bytes for buffers.
+    /// Creates a body with these chunks, whose buffer takes its bytes from `memory`.
     fn body(chunks: &[&'static str], memory: &Arc<Semaphore>) -> RequestBody {
         let length = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let request = TestRequest::default()
@@ -314,12 +312,12 @@ mod tests {
         assert_eq!(
             sent(&second),
             "1234567",
-            "it is sent once, whether it is kept or not"
+            "the first attempt needs no buffer"
         );
         assert_eq!(
             (second.is_buffered(), memory.available_permits()),
             (false, 6),
-            "what was kept of it is not any more"
+            "the buffer of the second body is dropped"
         );
         drop(first);
         assert_eq!(memory.available_permits(), 10);

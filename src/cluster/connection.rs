@@ -1,7 +1,7 @@
 //! Connections to the active node. Each worker keeps its idle ones, for the current epoch only.
 //!
-//! They use actix-web's own HTTP/1.1 codec, so both ends agree on where a message ends. A connection has no task of its own: at each moment
-//! it is known how much was sent, and whether the node may have read it.
+//! They use actix-web's own HTTP/1.1 codec, so both ends agree on where a message ends. A connection has no task of its own, so its owner
+//! always knows how much was sent, and whether the node may have read it.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -59,7 +59,7 @@ impl Connection {
     /// Sends a request, and returns the response's head, which may arrive before the whole request was sent.
     ///
     /// # Errors
-    /// If the connection or the client broke off, or if the node did not send an HTTP response.
+    /// If the connection broke or the client disconnected, or if the node did not send an HTTP response.
     pub(super) async fn send(
         mut self,
         head: RequestHead,
@@ -170,7 +170,7 @@ impl Incoming {
     /// Returns the next part of the body; `None` at its end.
     ///
     /// # Errors
-    /// If the node broke off.
+    /// If the connection broke before the end of the body.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         // `Broken` stays an error: a second read must not look like the end of the body.
         let IncomingState::Arriving(framed) = &mut self.state else {

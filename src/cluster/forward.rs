@@ -126,7 +126,7 @@ impl Forwarder {
                             self.shared.metrics.count(ForwardResult::Answered);
                             return Ok(response);
                         }
-                        // Neither an attempt nor the node failed: the client broke off its body.
+                        // Neither the attempt nor the node failed: the client disconnected before the end of its body.
                         _ if forwarded.body.is_incomplete() => return Err(incomplete()),
                         Ok(_) => forwarding.failed(
                             started.elapsed(),
@@ -141,7 +141,7 @@ impl Forwarder {
                             );
                         }
                     }
-                    // Also counted if the next step gives the request up.
+                    // Counted even if the next step gives the request up.
                     self.shared.metrics.count(ForwardResult::Repeated);
                 }
             }
@@ -297,8 +297,8 @@ impl Forwarder {
     }
 }
 
-/// 503 `node_lost`. It is not an operation's error code, since only the proxy sends it. Without `Retry-After`, since waiting does not show
-/// whether the change was made.
+/// Returns 503 `node_lost`, which is no operation's error code, since only the proxy sends it. The response has no `Retry-After`, since
+/// waiting does not show whether the change was made.
 fn node_lost() -> HttpResponse {
     let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
                    send changes with an Idempotency-Key";

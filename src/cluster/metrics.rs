@@ -18,7 +18,7 @@ pub(super) enum ForwardResult {
     Repeated,
     /// Given up: the active node was lost.
     NodeLost,
-    /// Given up: each active node broke off.
+    /// Given up: the connection to each active node broke.
     BrokeOff,
     /// Given up: no node accepted the request in time.
     NotTaken,
@@ -43,7 +43,7 @@ impl ClusterMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// If they are registered already.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let requests = Opts::new(
             "conclave_cluster_requests_total",

@@ -26,7 +26,7 @@
 //!
 //! - No server is active: the request is buffered for up to ten seconds, and sent to the next active server.
 //! - The active server cannot be reached, or refuses as a standby or stopping: it has done nothing, so the request is sent again.
-//! - The connection breaks off after a part of the request may have been read: a request that changes nothing, or that has an
+//! - The connection breaks after a part of the request may have been read: a request that changes nothing, or that has an
 //!   `Idempotency-Key`, is repeated; another gets 503 `node_lost`, because its change may have been made.
 //! - A request makes each server fail: it is given up after three servers.
 //! - The active server is cut off from the database: it marks its 503 as unconfirmed, and the standby buffers the request for a

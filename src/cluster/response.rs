@@ -33,7 +33,7 @@ pub(super) struct Received {
 /// Receives a body, or the first part of a body that is too long to be collected.
 ///
 /// # Errors
-/// If the node broke off.
+/// If the connection broke before the end of the body.
 pub(super) async fn receive(
     head: &ResponseHead,
     incoming: &mut Incoming,
@@ -129,7 +129,7 @@ fn chunks(
     request: &HttpRequest,
     keeper: Option<Rc<Pool>>,
 ) -> impl Stream<Item = io::Result<Bytes>> + use<> {
-    // While more of the body is to come, the client does not count as idle.
+    // While more of the body is expected, the client does not count as idle.
     let handling = Handling::start(request);
     stream::unfold(
         (rest, keeper, handling),

@@ -63,7 +63,7 @@ pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
     validate_proxies(config, &url)
 }
 
-/// A forwarded client address is trusted only if it comes from a trusted proxy, so the servers have to be trusted proxies.
+/// Checks that the servers are trusted proxies: a forwarded client address is trusted only if it comes from one.
 fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
     let proxies = &config.http.trusted_proxies;
     let missing = |problem: String| Err(ConfigError::new("http.trusted_proxies", problem));

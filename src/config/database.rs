@@ -105,7 +105,7 @@ impl DatabaseConfig {
             }
             (None, None) => return Ok(None),
         };
-        // The error names the setting that has the mistake, which may be the certificate file's.
+        // The error names the setting with the mistake, which may be the one for the certificate file.
         let server =
             PostgresServer::new(&url, self.root_cert.as_deref()).map_err(|error| match error {
                 PostgresSettingsError::Url(problem) => ConfigError::new(setting, problem),

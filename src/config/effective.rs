@@ -12,7 +12,7 @@ use super::{Config, ConfigError};
 /// Placeholder for a secret.
 const HIDDEN: &str = "***";
 
-/// Where a non-default setting comes from.
+/// Source of a setting that differs from its default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingSource {
     /// File, by its path.

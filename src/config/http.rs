@@ -247,7 +247,7 @@ impl HostName {
             // `url` has converted it to lower case.
             Host::Domain(name) => name == "localhost",
             Host::Ipv4(address) => address.is_loopback(),
-            // Also `::ffff:127.0.0.1`.
+            // Includes the IPv4-mapped `::ffff:127.0.0.1`.
             Host::Ipv6(address) => address.to_canonical().is_loopback(),
         }
     }

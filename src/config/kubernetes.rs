@@ -17,12 +17,12 @@ pub(super) fn is_service_variable(name: &str, value: &str) -> bool {
         || is_link(name, value)
 }
 
-/// `{SERVICE}_SERVICE_HOST=10.0.0.1`
+/// Matches `{SERVICE}_SERVICE_HOST=10.0.0.1`.
 fn is_host(name: &str, value: &str) -> bool {
     name.strip_suffix("_SERVICE_HOST").is_some_and(is_service) && value.parse::<IpAddr>().is_ok()
 }
 
-/// `{SERVICE}_SERVICE_PORT=80`, `{SERVICE}_PORT=tcp://10.0.0.1:80`
+/// Matches `{SERVICE}_SERVICE_PORT=80` and `{SERVICE}_PORT=tcp://10.0.0.1:80`.
 fn is_port(name: &str, value: &str) -> bool {
     match name.strip_suffix("_SERVICE_PORT") {
         Some(service) if is_service(service) => port_number(value).is_some(),
@@ -30,7 +30,7 @@ fn is_port(name: &str, value: &str) -> bool {
     }
 }
 
-/// `{SERVICE}_SERVICE_PORT_{NAME OF PORT}=80`
+/// Matches `{SERVICE}_SERVICE_PORT_{NAME OF PORT}=80`.
 fn is_named_port(name: &str, value: &str) -> bool {
     let is_name = |port: &str| {
         // A double underscore separates a setting's section from its key, so it is never taken for a port name.
@@ -43,7 +43,7 @@ fn is_named_port(name: &str, value: &str) -> bool {
         && port_number(value).is_some()
 }
 
-/// `{SERVICE}_PORT_80_TCP=tcp://10.0.0.1:80`, and the same with `_PROTO`, `_PORT` and `_ADDR`.
+/// Matches `{SERVICE}_PORT_80_TCP=tcp://10.0.0.1:80`, and the same with `_PROTO`, `_PORT` and `_ADDR`.
 fn is_link(name: &str, value: &str) -> bool {
     let Some((_, link)) = name
         .rsplit_once("_PORT_")

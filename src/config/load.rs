@@ -72,7 +72,7 @@ impl Sources {
     /// Loads the settings like [`Sources::load`], with their sources.
     ///
     /// # Errors
-    /// As [`Sources::load`].
+    /// Fails as [`Sources::load`] does.
     pub fn load_with_origins(&self) -> Result<LoadedConfig, ConfigError> {
         let defaults = Config::defaults(self.mode);
         let schema = schema(&defaults)?;

@@ -15,7 +15,7 @@ const RELAY_SHARE: usize = 4;
 const MEDIA_SHARE: usize = 8;
 /// Descriptors of a server without clients: threads, listeners and files. With a low limit, connections leave at least this many.
 const SERVER_DESCRIPTORS: usize = 96;
-/// Descriptors per PostgreSQL session: its socket, and its runtime's.
+/// Descriptors per PostgreSQL session: its socket, and the descriptors of its runtime.
 const PER_SESSION: usize = 5;
 
 /// Raises the soft limit to the hard limit. Shells set a low soft limit by default, for old programs that use `select`.

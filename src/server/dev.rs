@@ -53,8 +53,8 @@ pub(super) async fn prepare(
     }))
 }
 
-/// Reads the key from an earlier start. `None` if there is none that is valid for the project: the file may have a revoked key, or another
-/// database's.
+/// Reads the key from an earlier start. `None` if the file has no key that is valid for the project: its key may be revoked, or
+/// belong to another database.
 async fn valid_key(
     path: &Path,
     project: &ProjectId,

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(
             remove_from(directory.path(), user + 1).unwrap(),
             0,
-            "they are of another user"
+            "the files belong to another user"
         );
         assert_eq!(remove_from(directory.path(), user).unwrap(), ours.len());
         assert!(ours.iter().all(|name| !of(name).exists()));

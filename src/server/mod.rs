@@ -185,7 +185,7 @@ impl Server {
         serde_json::to_string(&line).unwrap_or_default()
     }
 
-    /// Resolves with the reason when the server cannot go on: its actors or the writer thread have ended, the lease is lost, or the data
+    /// Resolves with the reason when the server cannot continue: its actors or the writer thread have ended, the lease is lost, or the data
     /// directory is gone.
     pub async fn failed(&self) -> &'static str {
         tokio::select! {
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Stops the parts that must not go on after a failure. With a shared database, another server may be active, so nothing more is
+    /// Stops the parts that must not continue after a failure. With a shared database, another server may be active, so nothing more is
     /// written: the embedded media plane's clients are disconnected, and find the other server.
     pub async fn stop_failed(self) {
         match &self.lease {
@@ -297,7 +297,7 @@ enum Drain {
     No,
 }
 
-/// Ends the embedded media plane's sessions. Returns whether their ends are recorded; on LiveKit, sessions go on.
+/// Ends the embedded media plane's sessions. Returns whether their ends are recorded; on LiveKit, sessions continue.
 async fn stop_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
     match embedded {
         Some(plane) => plane.end_sessions(SESSIONS_TIMEOUT).await,

@@ -113,7 +113,7 @@ pub(crate) fn public_url_problem(config: &Config) -> Option<String> {
 }
 
 /// Returns the media plane's WebSocket URL for clients with a room token: `media.public_url`, or else LiveKit's `media.url`, or else the
-/// API listener's.
+/// URL of the API listener.
 pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     let media = &config.media;
     let livekit_url = media
@@ -132,7 +132,7 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
 }
 
 /// Returns the URL by which clients reach the API, possibly behind a reverse proxy: derived from `media.public_url` with the embedded media
-/// plane, which has the same address; otherwise the API listener's.
+/// plane, which has the same address; otherwise the URL of the API listener.
 pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
     let is_embedded = config.media.kind == MediaKind::Embedded;
     let public_url = config

@@ -42,7 +42,7 @@ impl NodeProxy {
         if config.cluster.url.is_none() {
             return Ok(None);
         }
-        // Also used after a takeover, since this node may step down later.
+        // The proxy stays after a takeover, since this node may step down later.
         let nodes = ActiveNodes::new();
         nodes.follow(lease);
         let proxy = Proxy::new(ProxyOptions {
@@ -92,7 +92,7 @@ impl Handover {
     /// Buffers requests from now on, and returns when the running ones have ended, or after `limit`. Clients' requests are refused if no
     /// other node can take over.
     pub(super) async fn buffer_requests(&self, lease: &Lease, limit: Duration) {
-        // Before anything that takes time: a client that is disconnected must not come back to this node.
+        // First of all, since the rest takes time: a disconnected client must not reconnect to this node.
         self.proxy.nodes.stop_serving_this();
         self.gate.start_closing();
         // Not seen yet does not mean that there is none: a node may have started less than a lease read ago.

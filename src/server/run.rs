@@ -1,4 +1,4 @@
-//! Runs a server as the process: ready line, signals, exit. SIGTERM and SIGINT stop the process at any time; SIGHUP is ignored.
+//! Life of the server process: ready line, signals, exit. SIGTERM and SIGINT stop the process at any time; SIGHUP is ignored.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -45,14 +45,14 @@ pub fn run(
     }
 }
 
-/// Reason for a server's end.
+/// Reason why a server stops.
 enum ServerEnd {
     Stop,
     StepDown,
     Failure(&'static str),
 }
 
-/// Runs a server until it ends. Returns the resources that it keeps, if it has stepped down.
+/// Runs a server until it stops. If it has stepped down, returns the resources that it keeps for the next round.
 async fn serve(
     options: ServerOptions,
     kept: Option<SteppedDown>,
@@ -60,7 +60,7 @@ async fn serve(
 ) -> Result<Option<SteppedDown>, CliError> {
     let (mode, shown) = (options.mode, options.data.clone());
     let mut starting = StartingServer::prepare(options, kept)?;
-    // A stop must not wait for the lease, which a standby may wait for all its life.
+    // A stop must not wait for the lease: a standby may never get it.
     let is_active = tokio::select! {
         active = starting.wait_until_active() => active.map(|()| true)?,
         () = stop.received() => false,
@@ -76,14 +76,14 @@ async fn serve(
         () = server.step_down_asked() => ServerEnd::StepDown,
         failure = server.failed() => ServerEnd::Failure(failure),
     };
-    // Before anything can block, so that a slow stop is visible.
+    // Logged before anything can block, so that a slow stop is visible.
     log::info!("stopping");
     match end {
         ServerEnd::Stop => server.stop().await,
         ServerEnd::StepDown => return Ok(server.step_down().await),
         ServerEnd::Failure(failure) => {
             server.stop_failed().await;
-            // Failed parts are rebuilt from the database only by a start, so the process ends and its supervisor restarts it.
+            // Only a start rebuilds failed parts from the database, so the process exits and its supervisor restarts it.
             return Err(CliError::failed(format!(
                 "{failure}; see the log for the cause"
             )));
@@ -129,13 +129,13 @@ fn print_ready_line(server: &Server) {
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
 }
 
-/// Signal that the process has to stop. Clones see the same signals.
+/// Signal that the process has to stop. All clones receive it.
 #[derive(Clone)]
 struct StopSignal(watch::Receiver<bool>);
 
 impl StopSignal {
-    /// Receives signals from now on, on a thread with its own runtime: a server that steps down ends its runtime, and a signal must not be
-    /// lost meanwhile.
+    /// Starts to receive signals, on a thread with its own runtime: a server that steps down stops its runtime, and no signal may be lost
+    /// meanwhile.
     ///
     /// # Errors
     /// If signals cannot be received.
@@ -162,9 +162,9 @@ impl StopSignal {
         Ok(Self(receiver))
     }
 
-    /// Resolves when a signal was received.
+    /// Resolves once a signal has been received.
     async fn received(&mut self) {
-        // An error means that the thread has ended, which it does only after a signal.
+        // An error means that the thread has exited, which it does only after a signal.
         let _ = self.0.wait_for(|is_received| *is_received).await;
     }
 }

@@ -114,7 +114,7 @@ impl Standby {
     /// Stops the listeners of a server that has become the active one and is not in a cluster. New connections wait in the backlog for the
     /// active server's listeners.
     pub(super) async fn make_way(&mut self) {
-        // In a cluster, the proxy goes on: it buffers requests until this server serves.
+        // In a cluster, the proxy stays: it buffers requests until this server is ready.
         if self.proxy.is_none() {
             join_all(self.listeners.drain(..).map(|listener| listener.stop(true))).await;
         }

@@ -66,7 +66,7 @@ pub struct StartingServer {
     epoch: Option<i64>,
     /// Limits for responses that need no record, the same before and after.
     fixed: Arc<FixedLimits>,
-    /// Its listeners while it is a standby.
+    /// Listeners while the server is a standby.
     standby: Standby,
 }
 

@@ -12,7 +12,7 @@ use crate::config::{Config, ConfigError, TURN_PORT};
 use crate::error::CliError;
 use crate::http::media::media_url::names_all_addresses;
 
-/// How clients reach the listeners.
+/// Addresses at which clients reach the listeners.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reachable<'a> {
     /// WebSocket URL of the media plane for clients.

@@ -16,11 +16,11 @@ use x509_cert::ext::pkix::name::GeneralName;
 #[derive(Debug, Clone)]
 pub struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
-    /// End of its validity.
+    /// End of the validity.
     pub not_after: Timestamp,
-    /// Start of its validity.
+    /// Start of the validity.
     pub not_before: Timestamp,
-    /// Its host names and IP addresses.
+    /// Host names and IP addresses.
     pub names: Vec<String>,
 }
 

@@ -54,7 +54,7 @@ impl CertificateFiles {
     /// the current certificate stays.
     pub fn watch(self, certificates: Certificates) {
         // Polling also notices a container volume's update, which replaces a symbolic link instead of the file.
-        // Before the task starts: a change during the start is noticed.
+        // Read before the task starts, so that a change during the start is detected.
         let mut known = self.version();
         tokio::spawn(async move {
             let mut poll = tokio::time::interval(POLL);
@@ -65,7 +65,7 @@ impl CertificateFiles {
                 let Ok(Some((version, loaded))) = changed else {
                     continue;
                 };
-                // Also if the files are unusable, so that the warning is logged once per change.
+                // Remembered even if the files are unusable, so that the warning is logged once per change.
                 known = version;
                 match loaded {
                     Ok(certificate) => {
@@ -86,7 +86,7 @@ impl CertificateFiles {
 
     /// Reads the certificate if its files have changed. Also returns their version.
     fn load_changed(&self, known: &Version) -> Option<(Version, Result<Certificate, ConfigError>)> {
-        // Before the content: if the files change in between, the next check reads them again.
+        // Read before the content: if the files change in between, the next check reads them again.
         let version = self.version();
         (version != *known).then(|| (version, self.load()))
     }

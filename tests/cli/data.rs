@@ -157,7 +157,7 @@ fn a_file_with_triggers_views_or_virtual_tables_is_not_restored() {
         let target = Deployment::new();
         let refusal = target.run_failing(1, &["restore", path.to_str().unwrap()]);
         assert!(
-            refusal.contains("what no version of Conclave creates"),
+            refusal.contains("objects that no version of Conclave creates"),
             "{name}: {refusal}"
         );
         assert!(!target.data().join("conclave.db").exists());

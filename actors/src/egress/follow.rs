@@ -95,7 +95,7 @@ impl LiveEgress {
         self.warn_if_failed(polled);
     }
 
-    /// Arms the timer that polls an egress which should soon be final, in case that report is lost.
+    /// Arms the timer that polls an egress which should soon be final, in case the report about its end is lost.
     pub(super) fn arm_settle(&mut self) {
         // While an egress runs in an open room, the regular reconciliation is enough.
         let settling = self.egress.status == EgressStatus::Ending || !self.room_open;
@@ -114,7 +114,7 @@ impl LiveEgress {
         }
     }
 
-    /// Writes the media plane's reply. An egress that it does not know has failed.
+    /// Writes the media plane's reply. An egress that is unknown to the media plane is recorded as failed.
     async fn record_reply(
         &mut self,
         answer: PollReply<EgressState>,
@@ -133,7 +133,7 @@ impl LiveEgress {
             .await
     }
 
-    /// Writes a state to the record, with the response to store. Most states are known, and are not written.
+    /// Writes a state to the record, with the response to store. A state that is already recorded is not written again.
     async fn record_and_store_response(
         &mut self,
         observation: EgressState,
@@ -149,7 +149,7 @@ impl LiveEgress {
         if self.has_ended_on_plane() && !self.egress.status.is_final() {
             return Ok(());
         }
-        // A response has to be stored even if the state is known.
+        // A response has to be stored even if the state is already recorded.
         if recorder.is_some() || self.egress.status.may_become(observation.status) {
             let project = self.egress.project_id.clone();
             self.egress = self
@@ -163,8 +163,8 @@ impl LiveEgress {
     }
 }
 
-/// Moves a reply to a stop to `ending`: a media plane may reply before its worker has started to stop, and the egress is ending all the
-/// same.
+/// Returns the state to record after a stop request, which is at least `ending`: a media plane may reply before its worker has started to
+/// stop.
 fn at_least_ending(state: EgressState) -> EgressState {
     match state.status {
         EgressStatus::Starting | EgressStatus::Active => EgressState {

@@ -179,7 +179,7 @@ impl LiveEgress {
         }
     }
 
-    /// Whether the media plane has nothing more to report: the egress is final, or only its upload is not.
+    /// Returns whether the media plane has nothing more to report: the egress is final, or only its upload is not.
     fn has_ended_on_plane(&self) -> bool {
         self.egress.status.is_final()
             || self
@@ -188,7 +188,7 @@ impl LiveEgress {
                 .is_some_and(|upload| !upload.is_recording())
     }
 
-    /// Whether this actor has nothing left to do.
+    /// Returns whether this actor has nothing left to do.
     fn is_done(&self) -> bool {
         self.egress.status.is_final() && self.upload.as_ref().is_none_or(Upload::has_ended)
     }

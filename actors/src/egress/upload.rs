@@ -23,7 +23,7 @@ pub(super) struct Upload {
     machine: UploadMachine,
     /// Recording outcome; `None` while it runs.
     end: Option<RecordingEnd>,
-    /// When the file was first missed, as recorded.
+    /// Recorded time at which the file was first missed.
     missing_since: Option<Timestamp>,
     /// Whether an earlier attempt has made the recording fail.
     has_failed_before: bool,
@@ -53,12 +53,12 @@ impl Upload {
         }
     }
 
-    /// Whether the recording runs, so that there is no file yet.
+    /// Returns whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.machine.is_recording()
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.machine.has_ended()
     }
@@ -226,7 +226,7 @@ impl LiveEgress {
             // The upload is repeated, rather than its result being lost. Uploading the same file
             // again is harmless.
             Err(error) => {
-                log::error!(egress_id = self.id.as_str(); "the result of an upload could not be written, it is made again: {error}");
+                log::error!(egress_id = self.id.as_str(); "writing an upload's result failed, so the upload is repeated: {error}");
                 return upload.machine.postpone(now);
             }
         }
@@ -239,7 +239,7 @@ impl LiveEgress {
         }
     }
 
-    /// Records since when the file is missing here, or that it exists.
+    /// Records the time since which the file is missing, or that it is there.
     async fn record_missing_file(&mut self, result: &AttemptResult) {
         let Some(upload) = &mut self.upload else {
             return;
@@ -254,9 +254,8 @@ impl LiveEgress {
             return;
         }
         let (project, egress_id) = (self.egress.project_id.clone(), self.id.as_str());
-        // For the operator: the other server has to run again, or the disk has to be shared.
         if since.is_some() {
-            log::warn!(project = project.as_str(), egress_id; "a recording waits for its file on another server's disk");
+            log::warn!(project = project.as_str(), egress_id; "a recording's file is on another server's disk: run that server, or share the disk");
         }
         match self
             .context
@@ -267,7 +266,7 @@ impl LiveEgress {
         {
             Ok(()) => upload.missing_since = since,
             Err(error) => {
-                log::warn!(egress_id; "that the file of a recording is missing was not recorded: {error}");
+                log::warn!(egress_id; "recording that a file is missing failed: {error}");
             }
         }
     }
@@ -300,7 +299,7 @@ impl LiveEgress {
         // On a blocking thread: removing a large file may take long.
         tokio::task::spawn_blocking(move || {
             if let Err(error) = context.uploads.remove(&project, &filepath) {
-                log::warn!(project = project.as_str(); "the file of an uploaded recording could not be removed: {error}");
+                log::warn!(project = project.as_str(); "removing an uploaded recording's file failed: {error}");
             }
         });
     }

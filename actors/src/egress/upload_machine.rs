@@ -39,9 +39,9 @@ pub(super) enum FileLocation {
     Elsewhere {
         /// The other server.
         node: NodeId,
-        /// When the file was first missed.
+        /// Time at which the file was first missed.
         missing_since: Option<Timestamp>,
-        /// How long it is awaited.
+        /// Time after which a missing file counts as lost.
         lost_after: Duration,
     },
 }
@@ -84,19 +84,19 @@ pub(super) enum AttemptResult {
     NoFile,
     /// The file is on another server's disk, and will be uploaded by that server when it is active again.
     Awaited {
-        /// When it was first missed.
+        /// Time at which it was first missed.
         since: Timestamp,
     },
     /// The other server was not active for too long.
     Lost {
         /// Server whose disk has the file.
         node: NodeId,
-        /// How long it was awaited.
+        /// Time for which it was awaited.
         waited: Duration,
     },
     /// The recording has failed.
     Failed {
-        /// Why the last attempt failed.
+        /// Reason why the last attempt failed.
         reason: String,
         /// Whether there will be others.
         rest: UploadRest,
@@ -132,12 +132,12 @@ impl UploadMachine {
         }
     }
 
-    /// Whether the recording runs, so that there is no file yet.
+    /// Returns whether the recording runs, so that there is no file yet.
     pub fn is_recording(&self) -> bool {
         self.phase == Phase::Recording
     }
 
-    /// Whether nothing is left to do.
+    /// Returns whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
@@ -194,7 +194,7 @@ impl UploadMachine {
         // For the debug endpoint only.
         self.last_failure = Some(reason.clone());
         let delay = DELAYS
-            // After the last delay, attempts go on as long as the server runs.
+            // The last delay is repeated as long as the server runs.
             .get(self.failures)
             .or(DELAYS.last())
             .copied()

@@ -189,7 +189,7 @@ impl LiveIngress {
         }))
     }
 
-    /// Whether a state has to be written. Most are known; errors are compared in the store, which has their texts.
+    /// Returns whether a state has to be written. Most are already recorded; errors are compared in the store, which has their texts.
     fn changes_record(&self, observation: &IngressState) -> bool {
         let known =
             self.ingress.status == observation.status && observation.status != IngressStatus::Error;

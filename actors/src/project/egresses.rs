@@ -199,7 +199,7 @@ async fn start(
     let written = written.map_err(TreeError::from);
     // An egress with a record was started by another request, and continues.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
-        log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");
+        log::warn!(egress_id = egress_id.as_str(); "writing a started egress failed, so it is stopped");
         stop_on_plane(&*context.media, &plan.room, &egress_id).await;
     }
     written
@@ -212,7 +212,7 @@ async fn stop_on_plane(media: &dyn MediaPlane, room: &NamespacedRoom, id: &Egres
     }
 }
 
-/// Whether an egress may run although its start failed: it was not refused, and has no record.
+/// Returns whether an egress may run although its start failed: it was not refused, and has no record.
 fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     match started {
         Err(error @ TreeError::Refused(_)) => !is_known(error),
@@ -223,7 +223,7 @@ fn may_run<T>(started: &Result<T, TreeError>) -> bool {
     }
 }
 
-/// Whether an egress was not written because it already has a record.
+/// Returns whether an egress was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
     let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
     matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))
@@ -270,8 +270,11 @@ impl UnansweredStarts {
         seen: UnansweredFound,
     ) {
         let UnansweredFound { asked_at, found } = seen;
-        let found =
-            found.inspect_err(|error| log::warn!("a lost start is looked for again: {error}"));
+        let found = found.inspect_err(|error| {
+            log::warn!(
+                "the search for an egress without a start reply failed and is repeated: {error}"
+            )
+        });
         let Ok(found) = found else { return };
         // A later start may own the egress. Its end repeats the search.
         if egresses.pending() > 0 {
@@ -281,7 +284,7 @@ impl UnansweredStarts {
         self.0
             .retain(|start| start.at.after(LONGEST_START) > asked_at);
         for (room, id) in found.into_iter().filter(|(_, id)| !egresses.contains(id)) {
-            log::warn!(egress_id = id.as_str(), room = room.as_str(); "an egress whose start lost its answer is stopped");
+            log::warn!(egress_id = id.as_str(), room = room.as_str(); "stopping an egress whose start got no reply");
             let media = Arc::clone(&project.shared.media);
             tokio::spawn(async move { stop_on_plane(&*media, &room, &id).await });
         }

@@ -83,7 +83,7 @@ impl<F: Followed> FollowedSet<F> {
         self.children.len()
     }
 
-    /// Whether there is a child with this id.
+    /// Returns whether there is a child with this id.
     pub fn contains(&self, id: &F::Id) -> bool {
         self.children.contains(id)
     }

@@ -6,7 +6,7 @@
 //! # The usual course
 //!
 //! 1. A room actor without participants, calls, reserved seats and reports drains its mailbox and stops. Its project gets the last state
-//!    and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message came while the actor was stopping, the project
+//!    and calls `hibernate` in `rooms.rs`, which inserts the deadline here. If a message arrived while the actor was stopping, the project
 //!    starts the actor again instead.
 //! 2. A message for the room finds a hibernating child: the project removes the deadline, buffers the message, loads the records and starts
 //!    the actor. To callers this is a delay of one read.
@@ -25,7 +25,7 @@
 //! # Why not simpler
 //!
 //! One timer per hibernating room would cost more than the room itself. Reading due rooms from the database at intervals would end them
-//! late, and would mostly read the table for nothing.
+//! late, and would mostly find none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,12 +40,12 @@ use crate::mailbox::{Mailbox, Timer};
 pub(super) struct Hibernation {
     rooms: BTreeSet<(Timestamp, RoomName)>,
     timer: Option<Timer>,
-    /// Whether a permit to end a due room has been requested. Until it comes, no timer is needed.
+    /// Whether a permit to end a due room has been requested. Until it arrives, no timer is needed.
     awaits_permit: bool,
 }
 
 impl Hibernation {
-    /// Counts the hibernating rooms.
+    /// Returns the number of hibernating rooms.
     pub fn len(&self) -> usize {
         self.rooms.len()
     }
@@ -76,7 +76,7 @@ impl Hibernation {
         timer.map_or(Duration::ZERO, |timer| timer.set_back(clock))
     }
 
-    /// Whether a permit has to be requested, because a deadline has passed and none has been requested yet.
+    /// Returns whether the caller has to request a permit, because a deadline has passed and no request is pending.
     pub fn claim_permit(&mut self, now: Timestamp) -> bool {
         // One permit at a time: rooms of a project end one after another.
         let claims = !self.awaits_permit && self.is_due(now);
@@ -84,9 +84,9 @@ impl Hibernation {
         claims
     }
 
-    /// Removes and returns the room whose deadline passed first, for the permit that has come.
+    /// Removes and returns the room whose deadline passed first, for the permit that has arrived.
     pub fn take_due(&mut self, now: Timestamp) -> Option<RoomName> {
-        // Also if no room is due: the permit is used up.
+        // Even if no room is due, the permit is used up.
         self.awaits_permit = false;
         let (_, room) = self.is_due(now).then(|| self.rooms.pop_first()).flatten()?;
         Some(room)
@@ -145,7 +145,10 @@ mod tests {
         let mut rooms = hibernation(&[(20, "b"), (10, "a"), (30, "c")]);
         assert!(!rooms.claim_permit(at(9)));
         assert!(rooms.claim_permit(at(20)));
-        assert!(!rooms.claim_permit(at(20)), "one is asked for at a time");
+        assert!(
+            !rooms.claim_permit(at(20)),
+            "one permit is requested at a time"
+        );
         assert_eq!(rooms.take_due(at(20)), Some(room("a")));
         assert!(rooms.claim_permit(at(20)));
         assert_eq!(rooms.take_due(at(20)), Some(room("b")));

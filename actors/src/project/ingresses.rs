@@ -231,7 +231,7 @@ async fn create(
     })
 }
 
-/// Whether an endpoint was not written because it already has a record.
+/// Returns whether an endpoint was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
     matches!(error, TreeError::Refused(problem) if problem.code == ErrorCode::IngressExists)
 }

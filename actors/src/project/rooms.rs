@@ -66,7 +66,7 @@ impl Rooms {
         self.hibernation.timer()
     }
 
-    /// Whether a room is open.
+    /// Returns whether a room is open.
     pub fn contains(&self, name: &RoomName) -> bool {
         self.children.contains(name)
     }
@@ -283,17 +283,17 @@ impl Rooms {
                 }
             }
             Err(error @ StoreError::Damaged(_)) => {
-                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records cannot be read: {error}");
+                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records are damaged: {error}");
                 self.give_up(project, name);
             }
             Err(error) => {
-                log::error!(project = project.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
+                log::error!(project = project.id.as_str(), room = name.as_str(); "reading a room's records failed and is repeated: {error}");
                 project.restore_later(&mut self.children, name, RestartCause::Store(&error));
             }
         }
     }
 
-    /// Handles the stopped actor of an open room. The room hibernates, unless a message came while its actor was stopping.
+    /// Handles the stopped actor of an open room. The room hibernates, unless a message arrived while its actor was stopping.
     pub async fn stopped(&mut self, project: &mut ProjectContext, last: LiveRoom) {
         let not_before = last
             .end_failed()

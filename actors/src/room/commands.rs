@@ -1,4 +1,4 @@
-//! Commands to the media plane: removing a participant, muting a track, sending data, giving a participant another role.
+//! Commands to the media plane: removing a participant, muting a track, sending data, changing a participant's role.
 //!
 //! A call runs in a spawned task, so a slow media plane does not block the room's mailbox; its outcome comes back as
 //! [`RoomMsg::MediaCallEnded`]. The effects of a command are reported by the media plane, like everything else that happens in the room.
@@ -64,7 +64,7 @@ struct RunningCall {
     returned: Option<oneshot::Receiver<()>>,
 }
 
-/// Call that may start.
+/// Registered call.
 #[derive(Debug)]
 struct StartedCall {
     id: CallId,
@@ -75,7 +75,7 @@ struct StartedCall {
 }
 
 impl MediaCalls {
-    /// Whether no call is running.
+    /// Returns whether no call is running.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
@@ -117,7 +117,7 @@ impl MediaCalls {
             // Calls about the room have no identity, and never wait for each other.
             target.identity().is_some() && call.target.identity() == target.identity()
         };
-        // The last one: each call waits for its predecessor only, which has waited for its own.
+        // The last one: each call waits only for its predecessor, which has waited for its own.
         let previous = self
             .running
             .iter_mut()
@@ -142,13 +142,13 @@ impl MediaCalls {
         self.running.retain(|call| call.id != id);
     }
 
-    /// Whether a report has to wait, because its participant's role is being changed.
+    /// Returns whether a report has to wait, because its participant's role is being changed.
     pub fn defers_report(&self, event: &MediaEvent) -> bool {
         self.changing_role()
             .any(|identity| Some(identity) == event.identity())
     }
 
-    /// Whether any role is being changed.
+    /// Returns whether any role is being changed.
     pub fn is_changing_role(&self) -> bool {
         self.changing_role().next().is_some()
     }
@@ -209,7 +209,7 @@ impl RoomOnPlane {
         CallOutcome::RoleSet(accepted, result)
     }
 
-    /// Returns the participant with its new role.
+    /// Changes the role on the media plane. Returns the participant with its new role.
     async fn try_set_role(
         &self,
         template: Option<TemplateId>,
@@ -224,7 +224,7 @@ impl RoomOnPlane {
             // Read for each change: the template may have changed since the last one.
             .await?;
         let role = find_role(template.as_ref(), &roles, &request.role)?;
-        // The template may have changed since the last join, which sent its rules; it may also have no rules by now.
+        // The template may have changed since the last join, which sent its rules. Sent even without rules, since they may have been removed.
         context
             .media
             .set_subscription_rules(room, subscription_rules(&roles))
@@ -249,7 +249,7 @@ pub(super) fn subscription_rules(
         .collect()
 }
 
-/// Returns a template role.
+/// Finds a role by its name among the template's roles.
 fn find_role<'a>(
     template: Option<&TemplateId>,
     roles: &'a BTreeMap<RoleName, Role>,

@@ -36,7 +36,7 @@
 //! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change names
 //! the change, so no clock decides which is newer. A removal does not affect a token. With a room code that is not locked to an identity,
 //! the client chooses the identity; a token from such a code therefore never gives more than its own role, and a change applies to it only
-//! if the new role is less. A role that the template no longer has is refused: the token's role must not come back that way.
+//! if the new role is less. A role that the template no longer has is refused: otherwise, the token's role would be restored.
 //!
 //! # Failures
 //!
@@ -151,7 +151,7 @@ impl LiveRoom {
     }
 
     /// Reads the join terms, and sets the participant's role according to the last change. Refused if the template no longer has that
-    /// role, since the token's role must not come back that way.
+    /// role: otherwise, the token's role would be restored.
     async fn join_terms(&self, participant: &mut Participant) -> Result<JoinTerms, ReportError> {
         let (store, room) = (&self.context.store, self.roster.room());
         let terms = store
@@ -175,7 +175,7 @@ impl LiveRoom {
         Ok(JoinTerms { roles, grant })
     }
 
-    /// Whether a participant's role has its maximum of other holders. An unknown role is never full.
+    /// Returns whether a participant's role has its maximum of other holders. An unknown role is never full.
     fn role_is_full(&self, participant: &Participant, terms: &JoinTerms) -> bool {
         let Some(role) = participant.role().and_then(|name| terms.roles.get(&name)) else {
             return false;
@@ -204,7 +204,7 @@ impl LiveRoom {
         terms: JoinTerms,
     ) -> Result<(), ReportError> {
         self.send_subscription_rules(&terms.roles).await.map_err(|error| {
-            log::warn!(room = self.name.as_str(); "the media plane did not accept the subscription rules: {error}");
+            log::warn!(room = self.name.as_str(); "setting the subscription rules on the media plane failed: {error}");
             ReportError::Unavailable
         })?;
         let Some(grant) = terms.grant else {
@@ -221,7 +221,7 @@ impl LiveRoom {
             Err(error) => {
                 log::warn!(
                     room = self.name.as_str(), identity = participant.identity.as_str();
-                    "the media plane did not take the role of a participant that joins: {error}"
+                    "setting a joining participant's role on the media plane failed: {error}"
                 );
                 Err(ReportError::Unavailable)
             }
@@ -414,7 +414,7 @@ impl Reservations {
         self.0.values().map(|seat| seat.expires_at).min()
     }
 
-    /// Whether no seat is reserved.
+    /// Returns whether no seat is reserved.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -96,7 +96,7 @@ impl RoomMsg {
             // Ending an ended room succeeds.
             Self::End(reply) => drop(reply.send(Ok(()))),
             Self::ChangeRole { reply, .. } => drop(reply.send(Err(participant_not_found()))),
-            // As for a participant that is not connected.
+            // Same reply as for a participant that is not connected.
             Self::RemoveParticipant { reply, .. } => drop(reply.send(Ok(false))),
             Self::MuteTrack { reply, .. } => drop(reply.send(Ok(MuteOutcome::NoSuchParticipant))),
             Self::SendData { reply, .. } => drop(reply.send(Err(room_ended()))),

@@ -148,17 +148,17 @@ impl LiveRoom {
         }
     }
 
-    /// Whether the room has not ended.
+    /// Returns whether the room has not ended.
     pub(crate) fn is_open(&self) -> bool {
         self.roster.is_open()
     }
 
-    /// Whether nothing happens until a message or the deadline.
+    /// Returns whether nothing happens until a message or the deadline.
     pub(crate) fn is_idle(&self) -> bool {
         is_idle(&self.roster, &self.calls, &self.reservations)
     }
 
-    /// Whether the room should have ended, but the store was unavailable.
+    /// Returns whether the room should have ended, but the store was unavailable.
     pub(crate) fn end_failed(&self) -> bool {
         self.roster.end_failed()
     }
@@ -297,7 +297,7 @@ impl LiveRoom {
                 // A leave may arrive while its join still counts as recent.
                 self.roster.forget_join(&participant.sid);
                 let sid = participant.sid;
-                // Participants that the stop disconnects get the whole empty timeout to come back.
+                // Participants that the stop disconnects get the whole empty timeout to reconnect.
                 let left = if self.context.is_stopping.load(Ordering::Relaxed) {
                     sessions
                         .record_leave_at_stop(project, id, sid, at, departure)
@@ -520,7 +520,7 @@ impl LiveRoom {
     }
 }
 
-/// Whether nothing happens until a message or the deadline: the room is open and empty, no call is running, and no seat is reserved.
+/// Returns whether nothing happens until a message or the deadline: the room is open and empty, no call is running, and no seat is reserved.
 fn is_idle(roster: &Roster, calls: &MediaCalls, reservations: &Reservations) -> bool {
     roster.awaits_deadline() && calls.is_empty() && reservations.is_empty()
 }

@@ -144,7 +144,7 @@ impl LiveRoom {
         }
     }
 
-    /// Arms the timer for the next query if a participant is absent, so that its fate is known right after the grace period, and not with
+    /// Arms the timer for the next query if a participant is absent, so that the query follows right after the grace period, and not with
     /// the next regular reconciliation.
     fn ask_again_about_absences(&mut self, at: Timestamp) {
         let absent = self.absences.next_verdict(Duration::ZERO);
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(absences.next_verdict(GRACE), None);
         assert!(
             record(&mut absences, &["PA_2"], 30, GRACE).is_empty(),
-            "it was listed in between"
+            "the participant was listed in between"
         );
         assert_eq!(record(&mut absences, &["PA_2"], 40, GRACE), ["PA_2"]);
     }

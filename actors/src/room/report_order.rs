@@ -74,12 +74,12 @@ impl ReportOrder {
         None
     }
 
-    /// Whether anything is queued for the room.
+    /// Returns whether anything is queued for the room.
     pub fn is_waiting(&self) -> bool {
         self.queues.is_waiting(&self.room)
     }
 
-    /// Whether a ticket has to be sent for reports that a running call has kept back.
+    /// Returns whether a ticket has to be sent for reports that a running call has kept back.
     pub fn claim_ticket(&self) -> bool {
         self.queues.claim_ticket(&self.room)
     }

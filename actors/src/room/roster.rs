@@ -63,7 +63,7 @@ impl Roster {
             .collect()
     }
 
-    /// Whether the room has not ended.
+    /// Returns whether the room has not ended.
     pub fn is_open(&self) -> bool {
         self.room.status == RoomStatus::Open
     }
@@ -73,12 +73,12 @@ impl Roster {
         self.end_failed = true;
     }
 
-    /// Whether the room should have ended, but the store was unavailable.
+    /// Returns whether the room should have ended, but the store was unavailable.
     pub fn end_failed(&self) -> bool {
         self.end_failed
     }
 
-    /// Whether the room is open and empty, and has a deadline at which it ends.
+    /// Returns whether the room is open and empty, and has a deadline at which it ends.
     pub fn awaits_deadline(&self) -> bool {
         self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some()
     }
@@ -105,14 +105,14 @@ impl Roster {
         participants
     }
 
-    /// Whether this join is connected.
+    /// Returns whether this join is connected.
     pub fn has_session(&self, sid: &ParticipantSid) -> bool {
         self.participants
             .iter()
             .any(|participant| participant.sid == *sid)
     }
 
-    /// Whether this join is connected, and its session started before `at`.
+    /// Returns whether this join is connected, and its session started before `at`.
     pub fn joined_before(&self, sid: &ParticipantSid, at: Timestamp) -> bool {
         self.participants
             .iter()
@@ -120,7 +120,7 @@ impl Roster {
             .any(|participant| participant.sid == *sid && participant.joined_at < at)
     }
 
-    /// Whether this join is connected, with this identity.
+    /// Returns whether this join is connected, with this identity.
     pub fn is_present(&self, participant: &ParticipantRef) -> bool {
         self.participants
             .iter()
@@ -128,7 +128,7 @@ impl Roster {
             .any(|p| p.sid == participant.sid && p.identity == participant.identity)
     }
 
-    /// Whether a participant with this identity is connected.
+    /// Returns whether a participant with this identity is connected.
     pub fn is_connected(&self, identity: &Identity) -> bool {
         self.participants
             .iter()
@@ -266,7 +266,7 @@ pub(super) mod tests {
         roster.forget_join(&sid("dave"));
         assert!(
             roster.recent_joins.is_empty(),
-            "it is not kept until the next round"
+            "a forgotten join is dropped before the next round"
         );
         roster.joined(sid("carol"), at(20), snapshot(&[("carol", "guest")]));
         roster.refresh(snapshot(&[("alice", "host"), ("carol", "guest")]));

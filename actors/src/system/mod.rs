@@ -145,7 +145,9 @@ impl LiveSystem {
             SystemMsg::Surveyed(survey) => match *survey {
                 Ok(survey) => self.projects.surveyed(survey),
                 // The timer repeats it.
-                Err(error) => log::warn!("the records were not reconciled: {error}"),
+                Err(error) => log::warn!(
+                    "reading the media plane's inventory failed, so nothing was reconciled: {error}"
+                ),
             },
             SystemMsg::Restore(project) => self.projects.load(project),
             SystemMsg::ProjectLoaded { id, exists } => {
@@ -177,12 +179,14 @@ impl LiveSystem {
             }
             // Projects start with the first message to them.
             Err(error @ StoreError::Damaged(_)) => {
-                log::error!("the projects with something live are not known: {error}");
+                log::error!(
+                    "the records of live projects are damaged, so each project starts at its first request: {error}"
+                );
                 self.run_housekeeping();
                 self.survey();
             }
             Err(error) => {
-                log::error!("the projects could not be read and will be tried again: {error}");
+                log::error!("reading the live projects failed and is repeated: {error}");
                 self.housekeeping =
                     Some(self.timer("populate", POPULATE_RETRY, SystemMsg::Populate));
             }

@@ -57,7 +57,7 @@ impl ProjectRoute {
         let message = match self.running.get(&project) {
             Some(running) => match running.cast(message) {
                 Ok(()) => return true,
-                // It has just stopped. The root buffers the message until it is rebuilt.
+                // The project has just stopped. The root buffers the message until the project is rebuilt.
                 Err(Some(message)) => message,
                 Err(None) => return false,
             },
@@ -66,7 +66,7 @@ impl ProjectRoute {
         self.cast_through_root(project, message)
     }
 
-    /// Sends a message behind all messages that the root has for the project. Returns false if the tree has stopped.
+    /// Sends a message behind all messages that the root buffers for the project. Returns false if the tree has stopped.
     pub(crate) fn cast_through_root(&self, id: ProjectId, message: ProjectMsg) -> bool {
         let msg = Box::new(message);
         self.root.cast(SystemMsg::Project { id, msg }).is_ok()

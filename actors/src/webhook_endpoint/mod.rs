@@ -329,7 +329,7 @@ pub(crate) async fn purge_deleted(context: Arc<ActorContext>) {
             Ok(_) => {}
             Err(error) => {
                 log::warn!(
-                    "the deliveries of deleted webhook endpoints wait for the store: {error}"
+                    "deleting the deliveries of deleted webhook endpoints failed and is repeated later: {error}"
                 );
                 break;
             }

@@ -85,7 +85,7 @@ impl Run {
                 Err(Halt::Stopping) => break None,
                 Err(Halt::NoLease) => break Some(self.context.clock.now()),
                 Err(Halt::Store(error)) => {
-                    log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
+                    log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries are delayed because the store failed: {error}");
                     break Some(self.context.clock.now());
                 }
             }
@@ -301,7 +301,7 @@ impl Run {
 
     async fn record_later(&self, attempt: &Attempt, error: &StoreError) {
         let delivery = attempt.delivery_id.to_string();
-        log::error!(delivery = delivery.as_str(); "the result of a post waits for the store: {error}");
+        log::error!(delivery = delivery.as_str(); "writing a delivery's result failed and is repeated: {error}");
         self.progress.unrecorded.fetch_add(1, Ordering::Relaxed);
         // Without an end: the result must not be lost while the process lives. A stop gives up after its own timeout.
         let mut delay = FIRST_RECORD_DELAY;

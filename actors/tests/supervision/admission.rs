@@ -83,7 +83,7 @@ fn a_seat_is_counted_until_its_participant_has_joined_and_no_record_is_written_b
             (fixture.reserved().await, fixture.open_sessions().await),
             (json!(["alice"]), vec![])
         );
-        assert!(events.try_recv().is_err(), "a question causes no event");
+        assert!(events.try_recv().is_err(), "a request causes no event");
 
         fixture.join_with("alice", SOLOIST).await.unwrap().unwrap();
         assert_eq!(
@@ -118,7 +118,7 @@ fn the_rules_of_the_roles_are_in_force_before_a_participant_is_admitted() {
             .unwrap();
         assert!(
             rules().is_empty(),
-            "a question without a seat changes nothing"
+            "a request without a seat changes nothing"
         );
         fixture.request("alice", "host").await.unwrap().unwrap();
         let limited: Vec<_> = rules()

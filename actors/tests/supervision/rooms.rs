@@ -237,7 +237,7 @@ fn a_role_change_that_the_media_plane_refuses_is_not_written() {
                 change(wanted("bob", "guest")).await,
                 Err(TreeError::Refused(_))
             ),
-            "the media plane was not asked"
+            "the media plane got no call"
         );
         assert_eq!(
             fixture.actor("stage").await.state["participants"],

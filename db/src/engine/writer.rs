@@ -192,7 +192,7 @@ impl Writer {
     }
 }
 
-/// How a job's error is kept from other jobs in the same transaction.
+/// Means by which a failed job leaves the other jobs of its transaction intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// A savepoint, to which the transaction is rolled back if the job fails.
@@ -204,7 +204,7 @@ pub(crate) enum Isolation {
 
 /// Job in the queue. It runs inside the transaction, and is finished once the transaction is over.
 pub(crate) trait Work: Send {
-    /// How its error is kept from other jobs.
+    /// Returns how the job is isolated from the other jobs of its transaction.
     fn isolation(&self) -> Isolation;
     /// Runs the job, and stores its result.
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
@@ -310,12 +310,12 @@ impl Queue {
     /// Queue for jobs that belong to no project.
     pub(crate) const SERVER: Self = Self(None);
 
-    /// Queue for a project's jobs, which run in order.
+    /// Returns the queue for a project's jobs, which run in order.
     pub(crate) fn for_project(project: &ProjectId) -> Self {
         Self(Some(project.clone()))
     }
 
-    /// Index of this queue's writer session, out of `sessions`: constant per project, and the last for jobs of no project.
+    /// Returns the index of this queue's writer session among `sessions`: constant per project, and the last one for jobs without a project.
     pub(super) fn session(&self, sessions: usize) -> usize {
         let last = sessions.saturating_sub(1);
         match &self.0 {
@@ -369,7 +369,7 @@ impl<J> Jobs<J> {
         }
     }
 
-    /// Whether all senders are gone, as of the last [`Self::next`].
+    /// Returns whether all senders are gone, as of the last [`Self::next`].
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }

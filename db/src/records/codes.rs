@@ -240,7 +240,7 @@ fn exchange(
     })
 }
 
-/// List query.
+/// Returns the query that lists a room's codes, newest first.
 pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("room_id =", Some(room))

@@ -155,7 +155,7 @@ fn not_retryable<T>(message: &'static str) -> Result<T, StoreError> {
     StoreError::refuse(Problem::new(ErrorCode::DeliveryNotRetryable, message))
 }
 
-/// List query.
+/// Returns the query that lists a project's deliveries, newest first.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a DeliveryFilter,

@@ -189,7 +189,7 @@ fn existing(
     Ok(find(sql, project, template, name)?.ok_or_else(Destination::not_found)?)
 }
 
-/// Whether a destination still exists. It may have been deleted since it was looked up.
+/// Returns whether a destination still exists. It may have been deleted since it was looked up.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -281,7 +281,7 @@ fn changed(
     // First against the redacted configuration, which shows what is missing. Hidden credentials in the result stand for kept ones.
     let redacted = DestinationConfig::from_redacted(kind, &found.redacted.config);
     let config = new.config.clone().complete(redacted.as_ref())?;
-    // Also for a change: the plan may have lost the feature since the destination was created.
+    // Checked even for a change: the plan may have lost the feature since the destination was created.
     new.features.ensure_included(kind.feature())?;
     if !config.is_hidden() {
         return Ok(config);

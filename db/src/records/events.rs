@@ -1,7 +1,7 @@
 //! A project's events in commit order, for programs that follow them.
 //!
-//! A program keeps the id of the last event that it received, its *position*, and requests the events after it. So it misses none and
-//! receives none twice, even across a restart of the server. Events older than `webhooks.retention` are deleted with their deliveries; a
+//! A program stores the id of the last event that it received, its *position*, and requests the events after it. So it misses no event and
+//! receives none twice, even if the server restarts. Events older than `webhooks.retention` are deleted with their deliveries; a
 //! page reports the gap if that affects it.
 
 use conclave_model::event::TestEvent;
@@ -58,7 +58,7 @@ fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     })
 }
 
-/// Returns the id of the last deleted event, and of the newest event, even if that was deleted.
+/// Returns the ids of the last deleted event and of the newest event, which may itself be deleted.
 fn bounds(sql: Sql<'_>, project: &ProjectId) -> Result<(i64, i64), StoreError> {
     let not_found = || Problem::new(ErrorCode::NotFound, "no project by that id");
     let deleted: i64 = sql

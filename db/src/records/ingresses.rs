@@ -193,7 +193,7 @@ fn advance(
     ))
 }
 
-/// Records a reported state, unless it is known or the endpoint is final.
+/// Records a reported state, unless it is already recorded or the endpoint is final.
 fn record(
     tx: &mut Tx<'_>,
     project: &ProjectId,
@@ -204,7 +204,7 @@ fn record(
     // Only a failed endpoint has an error, and it always has one.
     let failed = state.status == IngressStatus::Error;
     let error = failed.then(|| state.error.as_deref().unwrap_or(NO_REASON));
-    // A report may come late, after the room has completed the endpoint, or twice.
+    // A report may arrive late, after the room has completed the endpoint, or twice.
     if before.status.is_final() || (before.status, before.error.as_deref()) == (state.status, error)
     {
         return Ok(before);
@@ -228,7 +228,7 @@ pub(crate) fn complete_ingresses_of_room(
         .try_for_each(|endpoint| advance(tx, endpoint, IngressStatus::Complete, None, at))
 }
 
-/// List query.
+/// Returns the query that lists a project's ingress endpoints, newest first.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     filter: &'a IngressFilter,

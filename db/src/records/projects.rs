@@ -79,7 +79,7 @@ fn existing(sql: Sql<'_>, id: &ProjectId) -> Result<Project, StoreError> {
     find(sql, id)?.ok_or_else(|| no_such_project(id))
 }
 
-/// Refusal of an unknown project. Only commands show it.
+/// Returns the refusal of an unknown project. Only commands show it.
 pub(crate) fn no_such_project(id: &ProjectId) -> StoreError {
     StoreError::Refused(Problem::new(
         ErrorCode::NotFound,
@@ -133,7 +133,7 @@ impl Projects {
                 open_rooms: row.get("open_rooms")?,
             })
         };
-        // A bulk read, and not a list: those have limits per project, and this is the operator's.
+        // A bulk read and not a list: lists have limits per project, and this read is for the operator.
         // One more than the page, to know whether another one follows.
         let rows = self
             .0

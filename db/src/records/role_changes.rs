@@ -172,7 +172,7 @@ fn record(tx: &mut Tx<'_>, new: NewRoleChange) -> Result<RoleChanged, StoreError
     })
 }
 
-/// List query.
+/// Returns the query that lists a room's role changes, newest first, of one participant or of all.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     room: RoomId,

@@ -6,7 +6,7 @@
 //!  records              └─▶ one transaction: all sealed again ┘
 //! ```
 //!
-//! A rotation can run beside a server, and can stop at any arrow. Between the outer two, the key file opens everything. Sealing happens
+//! A rotation can run while a server does, and can stop at any arrow. Between the outer two, the key file opens everything. Sealing happens
 //! inside write transactions that read the key file, and none of them overlaps with the rotation's transaction ([`rotation_lock`]). So that
 //! transaction finds everything sealed before it, and everything sealed after it has the new key. Once it is on disk, nothing needs the old
 //! key. A rotation that runs again continues with the new key of the interrupted one.
@@ -371,7 +371,7 @@ impl EncryptionKey {
         if step == RotationStep::Sealed {
             self.set_sealing_key(&old, &new).await?;
         }
-        // Also before the old key is deleted, in case the previous step was interrupted.
+        // Repeated before the old key is deleted, in case the previous step was interrupted.
         let sealed = self
             .reseal_all(old, new.clone())
             .await

@@ -96,7 +96,7 @@ const SELECT_LIVE: &str = "SELECT id FROM projects p
         OR EXISTS (SELECT 1 FROM egresses WHERE project_id = p.id AND ended_at IS NULL)
         OR EXISTS (SELECT 1 FROM uploads WHERE project_id = p.id)";
 
-// The same, one project and one table at a time.
+// Queries with the result of `SELECT_LIVE`, for one project and one table at a time.
 const SELECT_PROJECTS: &str = "SELECT id FROM projects";
 const SELECT_LIVE_IN: [&str; 4] = [
     "SELECT 1 FROM rooms WHERE project_id = ?1 AND status = 'open' LIMIT 1",

@@ -29,7 +29,7 @@ pub struct NewTemplate {
     pub roles: BTreeMap<RoleName, Role>,
 }
 
-/// Change of a template. `None` and absent roles leave things unchanged.
+/// Change of a template. Fields that are `None` and roles that are not listed stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateChange {
     /// New name.
@@ -127,7 +127,7 @@ pub(crate) fn find_role(
     sql.one(SELECT_ROLE, args![project, id, name], role)
 }
 
-/// Returns the refusal of a role that a template does not have, which lists the others.
+/// Returns the refusal of a role that a template does not have. It lists the template's roles.
 pub(crate) fn no_such_role(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -136,7 +136,7 @@ pub(crate) fn no_such_role(
     Ok(Problem::role_not_found(roles(sql, project, id)?.keys()))
 }
 
-/// Whether the project has the template.
+/// Returns whether the project has the template.
 pub(crate) fn exists(
     sql: Sql<'_>,
     project: &ProjectId,
@@ -170,7 +170,7 @@ fn existing(sql: Sql<'_>, project: &ProjectId, id: &TemplateId) -> Result<Templa
     })
 }
 
-/// List query.
+/// Returns the query that lists a project's templates, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT,
@@ -189,7 +189,7 @@ fn page(
     let mut page = list_query(project).page(sql, request, template)?;
     let window = args![project, request.limit, request.offset.cast_signed()];
     // The subquery selects the same page again, in the same snapshot. A query per template would be slower.
-    // Without the extra row that shows whether another page follows.
+    // It omits the extra row that shows whether another page follows.
     let roles: Vec<(TemplateId, Role)> = sql.many(SELECT_PAGE_ROLES, window, |row| {
         Ok((row.get("template_id")?, role(row)?))
     })?;
@@ -333,7 +333,7 @@ impl Templates {
     ) -> Result<Template, StoreError> {
         self.0
             .write_recorded(Queue::for_project(&new.project_id), record, move |tx| {
-                // Before the name is checked, so that an invalid request never depends on the records.
+                // Before the name is checked, so that an invalid request gets the same error whatever the records are.
                 check_roles(&new.roles, |role| format!("roles.{role}."))?;
                 refuse_taken_name(tx.sql, &new.project_id, &new.name)?;
                 let id = insert(tx, &new)?;
@@ -380,7 +380,7 @@ impl Templates {
                 // Checked as a whole, since a new role may refer to an existing one.
                 template.roles.extend(change.roles.clone());
                 check_roles(&template.roles, |role| format!("roles.{role}."))?;
-                // The own name is not taken.
+                // The template's own name does not count as taken.
                 if let Some(name) = change.name.as_ref().filter(|name| **name != template.name) {
                     refuse_taken_name(tx.sql, &project, name)?;
                 }
@@ -421,7 +421,7 @@ impl Templates {
                     .roles
                     .insert(role.name.clone(), role.clone())
                     .is_none();
-                // With the new role in place, since another role may subscribe to it or the other way round.
+                // Checked with the new role in place: it may subscribe to an existing role, or an existing one to it.
                 check_roles(&template.roles, |_| String::new())?;
                 put_roles(tx, &id, [&role])?;
                 touch(tx, &project, &id)?;

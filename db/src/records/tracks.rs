@@ -40,7 +40,7 @@ const SELECT_KIND: &str = "SELECT t.kind FROM sessions s JOIN tracks t ON t.sess
      WHERE s.room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND s.left_at IS NULL AND t.ended_at IS NULL
        AND t.track_sid = ?3";
 
-/// Inserts a track of an open session. Returns false if it is known.
+/// Inserts a track of an open session. Returns false if the track is already recorded.
 fn insert(
     tx: &Tx<'_>,
     project: &ProjectId,

@@ -120,7 +120,7 @@ fn not_found() -> Problem {
     )
 }
 
-/// List query.
+/// Returns the query that lists a project's active webhook endpoints, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("active =", Some(true))

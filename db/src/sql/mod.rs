@@ -131,7 +131,7 @@ impl Sql<'_> {
     }
 }
 
-/// Error for a missing row that must exist.
+/// Returns the error for a missing row that must exist.
 pub(crate) fn no_row() -> StoreError {
     StoreError::Fault("a query that must find a row found none".into())
 }
@@ -232,7 +232,7 @@ impl<'r> Row<'r> {
             .ok_or_else(|| self.unreadable(index))
     }
 
-    /// Error for a column with a value that this program does not write.
+    /// Returns the error for a column with a value that this program does not write.
     fn unreadable(&self, index: usize) -> StoreError {
         let name = self.row.name(index).unwrap_or("unknown");
         StoreError::Fault(format!(

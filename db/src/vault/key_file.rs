@@ -73,7 +73,7 @@ impl KeyFile {
         if !path.exists() {
             private_file::create(path, &random_line()).map_err(|error| failure(path, error))?;
         }
-        // Also after creating it: another process may have created the file first, with another key.
+        // Read even if it was just created: another process may have created the file first, with another key.
         let ring = read(path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -122,7 +122,7 @@ impl KeyFile {
             .or_else(|| self.reread().ok()?.find(id))
     }
 
-    /// Whether the file contained several keys at the last read.
+    /// Returns whether the file contained several keys at the last read.
     pub(super) fn is_rotating(&self) -> bool {
         !self.known().old.is_empty()
     }

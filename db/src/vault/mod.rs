@@ -114,12 +114,12 @@ impl Vault {
             .map_or_else(|| Ok(Vec::new()), KeyFile::ids)
     }
 
-    /// Whether the deployment has a key.
+    /// Returns whether the deployment has a key.
     pub(crate) fn has_key(&self) -> bool {
         self.deployment.is_some()
     }
 
-    /// Whether a rotation of the deployment's key is unfinished.
+    /// Returns whether a rotation of the deployment's key is unfinished.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
         self.deployment.as_ref().is_some_and(KeyFile::is_rotating)
@@ -150,7 +150,7 @@ impl Vault {
     /// Seals under the deployment's key, or under the derived key if it has none.
     ///
     /// # Errors
-    /// As for [`Self::seal`].
+    /// Fails as [`Self::seal`] does.
     pub(crate) fn seal_always(
         &self,
         key: Option<&str>,
@@ -164,7 +164,7 @@ impl Vault {
         }
     }
 
-    /// Whether `key_id` is the derived key, which is never rotated.
+    /// Returns whether `key_id` is the derived key, which is never rotated.
     pub(crate) fn is_derived(&self, key_id: &str) -> bool {
         self.derived.id == key_id
     }

@@ -61,7 +61,7 @@ fn cluster() -> Option<&'static Cluster> {
 }
 
 impl Records {
-    /// How often writes have waited for replies.
+    /// Returns the number of times that writes have waited for replies.
     fn round_trips(&self) -> u64 {
         let families = self.metrics.gather();
         let found = families

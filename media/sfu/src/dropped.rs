@@ -3,41 +3,41 @@
 /// Reason why a packet is not forwarded, or not to one of its track's receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// It came from an address without a participant.
+    /// The packet came from an address without a participant.
     Stranger,
-    /// It is not a WebRTC packet.
+    /// The datagram is not a WebRTC packet.
     Malformed,
-    /// Its payload exceeds the maximum size for forwarding.
+    /// The payload exceeds the maximum size for forwarding.
     TooLarge,
-    /// Its SSRC belongs to no published track.
+    /// The SSRC belongs to no published track.
     Unclaimed,
-    /// Its codec differs from its track's codec.
+    /// The packet's codec differs from the track's codec.
     OtherCodec,
-    /// Its track is muted.
+    /// The track is muted.
     Muted,
     /// The receiver is not connected, or silent.
     NotConnected,
-    /// The receiver has not negotiated its codec.
+    /// The receiver has not negotiated the packet's codec.
     NotNegotiated,
-    /// The receiver gets no layer of its track, because it disabled the track or lacks bandwidth.
+    /// The receiver gets no layer of the track, because it disabled the track or lacks bandwidth.
     NotWanted,
-    /// The receiver gets another layer of its track.
+    /// The receiver gets another layer of the track.
     OtherLayer,
     /// The receiver waits for the next key frame.
     AwaitsKeyFrame,
-    /// It is padding without a payload.
+    /// The packet is padding without a payload.
     Padding,
-    /// It is older than the packet with which the receiver started.
+    /// The packet is older than the one with which the receiver started.
     Late,
-    /// It has redundancy that the receiver does not support, and that cannot be removed.
+    /// The packet has redundancy that the receiver does not support, and that cannot be removed.
     MalformedRedundancy,
     /// The receiver's section has no SSRC.
     NoSource,
     /// A recorder's queue is full.
     RecorderFull,
-    /// It is a reliable message, and the receiver's queue is full.
+    /// A reliable message does not fit into the receiver's queue.
     DataBacklog,
-    /// Its receivers are on another worker, and too many packets are queued for that.
+    /// Too many packets are queued for the worker of the receivers.
     MirrorFull,
 }
 

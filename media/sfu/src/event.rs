@@ -177,7 +177,7 @@ pub struct SentMessage {
     pub topic: Option<String>,
     /// Payload of the user packet.
     pub payload: Vec<u8>,
-    /// Its receivers.
+    /// Receivers of the message.
     pub to: Receivers,
 }
 
@@ -186,7 +186,7 @@ pub struct SentMessage {
 pub struct Receivers {
     /// The participants' identities.
     pub identities: Vec<String>,
-    /// Their sids, by which old clients address them.
+    /// The participants' sids, which old clients use instead.
     pub sids: Vec<String>,
 }
 

@@ -53,9 +53,9 @@ struct QueueState {
 pub enum PushOutcome {
     /// The command is queued.
     Queued,
-    /// It is dropped, because its participant has caused too many.
+    /// The instruction is dropped, because its participant has caused too many.
     Refused,
-    /// It is dropped, because the worker has ended.
+    /// The instruction is dropped, because the worker has ended.
     Closed,
 }
 
@@ -301,7 +301,7 @@ impl WorkerSender {
 
     /// Sends an instruction. It is lost if the worker has ended, or if a client has caused too many.
     pub fn send(&self, room: &NamespacedRoom, instruction: Instruction) {
-        // Also after `Refused`: the participant's failure was queued instead.
+        // Wakes the worker after `Refused`, too: the participant's failure was queued instead.
         if self.queue.push(room, instruction) != PushOutcome::Closed {
             self.wake();
         }
@@ -393,7 +393,7 @@ mod tests {
         instructions.map(command).map(text).collect()
     }
 
-    /// Whether no room's state is kept.
+    /// Returns whether no room's state is kept.
     fn keeps_nothing(queue: &WorkerQueue) -> bool {
         let QueueState {
             instructions,

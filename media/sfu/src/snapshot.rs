@@ -14,7 +14,7 @@ use crate::track::Quality;
 pub struct PeerSnapshot {
     /// The participant's sid.
     pub sid: ParticipantSid,
-    /// Its connections: one, or publisher and subscriber.
+    /// The participant's connections: one, or publisher and subscriber.
     pub transports: Vec<TransportSnapshot>,
     /// Published tracks, one entry per codec in which a track is sent.
     pub published: Vec<PublishedSnapshot>,

@@ -26,11 +26,11 @@ const MAX_BACKUPS: usize = 2;
 /// A negotiated media section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MediaSection {
-    /// Its mid in the client's SDP.
+    /// The section's mid in the client's SDP.
     pub mid: String,
     /// The negotiated codec.
     pub codec: Codec,
-    /// Its simulcast layers.
+    /// Simulcast layers.
     pub layers: Vec<Quality>,
 }
 

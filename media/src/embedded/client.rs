@@ -20,15 +20,15 @@ pub(super) struct Client {
     pub client_protocol: i32,
     /// The client's capabilities, for other clients.
     pub capabilities: Vec<i32>,
-    /// Metadata that it sends with its join. Empty once applied.
+    /// Metadata that the client sends with its join. Empty once applied.
     pub own_metadata: OwnMetadata,
     pub subscriptions: Subscriptions,
-    /// Permissions that it sets for its subscribers.
+    /// Permissions that the client sets for its subscribers.
     pub permission: PublisherPermission,
-    /// Its announced and published tracks.
+    /// The client's announced and published tracks.
     pub tracks: MediaTracks,
     pub data_tracks: DataTracks,
-    /// Handles of the data tracks that it receives.
+    /// Handles of the data tracks that the client receives.
     pub data_handles: DataHandles,
     /// Whether the media worker has its transports.
     pub is_peer: bool,
@@ -125,12 +125,12 @@ fn permit(
 /// A client's requested and current subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
+    /// Whether the client receives audio and video tracks without an explicit request (LiveKit's `autoSubscribe`).
     is_auto: bool,
-    /// Same, for data tracks.
+    /// Whether the client receives data tracks without an explicit request.
     is_auto_data: bool,
     requested: HashMap<TrackSid, bool>,
-    /// Tracks that are forwarded to it, with their publishers.
+    /// Tracks that are forwarded to the client, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
     /// Requested tracks that it may not receive, with their publishers.
     denied: HashMap<TrackSid, ParticipantSid>,

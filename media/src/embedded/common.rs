@@ -163,7 +163,7 @@ impl Common {
 
     /// Keeps an ended egress, and forgets the oldest if there are too many.
     pub fn keep_ended_egress(&self, egress: Egress) {
-        // As above, one lock after the other.
+        // The two locks are taken one after the other, never together.
         let forgotten = self.ended.lock().push(egress);
         forgotten
             .into_iter()

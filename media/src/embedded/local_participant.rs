@@ -40,7 +40,7 @@ pub(super) struct LocalParticipant {
     pub client: Option<Box<Client>>,
     /// Whether its join was reported, so that its leave must be.
     is_reported: bool,
-    /// Its access to the embedded TURN server, which ends when it leaves.
+    /// Access to the embedded TURN server, which ends when the participant leaves.
     relay_access: Option<RelayAccess>,
 }
 
@@ -296,7 +296,7 @@ impl LocalParticipant {
         if changed == before {
             return Ok(false);
         }
-        // Only the first change stores the token's texts; later ones would store the client's.
+        // Only the first change stores the token's texts: a later one would store those that the client has set.
         self.token_texts.get_or_insert_with(|| Box::new(before));
         self.set_texts(changed);
         Ok(true)

@@ -52,7 +52,7 @@ impl RtcMetrics {
     /// Creates the metrics, including these workers' counters, and registers them.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry, workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let joins = Opts::new(
             "conclave_rtc_joins_total",
@@ -293,7 +293,7 @@ impl WorkerMetric {
         // A worker's position is its label: workers have no names, and their number is fixed.
         for (index, worker) in workers.iter().enumerate() {
             let index = index.to_string();
-            // Metrics without an additional label have only the worker's.
+            // Metrics without an additional label have only the label for the worker.
             for (value, number) in self.values {
                 let labels = [index.as_str(), value];
                 // Drops the empty additional label.

@@ -117,10 +117,10 @@ impl OwnTurn {
 }
 
 impl OwnTurn {
-    /// Registers its metrics.
+    /// Registers the TURN metrics.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn register_metrics(&self, registry: &Registry) -> Result<(), Error> {
         registry.register(Box::new(TurnCollector::new(self.server.metrics())?))
     }

@@ -130,7 +130,7 @@ impl ConfigChecker {
         // A new room each time: two servers may check the same LiveKit at once.
         let room = format!("{ROOM_PREFIX}{}", random_text(12, BASE62));
         self.check_join_and_unmute(&room, &mut check).await;
-        // Also after a failed join: a join that timed out may have opened the room.
+        // Deleted even after a failed join: a join that timed out may have opened the room.
         self.rooms.delete(&room).await?;
         // Stable, so that problems of equal weight keep their order.
         check.problems.sort_by_key(|problem| !problem.is_fatal);

@@ -9,7 +9,7 @@ use super::twirp::{self, CallError, TwirpClient};
 use crate::port::MediaError;
 
 /// Seconds that LiveKit keeps a room without participants that was opened for an egress or an encoder. Conclave's own
-/// empty timeout ends such a room earlier; this limit is for a control plane that does not come back.
+/// empty timeout ends such a room earlier; this limit applies only if the control plane stays down.
 const EMPTY_SECONDS: u32 = 24 * 60 * 60;
 /// A room name that no project can have, for calls that only test whether LiveKit is available.
 pub(super) const HEALTH_CHECK_ROOM: &str = "conclave.health";
@@ -20,7 +20,7 @@ pub(super) struct Rooms {
     client: Arc<TwirpClient>,
 }
 
-/// LiveKit's rooms that belong to projects. It may have others.
+/// LiveKit's rooms that belong to projects. LiveKit may have others.
 pub(super) struct ListedRooms {
     /// Rooms with participants.
     pub occupied: Vec<NamespacedRoom>,
@@ -33,8 +33,8 @@ impl Rooms {
         Self { client }
     }
 
-    /// Opens a room for at most `max_participants`, unless it is live: LiveKit would overwrite the timeouts in its
-    /// store, which the room's next node would use.
+    /// Opens a room for at most `max_participants`. Does nothing for a room that LiveKit knows: LiveKit would overwrite
+    /// the timeouts in its store, and the room's next node would use these.
     pub async fn open(
         &self,
         room: &NamespacedRoom,
@@ -66,7 +66,7 @@ impl Rooms {
         Ok(self
             .find(room)
             .await?
-            // May be out of date: a node that dies leaves its last number.
+            // May be out of date: the last count of a node that has died remains.
             .is_some_and(|room| room.num_participants > 0))
     }
 
@@ -111,10 +111,10 @@ impl Rooms {
     }
 
     /// Returns the number of participants according to the room's node. Assigns a node to a room without one, and opens
-    /// a closed room for the time in LiveKit's own configuration.
+    /// a closed room with the timeouts of LiveKit's own configuration.
     pub async fn count_participants(&self, room: &NamespacedRoom) -> Result<usize, CallError> {
-        // `CreateRoom` is the only call that the node itself handles without a change. A request without settings does
-        // not overwrite the room's settings in the store either.
+        // `CreateRoom` is the only call that the room's node handles and that changes nothing there. Without settings in
+        // the request, it does not overwrite the room's settings in the store either.
         let request = proto::CreateRoomRequest {
             name: room.to_string(),
             ..Default::default()

@@ -265,7 +265,7 @@ fn plan_change(
                 &publisher.sid,
                 tracks.filter(was_withheld).collect(),
             );
-        // A receiver of nobody may not subscribe at all, by its token, so it needs no calls.
+        // The token of a role that receives no other role forbids all subscriptions, so it needs no calls.
         } else if !rules.receives_nobody(role.as_ref()) {
             insert_tracks(&mut unsubscribe, &publisher.sid, tracks.collect());
         }
@@ -305,7 +305,7 @@ mod tests {
         assert!(table.start(&room));
         assert!(
             !table.start(&room),
-            "the first caller applies them and is told to repeat"
+            "the first caller applies the changes and has to repeat"
         );
         // The second `start` has marked the first run as outdated.
         assert!(table.finish(&room, None));

@@ -1,8 +1,8 @@
 //! Client of LiveKit's server API: protobuf over HTTP POST, as specified by Twirp.
 //!
 //! Each call that Conclave makes has a function, such as [`create_room`], which returns a [`Call`] with its path, grant
-//! and timeout. [`TwirpClient::call`] makes it. Its [`CallError`] displays as advice for the operator, and
-//! distinguishes cases for which LiveKit uses the same code. [`describe_http`] describes network errors, also for the
+//! and timeout. [`TwirpClient::call`] sends it. A [`CallError`] displays as advice for the operator, and distinguishes
+//! cases for which LiveKit uses the same code. [`describe_http`] describes network errors, also for the
 //! configuration check's WebSocket.
 //!
 //! A call blocks its thread, so it runs on tokio's blocking pool. [`MAX_CONCURRENT_CALLS`] limits their number.
@@ -26,16 +26,16 @@ use crate::port::MediaError;
 use crate::redact::redact_urls;
 use crate::token::TokenSigner;
 
-/// Maximum number of concurrent calls. Moderation is rare and LiveKit is near, so more than these mean an outage that
-/// has not been detected yet.
+/// Maximum number of concurrent calls. Moderation is rare and LiveKit responds quickly, so this many pending calls mean
+/// an outage that has not been detected yet.
 const MAX_CONCURRENT_CALLS: usize = 64;
 /// Minimum timeout for a call with [`CallTimeout::Extended`].
 const EXTENDED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a response body, in bytes. The largest response lists all participants in a room, with their
 /// metadata.
 const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
-/// Time that an idle connection is kept. Shorter than common proxies' idle timeouts, so that no connection is used
-/// after a proxy has closed it.
+/// Idle time after which a connection is closed. Shorter than common proxies' idle timeouts, so that no connection is
+/// used after a proxy has closed it.
 const MAX_IDLE: Duration = Duration::from_secs(10);
 const PROTOBUF: &str = "application/protobuf";
 
@@ -81,7 +81,7 @@ impl TwirpClient {
         }
     }
 
-    /// Makes a call and decodes its response.
+    /// Sends a call and decodes its response.
     pub async fn call<R: Message + Default>(&self, call: Call<R>) -> Result<R, CallError> {
         let timeout = match call.timeout {
             CallTimeout::Configured => self.timeout,
@@ -107,11 +107,11 @@ impl TwirpClient {
         request: Request<Vec<u8>>,
         timeout: Duration,
     ) -> Result<Vec<u8>, CallError> {
-        // The wait has its own timeout, so a caller waits at most twice as long.
+        // Waiting for a permit has its own timeout, so a call takes at most twice the timeout.
         let permit = tokio::time::timeout(timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(CallError::Unavailable(format!(
-                "{MAX_CONCURRENT_CALLS} calls to LiveKit are in progress, and none completes"
+                "{MAX_CONCURRENT_CALLS} calls to LiveKit are in progress, and none completed within {timeout:?}"
             )));
         };
         let (client, lease) = (self.client.clone(), self.lease.clone());
@@ -159,7 +159,7 @@ fn unavailable(error: &Error, timeout: Duration) -> CallError {
     CallError::Unavailable(describe_http(error, timeout))
 }
 
-/// Selects a call's timeout.
+/// Timeout for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallTimeout {
     /// The setting `media.timeout`.
@@ -238,13 +238,13 @@ calls! { "Ingress", |_| ApiGrant::ingress_admin(), Configured:
 /// Maximum number of characters quoted from LiveKit's texts.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// Reason why a call to LiveKit failed. Displays as the operator's text.
+/// Reason why a call to LiveKit failed. Its `Display` is the text for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
     /// LiveKit responded with a Twirp error.
     #[error("{}", .0.advice())]
     Refused(TwirpError),
-    /// There was no response, or not from LiveKit's API.
+    /// There was no response, or it did not come from LiveKit's API.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -366,14 +366,14 @@ impl TwirpError {
                     "LiveKit has no connection to Redis, which egress and ingress need ({message}): set redis in its configuration"
                 )
             }
-            ("bad_route", _) => "LiveKit does not know this call: check media.url and LiveKit's version".into(),
+            ("bad_route", _) => "LiveKit does not implement this call: check media.url and LiveKit's version".into(),
             (code, message) => format!("LiveKit answered {code}: {message}"),
         }
     }
 }
 
-/// Returns an empty list if LiveKit could not read it because it runs without Redis: then it has neither egresses nor
-/// ingress endpoints.
+/// Replaces an error with an empty list if LiveKit runs without Redis: then there are neither egresses nor ingress
+/// endpoints.
 pub(super) fn empty_without_redis<R: Default>(
     listed: Result<R, CallError>,
 ) -> Result<R, CallError> {

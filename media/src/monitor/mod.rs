@@ -107,7 +107,7 @@ impl MonitorState {
         let result = call.await;
         self.metrics
             .record_call(name, CallOutcome::from(&result), started.elapsed());
-        // Also after a refusal: whether it is an outage is for the health check to decide.
+        // Checks even after a refusal: the health check decides whether it is an outage.
         if result.is_err() != self.is_unreachable.load(Ordering::Relaxed) {
             self.health_check.notify_one();
         }
@@ -352,7 +352,7 @@ impl MediaMetrics {
     /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let calls = Opts::new(
             "conclave_media_calls_total",

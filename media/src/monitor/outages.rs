@@ -156,7 +156,7 @@ impl MonitoredPlane {
                 {
                     continue;
                 }
-                // Also reported if the failure was over by the time of the check: reports may have been lost in
+                // Reported even if the failure was over by the time of the check: reports may have been lost in
                 // between.
                 recovered_at = Some(inner.clock.now());
                 on_recovery();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        /// It rejects calls only after enough failures in a row and never longer than its time, and allows one call at
+        /// The circuit breaker rejects calls only after enough failures in a row and never longer than its time, and allows one call at
         /// a time.
         #[test]
         fn it_never_rejects_calls_too_early_or_for_too_long(steps in prop::collection::vec(step(), 0..60)) {

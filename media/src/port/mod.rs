@@ -71,7 +71,7 @@ pub trait MediaPlane: Send + Sync + 'static {
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData)
     -> Result<(), MediaError>;
 
-    /// Replaces a participant's grants, and its attributes for role and bitrate limit, by a role's. The client receives
+    /// Sets a participant's grants, and its attributes for role and bitrate limit, to a role's values. The client receives
     /// a refreshed token, tracks that the role forbids are unpublished and reported, and the new role's subscription
     /// rules apply. Returns the participant's new state; `None` if no participant with this identity is connected.
     async fn set_role(
@@ -81,7 +81,7 @@ pub trait MediaPlane: Send + Sync + 'static {
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError>;
 
-    /// Replaces a joining participant's role from its token. On a plane that asks about joins, this happens before the
+    /// Replaces a joining participant's role from its token. On a plane that requests joins, this happens before the
     /// participant can use its token's role. Returns the participant's new state; `None` if it is gone.
     async fn set_role_of_join(
         &self,

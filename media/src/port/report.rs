@@ -34,7 +34,7 @@ pub enum MediaEvent {
         reserves_seat: bool,
     },
     /// A participant connected. If this report is refused, the media plane disconnects it, unless the room is unknown
-    /// and may be another server's.
+    /// and may belong to another server.
     ParticipantJoined(Box<Participant>),
     /// A participant connected whose identity the API does not allow, so that it can have no session. The report is
     /// refused, and the media plane disconnects the participant, unless the room is unknown.

@@ -72,7 +72,7 @@ pub struct TokenRequest {
 pub struct SignedToken {
     /// The signed JWT, which clients send to the media plane.
     pub token: Secret,
-    /// Its `exp`, in whole seconds.
+    /// The token's `exp`, in whole seconds.
     pub expires_at: Timestamp,
 }
 
@@ -204,7 +204,7 @@ impl TokenSigner {
     /// participants receive such refreshed tokens.
     ///
     /// # Errors
-    /// As [`TokenSigner::mint`].
+    /// Fails as [`TokenSigner::mint`] does.
     pub fn refresh(
         &self,
         claims: &Claims,
@@ -229,7 +229,7 @@ impl TokenSigner {
     }
 
     /// Verifies a token: signed with this secret and HS256, issued under this key, valid at `now`, and granting a join.
-    /// It is valid from a minute before its `nbf`, because another server may have signed it, or the clock may have
+    /// A token is valid from a minute before its `nbf`, because another server may have signed it, or the clock may have
     /// been set back; `exp` has no such leeway.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl TokenSigner {
         // Verifies the signature first, so that no claim of an unsigned token is used.
         let payload: Payload<'static> = self.decode(token)?;
         if *payload.iss != *self.api_key {
-            // Another key with the same secret is not this server's.
+            // Another key is not valid here, even with the same secret.
             return Err(TokenError::Issuer);
         }
         if now >= from_seconds(payload.exp) {

@@ -432,7 +432,7 @@ async fn a_track_is_reported_with_a_repeated_join_if_the_first_could_not_be_reco
         assert_eq!(
             names,
             ["joined", "published"],
-            "it is reported until the join is accepted"
+            "the join is reported again until it is accepted"
         );
     }
 }

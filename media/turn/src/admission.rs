@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(
             exhaust(&mut window, 4, now),
             (MESSAGES_PER_WINDOW, 0, WINDOW),
-            "it has paused"
+            "the client has paused"
         );
     }
 

@@ -36,9 +36,10 @@
 //!
 //! - *An unauthenticated flood* gets few, short responses: a forged source address must not turn
 //!   the server into an amplifier.
-//! - *A participant floods.* Its messages wait for the next 100 ms (TCP), or are dropped (UDP).
-//! - *A client does not read.* Its packets are dropped once 64 KiB wait, and its connection is
-//!   closed after ten seconds.
+//! - *A participant floods.* Its messages wait for the next interval of 100 ms (TCP), or are
+//!   dropped (UDP).
+//! - *A client does not read.* Its packets are dropped once 64 KiB are buffered, and its connection
+//!   is closed after ten seconds.
 //! - *The relay's socket receives packets from elsewhere.* They are dropped unless they come from a
 //!   media worker's own address, which no other host can use as its source: the kernel rejects such
 //!   packets.

@@ -45,7 +45,7 @@ impl TurnRefusal {
         Self::Rate,
     ];
 
-    /// Value for the label `reason`.
+    /// Returns the value for the label `reason`.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {

@@ -11,10 +11,12 @@ use tokio::net::UdpSocket;
 /// Maximum length of a datagram that is relayed whole to a client. WebRTC datagrams are shorter.
 pub const MAX_DATAGRAM: usize = 4_000;
 
-/// Peers for all allocations.
+/// Relay targets, shared by all allocations.
 #[derive(Debug, Default)]
 pub struct RelayPeers {
+    /// Bound address by advertised address.
     bound: HashMap<SocketAddr, SocketAddr>,
+    /// Advertised address by bound address.
     advertised: HashMap<SocketAddr, SocketAddr>,
     /// First local address per family, IPv4 first.
     relayed: [Option<IpAddr>; 2],
@@ -30,13 +32,14 @@ impl RelayPeers {
             peers.bound.entry(*advertised).or_insert(*bound);
             // Clients only know advertised addresses, so packets from a bound one are mapped back.
             peers.advertised.insert(*bound, *advertised);
-            // Packets from a local address to a local address never leave the machine.
+            // Relay sockets bind to a media worker's own address, so that relayed packets never leave the
+            // machine.
             peers.relayed[usize::from(bound.is_ipv6())].get_or_insert(bound.ip());
         }
         peers
     }
 
-    /// Returns whether a media worker has this address, at any port.
+    /// Returns whether a media worker advertises this address, at any port.
     pub fn permits(&self, peer: IpAddr) -> bool {
         self.bound.keys().any(|advertised| advertised.ip() == peer)
     }
@@ -47,7 +50,7 @@ impl RelayPeers {
         self.bound.get(&peer).copied()
     }
 
-    /// Returns the peer that sends from a local address; `None` if that is not a media worker.
+    /// Returns the peer that sends from a bound address; `None` if that is not a media worker's.
     pub fn advertised(&self, bound: SocketAddr) -> Option<SocketAddr> {
         self.advertised.get(&bound).copied()
     }
@@ -104,15 +107,15 @@ impl RelaySocket {
     }
 }
 
-/// Sends a datagram. Returns whether it was sent. Bypasses tokio, which considers a new socket busy
-/// until it has polled it.
+/// Sends a datagram. Returns whether it was sent. Bypasses tokio, which treats a new socket as busy
+/// until its first poll.
 pub fn send(socket: &UdpSocket, payload: &[u8], to: SocketAddr) -> bool {
     // The socket is non-blocking, so a full send buffer drops the packet.
     SockRef::from(socket).send_to(payload, &to.into()).is_ok()
 }
 
-/// Receives a datagram. Errors, such as an unreachable receiver, concern an earlier send and are
-/// skipped.
+/// Receives a datagram. Skips errors, which concern an earlier send, such as one to an unreachable
+/// receiver.
 pub async fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
     loop {
         if let Ok(received) = socket.recv_from(buffer).await {

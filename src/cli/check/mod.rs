@@ -59,7 +59,7 @@ enum Verdict {
     Failure(String),
 }
 
-/// Result for one part with `--json`.
+/// JSON output for one part.
 #[derive(Serialize)]
 struct PartView<'a> {
     part: &'static str,
@@ -238,7 +238,7 @@ fn readable_secrets(
     }))
 }
 
-/// Returns whether users can read a file who are neither its owner nor in its group.
+/// Returns whether a file can be read by users other than its owner and its group.
 fn others_read(path: &Path) -> bool {
     let permits = |path: &Path, bit| {
         path.metadata()

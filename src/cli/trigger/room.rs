@@ -310,7 +310,7 @@ impl<'a> TriggerRoom<'a> {
         Ok(text(&started, "egress_id"))
     }
 
-    /// Puts a recording or a broadcast into each status in turn.
+    /// Puts a recording or a broadcast into each of these statuses, one after another.
     fn drive(&self, egress: &str, statuses: &[&str]) -> Result<(), CallError> {
         let to = |status: &&str| {
             self.sandbox(

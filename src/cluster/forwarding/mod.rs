@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A request is *reached* once the active node may have read a part of it. A request that was not reached is always sent again. If the
-//! connection breaks off later, the request is repeated only if it cannot make a change twice, and only three times: a request that makes
-//! each node fail must not go through all of them. A dead node breaks off each attempt until another is active, which counts once.
+//! connection breaks later, the request is repeated only if it cannot make a change twice, and only three times: a request that makes
+//! each node fail must not go through all of them. All attempts that fail at one dead node count once.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(25);
 /// Maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
-/// Whether a request may be sent again after the active node broke off.
+/// Whether a request may be sent again after the connection to the active node broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     /// Always: it changes nothing, or a repetition returns the first result.
@@ -53,7 +53,7 @@ pub enum ForwardFailure {
     NotTaken,
     /// The active node was lost while it had the request, whose change may have been made.
     NodeLost,
-    /// Each active node broke off while it had the request. A repetition does no harm.
+    /// The connection to each active node broke while the node had the request. A repetition does no harm.
     BrokeOff,
 }
 
@@ -80,9 +80,9 @@ pub struct Forwarding {
     /// Last attempt's epoch, and the time for the next one at that node; `None` if it must not get another.
     last: Option<(i64, Option<Duration>)>,
     delay: Duration,
-    /// Number of nodes at which it broke off.
+    /// Number of nodes whose connection broke while they had the request.
     breaks: u32,
-    /// Epoch in which it broke off last.
+    /// Epoch of the last of these nodes.
     broken_in: Option<i64>,
     failure: Option<ForwardFailure>,
 }
@@ -149,7 +149,7 @@ impl Forwarding {
     pub fn failed(&mut self, now: Duration, outcome: AttemptFailure, is_buffered: bool) {
         if outcome == AttemptFailure::Broken {
             let epoch = self.last.map(|(epoch, _)| epoch);
-            // A node that has died breaks off each attempt until the next takeover; that counts once.
+            // Every attempt at a dead node fails until the next takeover. These attempts count once.
             if self.broken_in != epoch {
                 self.broken_in = epoch;
                 self.breaks += 1;

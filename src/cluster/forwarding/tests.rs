@@ -156,7 +156,7 @@ struct Run {
     waits_since: Option<Duration>,
     /// Last attempt's epoch.
     sent_to: Option<i64>,
-    /// Number of nodes at which it broke off, and the last one's epoch.
+    /// Number of nodes whose connection broke while they had the request, and the last one's epoch.
     breaks: u32,
     broken_in: Option<i64>,
 }
@@ -176,7 +176,7 @@ impl Run {
         }
     }
 
-    /// Whether it has waited for the whole buffer time.
+    /// Returns whether it has waited for the whole buffer time.
     fn has_waited(&self) -> bool {
         self.waits_since
             .is_some_and(|since| self.now >= since + HOLD)

@@ -160,8 +160,7 @@ impl Renewal {
         let certificate = self.usable(&issued)?;
         let validity = Validity::from(&certificate);
         log::info!(domain = self.client.config.domain.as_str(), expires:% = validity.not_after; "a certificate was obtained");
-        // A certificate that cannot be stored is used all the same: another one would fare no better, and the CA issues only a few per
-        // week.
+        // A certificate that cannot be stored is used anyway: storing another one would fail, too, and the CA issues only a few per week.
         if let Err(error) = self.client.store(issued).await {
             log::error!(
                 "the certificate cannot be stored, so the next start obtains another one: {error}"

@@ -50,7 +50,7 @@ pub enum Failure {
 /// Failures since the last success, which are stored for the next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failures {
-    /// Their number.
+    /// Number of failures.
     pub count: usize,
     /// Time of the next attempt.
     pub next: Timestamp,

@@ -48,7 +48,7 @@ pub(super) struct StoredAccount {
 /// Failed attempts since the last success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredFailures {
-    /// Their number, and the time of the next attempt.
+    /// Number of failures, and the time of the next attempt.
     pub failures: Failures,
     /// Error of the last attempt.
     pub error: String,
@@ -70,7 +70,7 @@ impl Storage {
         // The directory's URL becomes one folder name, so it must contain no slash.
         let folder: String = directory
             .chars()
-            // Also against path traversal: a directory's URL may have `..` between slashes.
+            // Prevents path traversal: a directory's URL may have `..` between slashes.
             .map(|c| if is_plain(c) { c } else { '-' })
             .collect();
         Self {

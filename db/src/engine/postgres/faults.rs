@@ -1,5 +1,5 @@
-//! Store fault points, for tests; their scope is the database's location. Also further migrations, which make a program the next
-//! version, for tests of mixed versions.
+//! For tests: the store's fault points, whose scope is the database's location, and further migrations, with which a program counts as the
+//! next version in tests of mixed versions.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub(super) fn reach(session: &Session, point: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Environment variable with the paths of further migrations, separated by colons. Each path is one more schema that the program knows.
+/// Environment variable with the paths of further migrations, separated by colons. Each migration raises the newest schema by one.
 const FURTHER_MIGRATIONS: &str = "FURTHER_MIGRATIONS";
 
 /// Returns the texts of the further migrations.

@@ -134,7 +134,7 @@ fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
     Ok(shortest)
 }
 
-/// Whether a session's server process changes while other sessions are busy.
+/// Returns whether a session's server process changes while other sessions are busy.
 fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     let sql = Sql::Postgres(&session);

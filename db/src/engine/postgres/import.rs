@@ -11,16 +11,16 @@ use crate::tables::{Cell, TABLES};
 /// Rows fetched at once.
 const FETCH: usize = 1_000;
 
-/// Projects and templates refer to each other, so one of the foreign keys is checked once both are
-/// there.
+/// Projects and templates refer to each other, so one of the foreign keys is checked only after both
+/// tables are written.
 const DROP_KEY: &str = "ALTER TABLE projects DROP CONSTRAINT projects_default_template_id_fkey";
 const ADD_KEY: &str = "ALTER TABLE projects ADD CONSTRAINT projects_default_template_id_fkey
      FOREIGN KEY (default_template_id) REFERENCES templates (id)";
-/// Locks the row that each write of a server reads, so that no write can start.
+/// Locks the row that every server's write reads, so that no write can start.
 const EPOCH: &str = "SELECT epoch FROM leadership WHERE id = 1 FOR UPDATE";
 
-/// Database that records are copied into. Dropped without a commit, it leaves the database as it
-/// was.
+/// Transaction that copies records into a database. If it is dropped without a commit, the database is
+/// unchanged.
 pub(crate) struct Import {
     session: Session,
 }
@@ -62,7 +62,7 @@ impl Import {
         Ok(())
     }
 
-    /// Writes rows, and waits for all together.
+    /// Writes rows, and waits once for all of them.
     pub(crate) fn insert(
         &self,
         table: &str,
@@ -105,7 +105,7 @@ impl Import {
         self.session.batch(ADD_KEY)
     }
 
-    /// Calls `each` with all rows of a table.
+    /// Calls `each` with every row of a table.
     pub(crate) fn rows(
         &self,
         table: &str,
@@ -139,7 +139,7 @@ impl Import {
             .session
             .batch(&format!("ANALYZE {}", TABLES.join(", ")))
         {
-            log::warn!("the imported tables were not analyzed: {error}");
+            log::warn!("analyzing the imported tables failed: {error}; run ANALYZE");
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl IndexState {
 pub struct UpcomingIndex {
     /// Name of the index, as in its statement.
     pub name: String,
-    /// Its state.
+    /// State of the index.
     pub state: IndexState,
 }
 
@@ -110,7 +110,7 @@ impl IndexStatement {
         rest.split([' ', '(']).next().unwrap_or_default()
     }
 
-    /// Whether the index is usable; `None` if it does not exist.
+    /// Returns whether the index is usable; `None` if it does not exist.
     fn is_valid(&self, session: &Session) -> Result<Option<bool>, StoreError> {
         Sql::Postgres(session).one(IS_VALID, args![&self.name], |row| row.read(0))
     }

@@ -188,7 +188,7 @@ fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError
 /// Writer session: writes one transaction after another, and determines the outcome of the last one if the connection is lost.
 pub(super) struct WriterSession {
     row: i64,
-    /// Epoch of the server; `None` for a command, which writes beside a server.
+    /// Epoch of the server; `None` for a command, which may write while a server runs.
     epoch: Option<i64>,
     link: Link,
     /// Id in the session's row; `None` until the row has been written.

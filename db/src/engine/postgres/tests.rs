@@ -95,7 +95,11 @@ fn an_index_that_was_built_ahead_is_found_by_its_migration() {
         let built = id(database);
         assert!(built.ends_with(" true true"), "{built}");
         migrate(session).unwrap();
-        assert_eq!(id(database), built, "the migration has left it as it was");
+        assert_eq!(
+            id(database),
+            built,
+            "the migration has left the index unchanged"
+        );
         assert_eq!(
             database.run("SELECT version FROM schema_version"),
             (newest() + 1).to_string()

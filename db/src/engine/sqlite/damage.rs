@@ -1,4 +1,4 @@
-//! Detection of damage in the file, on a thread beside a server that has just started, or that cannot start because of it.
+//! Detection of damage in the file, on a separate thread, after a server has started or when it cannot start because of the damage.
 //!
 //! `PRAGMA quick_check` reads each table and its indexes once. Damage is logged and makes the server unready, and the writing connection
 //! refuses statements that read or change a damaged table. The rest continues. The writer must never meet a damaged page: SQLite would roll
@@ -123,7 +123,7 @@ impl DamageCheck {
             // For this thread only, as Linux has it. If the system refuses, the thread keeps the usual priority.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             if let Err(error) = look(&path, &damage, &over, &of_thread) {
-                log::warn!("the file of the database could not be checked: {error}");
+                log::warn!("checking the database file failed: {error}");
             }
             *of_thread.lock() = None;
         };

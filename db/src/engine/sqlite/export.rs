@@ -17,7 +17,7 @@ use crate::tables::Cell;
 /// Limits of a batch: rows, and approximate bytes.
 const BATCH: (usize, usize) = (1_000, 4 << 20);
 
-/// A file at one moment, with the newest schema.
+/// Snapshot of a records file, in the newest schema.
 pub(crate) struct Export {
     connection: Connection,
     has_records: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// Opens a file, which is not changed.
+    /// Opens a file without changing it.
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags)?;
@@ -51,7 +51,7 @@ impl Export {
         })
     }
 
-    /// Whether the file has tables.
+    /// Returns whether the file has tables.
     pub(crate) fn has_records(&self) -> bool {
         self.has_records
     }
@@ -60,7 +60,7 @@ impl Export {
         Sql::Sqlite(&self.connection)
     }
 
-    /// A table's column names.
+    /// Returns a table's column names.
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
         self.sql().many(
             "SELECT name FROM pragma_table_info(?1)",
@@ -69,7 +69,7 @@ impl Export {
         )
     }
 
-    /// A table's row count.
+    /// Counts a table's rows.
     pub(crate) fn count(&self, table: &str) -> Result<u64, StoreError> {
         let rows: i64 = self
             .sql()
@@ -77,7 +77,8 @@ impl Export {
         Ok(rows.unsigned_abs())
     }
 
-    /// Last number assigned by AUTOINCREMENT, even if its row was deleted; 0 if none was.
+    /// Returns the last number assigned by AUTOINCREMENT, even if its row was deleted; 0 if none was
+    /// assigned.
     pub(crate) fn last_number(&self, table: &str) -> Result<i64, StoreError> {
         // Only tables with AUTOINCREMENT are in `sqlite_sequence`, and only once they have had a
         // row.
@@ -89,7 +90,7 @@ impl Export {
         Ok(last?.unwrap_or(0))
     }
 
-    /// Reads all rows of a table, in batches.
+    /// Reads all rows of a table, and passes them to `write` in batches.
     pub(crate) fn batches(
         &self,
         table: &str,

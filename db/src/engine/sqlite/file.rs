@@ -12,7 +12,7 @@ use super::migrate;
 use crate::error::StoreError;
 use crate::options::OlderSchema;
 
-/// How long a statement waits for a lock of another process, such as a command.
+/// Maximum time that a statement waits for another process's lock, such as a command's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of pages in the write-ahead log that triggers a checkpoint, and their size in bytes at 4 KiB each.
@@ -49,7 +49,7 @@ pub(super) fn open_for_writing(
     }
     // Off during migrations, which is the default: a table may be rebuilt while rows of others refer to it.
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A savepoint stores the pages that its job changes. In a file, the default, this took more writes than the log.
+    // A savepoint stores the pages that its job changes. In a temporary file, the default, that caused more writes than the log itself.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // rusqlite's default of 16 is less than the writer uses.
     connection.set_prepared_statement_cache_capacity(128);
@@ -71,7 +71,7 @@ fn id(metadata: &Metadata) -> FileId {
 }
 
 impl FileLocation {
-    /// Records the file with this metadata, at this path.
+    /// Creates the location of the file with this metadata, at this path.
     #[must_use]
     pub fn new(path: PathBuf, metadata: &Metadata) -> Self {
         Self {
@@ -80,12 +80,12 @@ impl FileLocation {
         }
     }
 
-    /// Whether the same file is still at the path. Blocks.
+    /// Returns whether the same file is still at the path. Blocks.
     #[must_use]
     pub fn is_there(&self) -> bool {
         match self.path.metadata() {
             Ok(metadata) => id(&metadata) == self.id,
-            // Only these errors mean that it is gone. Others, such as missing permissions on a directory, prove nothing.
+            // Only these errors mean that the file is gone. Others, such as missing permissions on a directory, prove nothing.
             Err(error) => !matches!(
                 error.kind(),
                 ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle

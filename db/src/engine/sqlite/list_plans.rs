@@ -126,7 +126,7 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     });
 }
 
-/// Expected texts for a list of closed sessions, or of all.
+/// Returns the expected texts for a list of closed sessions, or of all.
 fn searched_in_sessions(wanted: &[&'static str]) -> Vec<&'static str> {
     let by_identity = wanted.contains(&"participant_identity=?");
     // An identity has few roles, so the role is compared row by row.

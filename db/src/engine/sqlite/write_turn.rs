@@ -1,8 +1,8 @@
 //! Write lock: a file lock beside the database that each process takes around a transaction that writes.
 //!
 //! SQLite's own lock is not fair. A waiting process retries after up to 100 ms, so a command could wait for seconds beside a server whose
-//! transactions follow each other without a pause, and the server beside many commands. Here, the process that waits is next: it has the
-//! lock of the file `-queue`, and all others queue for that. The file `-turn` is locked during the transaction, and names the process that
+//! transactions follow each other without a pause, and the server beside many commands. Here, one waiting process is next: it has the lock
+//! of the file `-queue`, for which all others wait. The file `-turn` is locked during the transaction, and names the process that
 //! wrote last, for the log. The system releases both locks when their process exits.
 //!
 //! Correctness does not depend on these locks, only on SQLite's. Without them, or while a stopped process has one, writes continue as they
@@ -41,7 +41,7 @@ pub(crate) struct WriteLock {
     files: OnceCell<Option<Files>>,
     patience: Cell<Duration>,
     log_lines: Throttle,
-    /// Set once this process is known to be a server. An operator who runs a command sees how long it takes.
+    /// Set once this process is known to be a server. A command logs its waits at debug level: its operator sees how long it takes.
     is_server: Arc<AtomicBool>,
 }
 
@@ -92,7 +92,7 @@ impl WriteLock {
         };
         let taken = wait.lock(queue) && {
             let taken = wait.lock(turn);
-            // Released as soon as this process has the write lock: the next one may queue up during the transaction.
+            // Released as soon as this process has the write lock, so that another process can become the next one meanwhile.
             let _ = queue.unlock();
             taken
         };
@@ -116,7 +116,7 @@ impl WriteLock {
         WriteLockGuard(taken.then_some(turn))
     }
 
-    /// Logs a long wait for SQLite's own lock: a program has it that does not take this one.
+    /// Logs a long wait for SQLite's own lock, which means that it was held by a program without this write lock.
     pub(crate) fn record_wait_for_sqlite(&self, waited: Duration) {
         if waited >= UNNOTICED {
             let by = "for SQLite's own lock, held by another program, such as sqlite3, or by a stopped process";
@@ -185,8 +185,8 @@ impl Wait<'_> {
                 Err(TryLockError::Error(_)) => return false,
             }
             let waited = self.started.elapsed();
-            // If the name is this process's own, no other process has written since, and the name is of no use.
-            // Read late, at half of the logged time, since a short wait needs no name.
+            // Read only after half of the logged time, since a shorter wait needs no name. Read again while it is this process's own
+            // name: the process that has the lock has not written its name yet.
             if waited >= UNNOTICED / 2
                 && self
                     .before
@@ -300,10 +300,13 @@ mod tests {
                 assert!(command.take().0.is_some());
             }
             ended.store(true, Ordering::Relaxed);
-            // Each wait lasts for the current transaction. It would take most of the other's transactions if it had to meet a gap between
-            // two.
+            // Each wait lasts for the other's current transaction. If it had to meet a gap between two transactions, it would last for
+            // many of them.
             let meanwhile = others.load(Ordering::Relaxed) - before;
-            assert!(meanwhile <= 150, "{meanwhile} turns of the other during 50");
+            assert!(
+                meanwhile <= 150,
+                "{meanwhile} transactions of the other during 50"
+            );
         });
     }
 

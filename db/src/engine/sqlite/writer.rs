@@ -22,8 +22,8 @@ use crate::options::StoreMetrics;
 use crate::sql::Sql;
 use crate::tx::{CommitHook, CommittedEvent, RoomCounts, Tx};
 
-/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. In a longer batch, the first job would
-/// wait too long for the last; a shorter one would spend more time on commits than on jobs.
+/// Time for which jobs are added to a batch. If the last commit took longer, its duration counts instead. In a longer batch, the first job
+/// would wait too long for the last; a shorter one would spend more time on commits than on jobs.
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// Upper limit of that time: after a disk has hung for seconds, the next batch is not as long.
 const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
@@ -41,9 +41,9 @@ pub(super) struct WriterThread {
     commits: CommitCount,
     hook: CommitHook,
     damage: Damage,
-    /// How many damaged tables the connection refuses.
+    /// Number of damaged tables that the connection refuses to use.
     guarded: Cell<usize>,
-    /// Where the file was opened; `None` for an in-memory database.
+    /// Location at which the file was opened; `None` for an in-memory database.
     location: Option<FileLocation>,
 }
 
@@ -141,8 +141,8 @@ impl WriterThread {
             for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
             }
-            // The reason was set during this batch, whose jobs have an error by now. The rest of the queue is dropped, which replies to
-            // them.
+            // The reason was set during this batch, whose jobs have their errors by now. Returning drops the rest of the queue, and its
+            // jobs fail, too.
             if self.shared.stop.get().is_some() {
                 return;
             }
@@ -154,7 +154,7 @@ impl WriterThread {
     }
 
     /// Empties the write-ahead log, so that a clean exit leaves a single file. Never waits for a reader while it has the write lock: a
-    /// command that waited stalled the server beside it.
+    /// command that waited stalled the server that runs at the same time.
     fn empty_log(&self) {
         // Does most of the work, without the write lock.
         let _ = self
@@ -170,7 +170,7 @@ impl WriterThread {
                 });
             drop(lock);
             // The first column is 1 if another connection prevented it.
-            // On an error there is no point in another try. The log stays, and the next start recovers it.
+            // After an error, another attempt is pointless. The log stays, and the next start recovers it.
             if !matches!(emptied, Ok(true)) {
                 return;
             }
@@ -200,7 +200,7 @@ impl WriterThread {
         let started = self.sql("BEGIN IMMEDIATE");
         self.write_lock.record_wait_for_sqlite(asked.elapsed());
         if let Err(error) = started {
-            // This job has waited for the lock as long as it may. Queued jobs fail with it, instead of each waiting as long in turn.
+            // This job has waited for the lock as long as it may. Queued jobs fail with it, instead of waiting as long one after another.
             batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
             return Err(error);
         }
@@ -219,15 +219,13 @@ impl WriterThread {
             }
             let _ = self.shared.stop.set(WriterStop::FileGone);
             log::error!("{}", WriterStop::FileGone.as_str());
-            Err(StoreError::Unavailable(
-                "the file of the database has gone".into(),
-            ))
+            Err(StoreError::Unavailable("the database file is gone".into()))
         });
         if committed.is_err() {
             // After some errors SQLite has already rolled back. Then this fails, which is harmless.
             let _ = self.sql("ROLLBACK");
         }
-        // Also after a failure: readers renew a snapshot for nothing, which is better than missing a commit.
+        // Even after a failure: renewing a reader's snapshot for nothing is better than missing a commit.
         self.commits.add();
         committed
     }
@@ -281,7 +279,7 @@ impl WriterThread {
                     self.connection.total_changes() != before || self.connection.is_autocommit();
                 if outcome == JobOutcome::Rollback && remains {
                     return Err(StoreError::Fault(
-                        "a write job failed behind its statement".into(),
+                        "a write job failed after its statement".into(),
                     ));
                 }
                 Ok(outcome)
@@ -332,7 +330,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Single-statement jobs. The first has been taken.
+    /// Queues single-statement jobs. Returns the first one, and the others in their queue.
     fn queued<F>(runs: Vec<F>) -> (Box<dyn Work>, Jobs<Box<dyn Work>>)
     where
         F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
@@ -401,7 +399,7 @@ mod tests {
             committed
                 .unwrap_err()
                 .to_string()
-                .contains("failed behind its statement")
+                .contains("failed after its statement")
         );
         assert!(numbers.is_empty());
     }

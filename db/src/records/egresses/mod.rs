@@ -149,7 +149,7 @@ pub(crate) fn running_egresses(
     Ok(found)
 }
 
-/// List query.
+/// Returns the query that lists a project's recordings or broadcasts, latest start first.
 pub(crate) fn list_query<'a>(
     project: &'a ProjectId,
     kind: EgressKind,
@@ -225,7 +225,7 @@ impl Egresses {
     ) -> Result<Egress, StoreError> {
         self.0
             .read(move |sql| {
-                // A recording is not found as a broadcast, and the other way round, since the API has two resources.
+                // A recording is not found as a broadcast, nor a broadcast as a recording, since they are two resources of the API.
                 // The id is unique among both kinds.
                 let found = find(sql, &project, &id)?.filter(|egress| egress.kind() == kind);
                 Ok(found.ok_or_else(|| kind.not_found())?)

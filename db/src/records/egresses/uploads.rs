@@ -27,7 +27,7 @@ pub struct PendingUpload {
     pub multipart_id: Option<String>,
     /// Server whose disk has the file; `None` for a recording by an earlier version.
     pub node: Option<NodeId>,
-    /// When another server first missed the file, since its own server last saw it.
+    /// Time at which another server first missed the file; reset when the file's own server sees it.
     pub missing_since: Option<Timestamp>,
 }
 
@@ -154,7 +154,7 @@ impl Uploads {
         id: EgressId,
         multipart: String,
     ) -> Result<(), StoreError> {
-        // Before the parts, so that a crash leaves no parts that nobody aborts.
+        // Recorded before the parts are sent, so that a crash leaves no parts that are never aborted.
         self.0
             .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])

@@ -111,7 +111,7 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// List query.
+/// Returns the query that lists a project's rooms, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,
@@ -121,8 +121,8 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     )
 }
 
-/// Open room query, in index order: the newest per template first, those without a template last. That has to be
-/// stated, since PostgreSQL sorts NULL first in a descending order.
+/// Returns the query for open rooms, in index order: the newest per template first, rooms without a template last. The query states
+/// `NULLS LAST`, since PostgreSQL sorts NULL first in a descending order.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
         SELECT_ROOMS,
@@ -133,7 +133,7 @@ pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
     .and_condition(Some("status = 'open'"))
 }
 
-/// Query for rooms with names from `first` to `last`.
+/// Returns the query for rooms with names from `first` to `last`.
 pub(crate) fn named_query<'a>(
     project: &'a ProjectId,
     first: &'a str,

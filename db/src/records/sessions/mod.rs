@@ -311,7 +311,7 @@ fn track(row: &Row<'_>) -> Result<SessionTrack, StoreError> {
     })
 }
 
-/// List query.
+/// Returns the query that lists a project's sessions, latest join first.
 ///
 /// Open sessions are few, and have their own indexes. For them, identity and role are compared as expressions, so that the planner does not
 /// search all sessions with that identity or role. A search for closed sessions skips the few open ones.
@@ -421,7 +421,7 @@ impl Sessions {
     }
 
     /// Records a leave that is caused by the server's stop. A room emptied by it starts its timer when a server runs again
-    /// ([`ServerRecords::begin_run`](crate::ServerRecords::begin_run)), so that the participants can come back.
+    /// ([`ServerRecords::begin_run`](crate::ServerRecords::begin_run)), so that the participants can reconnect.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -484,7 +484,7 @@ impl Sessions {
     }
 
     /// Closes the sessions of participants that were disconnected by a server crash: they end at its last heartbeat, and the empty
-    /// timer starts now, so that the participants can come back.
+    /// timer starts now, so that the participants can reconnect.
     ///
     /// # Errors
     /// Fails when the database cannot be written.

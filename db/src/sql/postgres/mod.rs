@@ -17,7 +17,7 @@ use crate::sql::values::Value;
 pub use server::{PostgresServer, PostgresSettingsError};
 pub(crate) use session::{CommitError, Session};
 
-/// Reads a column; `None` for a type that no record has.
+/// Reads a column; `None` for a type that no record uses.
 pub(super) fn column(row: &Row, index: usize) -> Option<Value<'_>> {
     row.try_get::<_, ColumnValue<'_>>(index)
         .ok()
@@ -29,8 +29,8 @@ pub(super) fn column_name(row: &Row, index: usize) -> Option<&str> {
     row.columns().get(index).map(tokio_postgres::Column::name)
 }
 
-/// Distinguishes errors that may go away, by themselves, by a retry or through an operator, from faults. Contains no values of a row: the
-/// details, which do, are left out.
+/// Converts an error: to `Unavailable` if it may go away by itself, after a retry or with an operator's help, and to `Fault` otherwise. The
+/// text omits PostgreSQL's details, which may contain a row's values.
 pub(super) fn store_error(error: &Error) -> StoreError {
     let Some(found) = error.as_db_error() else {
         let cause = error
@@ -38,7 +38,7 @@ pub(super) fn store_error(error: &Error) -> StoreError {
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
         let text = format!("PostgreSQL: {error}{cause}");
-        // Values that this program encodes or reads wrongly are a fault. All other errors are about the connection.
+        // If this program encoded or read a value wrongly, that is a fault. All other client errors concern the connection.
         // The client library has no public error kinds, so its texts are compared.
         let is_fault = [
             "error serializing",
@@ -63,7 +63,7 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// Whether the server has refused a statement as a protocol violation.
+/// Returns whether the server has refused a statement as a protocol violation.
 pub(crate) fn is_protocol_violation(error: &StoreError) -> bool {
     let code = format!("({})", SqlState::PROTOCOL_VIOLATION.code());
     matches!(error, StoreError::Unavailable(text) | StoreError::Fault(text) if text.ends_with(&code))
@@ -71,7 +71,7 @@ pub(crate) fn is_protocol_violation(error: &StoreError) -> bool {
 
 fn is_curable(code: &SqlState) -> bool {
     let exact = [
-        // Because of a concurrent transaction, such as a command's: a retry finds its rows.
+        // Caused by a concurrent transaction, such as a command's: a retry finds its rows.
         SqlState::UNIQUE_VIOLATION,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
@@ -80,7 +80,7 @@ fn is_curable(code: &SqlState) -> bool {
         SqlState::READ_ONLY_SQL_TRANSACTION,
         // The process was stopped inside a transaction, and the server has ended it.
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        // Errors of an operator, who can correct them while the server retries.
+        // Mistakes in the configuration, which an operator can correct while the server retries.
         SqlState::INVALID_PASSWORD,
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INSUFFICIENT_PRIVILEGE,
@@ -147,7 +147,7 @@ impl ToSql for Parameter {
     }
 
     fn accepts(_: &Type) -> bool {
-        // It was already encoded for its type.
+        // The value is already encoded for its type.
         true
     }
 
@@ -181,7 +181,7 @@ impl<'a> FromSql<'a> for ColumnValue<'a> {
     }
 }
 
-/// Whether columns of a type can be read.
+/// Returns whether columns of a type can be read.
 pub(super) fn is_read(of: &Type) -> bool {
     [
         Type::INT8,

@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Time limit for a connection to one host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long sent data may stay unacknowledged by the other kernel.
+/// Maximum time for which sent data may stay unacknowledged by the other host's kernel.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(3);
 /// TCP keepalive: idle time before the first probe, probe interval, and failed probes before the connection is closed.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 3);
@@ -114,7 +114,7 @@ impl PostgresServer {
         format!("postgres://{}/{database}", hosts.join(","))
     }
 
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()

@@ -127,13 +127,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Location of the database.
+    /// Returns the location of the database.
     #[cfg(feature = "faults")]
     pub(crate) fn location(&self) -> &str {
         &self.location
     }
 
-    /// Whether the connection is lost. Needs no round trip.
+    /// Returns whether the connection is lost. Needs no round trip.
     pub(crate) fn is_broken(&self) -> bool {
         self.runtime.block_on(async {
             // The runtime polls its sockets only when it yields.
@@ -480,7 +480,7 @@ impl Session {
         )
     }
 
-    /// Whether a statement of [`Self::put_fence`] has failed because another server has taken over.
+    /// Returns whether a statement of [`Self::put_fence`] has failed because another server has taken over.
     pub(crate) fn was_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
@@ -490,7 +490,7 @@ impl Session {
         self.fenced.store(false, Ordering::Relaxed);
     }
 
-    /// Whether a statement of [`Self::put_mark`] has failed because an earlier commit is gone.
+    /// Returns whether a statement of [`Self::put_mark`] has failed because an earlier commit is gone.
     pub(crate) fn was_set_back(&self) -> bool {
         self.set_back.load(Ordering::Relaxed)
     }

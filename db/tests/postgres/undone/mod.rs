@@ -216,7 +216,7 @@ struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Whether it calls an operation of its own component or of the database. Calls may be on separate lines.
+    /// Returns whether it calls an operation of its own component or of the database. Calls may be on separate lines.
     fn calls(&self, name: &str) -> bool {
         self.body
             .match_indices(&format!(".{name}("))

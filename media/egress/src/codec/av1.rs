@@ -270,7 +270,7 @@ mod tests {
             assembler.push(&[&[0x78, 1, 0x10, 3, 0x08, 1, 2, 0x30][..], &long[..100]].concat())
         );
         assert!(assembler.push(&[&[0xd0][..], &long[..100]].concat()));
-        assert!(!assembler.push(&[0x10, 0x30, 1]), "the unit goes on");
+        assert!(!assembler.push(&[0x10, 0x30, 1]), "the unit continues");
         assert!(assembler.push(&[&[0x90][..], &long[..100]].concat()));
         let mut expected = vec![0x0a, 2, 1, 2, 0x32, 0xac, 0x02];
         expected.extend(long);

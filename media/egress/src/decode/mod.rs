@@ -18,7 +18,7 @@ pub use audio::AudioDecoder;
 pub use audio::tests::tone;
 pub use video::{VideoDecoder, VideoStream};
 
-// An audio transcoder takes little processor time beside a composition.
+// An audio transcoder takes little processor time compared with a composition.
 const AUDIO_PER_COMPOSITE: usize = 16;
 
 /// Shared counter for a limited resource. Clones count together.

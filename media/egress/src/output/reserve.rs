@@ -24,7 +24,9 @@ const UNFINISHED: &str = ".unfinished";
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
     /// The path is not usable: a component is a file, or a name is too long.
-    #[error("no file can have this path: a component of it is a file, or a name in it is too long")]
+    #[error(
+        "no file can have this path: one of its directories is a file, or one of its names is too long"
+    )]
     Path,
     /// The recordings directory is not usable.
     #[error("{0}")]

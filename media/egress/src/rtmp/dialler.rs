@@ -138,7 +138,7 @@ impl RtmpDialler {
     fn dial(&self, endpoint: &RtmpEndpoint, deadline: Instant) -> Result<TcpStream, String> {
         // A failed lookup is reported like an unknown name.
         let found = (self.resolve)(&endpoint.host, endpoint.port).unwrap_or_default();
-        // As for webhooks, one forbidden address rejects them all: a name must not reach the
+        // As for webhooks, one forbidden address rejects the whole name: it must not reach the
         // operator's network by chance.
         if !found
             .iter()

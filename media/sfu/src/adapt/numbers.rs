@@ -20,7 +20,7 @@ pub struct SequenceNumbers {
 struct Skipped {
     /// Most recent ones, ascending.
     recent: VecDeque<u64>,
-    /// How many older ones there were.
+    /// Number of older ones.
     forgotten: u64,
     /// Last older one.
     last_forgotten: u64,
@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Whether a number is behind another one, given that they wrap.
+    /// Returns whether a number is behind another one, given that they wrap.
     const fn is_behind(number: u16, other: u16) -> bool {
         let ahead = number.wrapping_sub(other);
         ahead != 0 && ahead <= u16::MAX / 2

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// How far `to` is ahead of `from` in a counter with this number of bits; negative if it is behind.
+    /// Returns how far `to` is ahead of `from` in a counter with this number of bits; negative if it is behind.
     fn ahead(from: u64, to: u64, bits: u32) -> i64 {
         let size = 1_i64 << bits;
         let distance = i64::try_from(to.wrapping_sub(from) & ((1 << bits) - 1)).unwrap();
@@ -209,15 +209,15 @@ mod tests {
                     let packet = source.packet(*position, now);
                     let sent = rewriter.rewrite(&packet).expect("no packet is older than the entry point");
                     let (sequence, timestamp) = *first.get_or_insert((sent.sequence, sent.timestamp));
-                    prop_assert_eq!(sent.sequence - sequence, *position, "the gaps are those of the source");
+                    prop_assert_eq!(sent.sequence - sequence, *position, "the source's gaps remain");
                     let ticks = u32::try_from(source.interval.as_millis() as u64 * 90 * position).unwrap();
-                    prop_assert_eq!(sent.timestamp.wrapping_sub(timestamp), ticks, "the pace is that of the source");
+                    prop_assert_eq!(sent.timestamp.wrapping_sub(timestamp), ticks, "the source's pace remains");
                     now += source.interval;
                 }
                 let (sequence, timestamp) = first.unwrap();
                 if let Some((last_sequence, last_timestamp)) = newest {
                     prop_assert_eq!(sequence, last_sequence + 1, "a switch leaves no gap and repeats no number");
-                    prop_assert!(ahead(last_timestamp.into(), timestamp.into(), 32) > 0, "time goes on");
+                    prop_assert!(ahead(last_timestamp.into(), timestamp.into(), 32) > 0, "timestamps increase");
                 }
                 let last = source.arrivals.iter().max().unwrap();
                 let ticks = u32::try_from(source.interval.as_millis() as u64 * 90 * last).unwrap();

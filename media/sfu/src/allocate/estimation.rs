@@ -31,7 +31,7 @@ pub struct Estimation {
     is_resting: bool,
     /// Until when str0m's averages include the rest.
     rested_until: Option<Instant>,
-    /// When probing resumes after a video source was added.
+    /// Time at which probing resumes after a video source was added.
     settled_at: Option<Instant>,
     /// Bitrates last set in str0m: the next step and the best, in bits per second.
     bitrates: (u64, u64),
@@ -143,7 +143,7 @@ impl Estimation {
     }
 }
 
-/// How long a lower estimate is ignored while everything that is sent fits into it.
+/// Time for which a lower estimate is ignored while everything that is sent fits into it.
 const DOUBT: Duration = Duration::from_secs(30);
 
 /// Assumed capacity of a receiver's network.
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             estimation.rest(false, later),
             Some(INITIAL_BITRATE),
-            "nothing is known any more"
+            "the estimate is discarded"
         );
     }
 
@@ -349,7 +349,11 @@ mod tests {
     fn no_bandwidth_is_tried_until_a_new_source_has_settled() {
         let (mut estimation, start) = (Estimation::default(), Instant::now());
         assert_eq!(estimation.set_bitrates(1, 2, start), Some((1, 2)));
-        assert_eq!(estimation.set_bitrates(1, 2, start), None, "it is told");
+        assert_eq!(
+            estimation.set_bitrates(1, 2, start),
+            None,
+            "the bitrates are already set"
+        );
         estimation.settle(start);
         assert_eq!(estimation.next_step(), 1);
         assert_eq!(estimation.set_bitrates(1, 2, start), Some((0, 0)));

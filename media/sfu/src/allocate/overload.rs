@@ -29,7 +29,7 @@ pub struct Overload {
     worked: Duration,
     /// The thread's idle time since the last decision.
     waited: Duration,
-    /// When the last decision was made.
+    /// Time of the last decision.
     decided: Instant,
     /// Number of groups that get only the lowest layers.
     reduced: u64,

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub struct KeyFrameRequests {
     interval: Duration,
-    /// When the last request was sent, and whether its key frame has arrived.
+    /// Time of the last request, and whether its key frame has arrived.
     last: Option<(Instant, bool)>,
-    /// When all requests so far would have been sent at the average rate.
+    /// Time at which all requests so far would have been sent at the average rate.
     paid_until: Option<Instant>,
     is_wanted: bool,
     /// Requests sent to the publisher so far.

@@ -50,7 +50,7 @@ impl DataLink {
         if !self.has_to_catch_up() {
             return false;
         }
-        // Set before the second check: in the other order, the other side could catch up in between and release nobody.
+        // Set before the second check: in the other order, the other side could catch up in between, and no sender would be released.
         self.is_waited_for.store(true, Ordering::SeqCst);
         self.has_to_catch_up()
     }

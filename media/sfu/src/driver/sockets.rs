@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(
             fixture.sockets.tcp.len(),
             1,
-            "a stranger that goes on is closed: {rounds:?}"
+            "an unauthenticated client that continues is disconnected: {rounds:?}"
         );
         flood
             .set_read_timeout(Some(Duration::from_secs(60)))

@@ -207,7 +207,7 @@ pub struct TcpConnection {
     pub peer: SocketAddr,
     /// The server's address as known to clients.
     pub advertised: SocketAddr,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     pub since: Instant,
     /// Whether it is queued for reading.
     pub is_readable: bool,

@@ -33,11 +33,11 @@ const COMMAND_TIME: Duration = Duration::from_millis(2);
 pub struct WorkerThread {
     /// Sends instructions to the worker.
     pub sender: WorkerSender,
-    /// Its counters.
+    /// The worker's counters.
     pub metrics: Arc<WorkerMetrics>,
-    /// Addresses that are advertised to its clients.
+    /// Addresses that are advertised to clients.
     pub candidates: Vec<Candidate>,
-    /// Its UDP sockets.
+    /// Addresses of the worker's UDP sockets.
     pub udp: Vec<MediaAddress>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -284,7 +284,7 @@ const SHARE: Duration = Duration::from_secs(1);
 
 /// Processor time of the calling thread, and its idle time.
 pub struct Workload {
-    /// When the processor time was read last, and its value.
+    /// Time at which the processor time was last read, and its value.
     read: (Instant, Duration),
     /// Idle time since then.
     waited: Duration,
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(
             workload.start_wait(start + INTERVAL * 3 / 4),
             None,
-            "it is too early"
+            "the interval is not over"
         );
         workload.end_wait(start + INTERVAL);
         let (worked, waited) = workload.start_wait(start + INTERVAL).unwrap();

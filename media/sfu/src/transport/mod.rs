@@ -107,9 +107,9 @@ pub struct Transport {
     is_silent: bool,
     /// Whether it must be driven because of a change.
     is_touched: bool,
-    /// When it must be driven next.
+    /// Time at which it must be driven next.
     due: Option<Instant>,
-    /// When its timer fires: at that time or earlier.
+    /// Time at which its timer fires: `due` or earlier.
     timeout: Option<Instant>,
     /// Layers of the SSRCs seen; `None` for an SSRC without a track.
     layers: HashMap<Ssrc, Option<LayerKey>>,
@@ -461,7 +461,7 @@ impl Transport {
 
     /// Starts to close the connection; its last packets must still be polled.
     pub fn close(&mut self) {
-        // A connection that cannot send its DTLS close_notify is dropped all the same.
+        // A connection that cannot send its DTLS close_notify is dropped anyway.
         let _ = self.change(|rtc| Ok(rtc.close()?));
     }
 }

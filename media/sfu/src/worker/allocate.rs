@@ -308,7 +308,7 @@ fn demand(
         .wanted_layer(settings)
         // Packets of the lowest layer are fewest, and cost the thread least.
         .map(|wanted| if is_reduced { 0 } else { wanted });
-    // A layer that has stopped must not be a target: its receivers would wait for it in vain.
+    // A layer that has stopped must not be a target: its receivers would wait forever.
     let best = wanted.and_then(|wanted| track.best_live_layer(wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     let steps = steps(track, layers, now);

@@ -458,14 +458,17 @@ mod tests {
         connections.set_due(key, start + 3 * second);
         assert_eq!(connections.next_deadline(), Some(start + second));
         assert_eq!(connections.take_due(start + second), [key]);
-        assert!(!connections.fire(key, start + second), "it is due later");
+        assert!(
+            !connections.fire(key, start + second),
+            "the connection is due later"
+        );
         assert_eq!(connections.next_deadline(), Some(start + 3 * second));
         connections.set_due(key, start + 2 * second);
         assert_eq!(connections.take_due(start + 3 * second), [key, key]);
         assert!(connections.fire(key, start + 3 * second));
         assert!(
             !connections.fire(key, start + 3 * second),
-            "it was replaced"
+            "this deadline was replaced"
         );
     }
 

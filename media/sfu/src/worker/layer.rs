@@ -1,4 +1,4 @@
-//! Layers of a published track: measurements, and their order.
+//! Layers of a published track: their measurements and their order.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub struct PublishedLayer {
     pub rid: Option<Rid>,
     /// Incoming bitrate.
     pub rate: RateMeter,
-    /// Incoming bitrate per temporal layer, from the lowest; empty if packets name none.
+    /// Incoming bitrate per temporal layer, lowest first; empty if packets name no temporal layer.
     pub temporal_rates: Vec<RateMeter>,
     /// Arrival of the last packet.
     pub last_packet: Option<Instant>,

@@ -305,7 +305,7 @@ impl Worker {
     pub fn flush(&mut self, now: Instant) -> bool {
         self.advance_clock(now);
         while self.outputs.waiting() < OUTBOX {
-            // Before the connections: a new layer changes what is sent on them.
+            // Handled before the connections: a new layer changes what is sent on them.
             for track in self.tracks.take_revived() {
                 self.allocate_receivers(track);
             }

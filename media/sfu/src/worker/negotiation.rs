@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Single mode: requests an offer, if there is anything to negotiate.
+    /// Requests an offer in single mode, if there is anything to negotiate.
     pub(super) fn request_offer(&mut self, key: PeerKey) {
         let Some(peer) = self.roster.get(key).filter(|peer| peer.is_single()) else {
             return;
@@ -114,7 +114,7 @@ impl Worker {
             .negotiation
             .requested_at
             .is_some_and(|at| self.now < at + ASK_AGAIN);
-        // Before the first offer there is no connection to receive on, and that offer comes anyway.
+        // Before the first offer there is no connection to receive on, and the client sends that offer anyway.
         if !peer.negotiation.has_offer || is_pending {
             return;
         }
@@ -145,7 +145,7 @@ impl Worker {
 
     /// Creates the data channels on a connection that the server offers.
     pub(super) fn create_channels(&mut self, key: TransportKey) {
-        // Labels and reliability are LiveKit's. A client counts as connected only when this connection is up, so that
+        // Labels and reliability are as in LiveKit. A client counts as connected only when this connection is up, so that
         // its first offer needs these channels even without tracks.
         let lossy = Reliability::MaxRetransmits { retransmits: 0 };
         let kinds = [
@@ -168,7 +168,7 @@ impl Worker {
         transport.create_channels(channels);
     }
 
-    /// Dual mode: offers the sections, if they have changed since the client last learned them.
+    /// Offers the sections in dual mode, if they have changed since they were last offered.
     fn make_offer(&mut self, key: PeerKey) {
         self.assign_sections(key, true);
         let Some(peer) = self.roster.get_mut(key) else {
@@ -211,7 +211,7 @@ impl Worker {
         is_known.then(|| self.sending_section(key, mid))
     }
 
-    /// Dual mode: handles an answer, and offers further changes.
+    /// Handles an answer in dual mode, and offers further changes.
     pub(super) fn handle_answer(&mut self, key: PeerKey, offer_id: u32, text: &str) {
         let Some(peer) = self
             .roster

@@ -343,7 +343,7 @@ impl Worker {
     }
 }
 
-/// Returns the codec of the publisher's payload type; `None` if it differs from the track's.
+/// Returns the codec of the publisher's payload type; `None` if it differs from the track's codec.
 fn incoming_payload(
     track: &mut PublishedTrack,
     publisher: &Transport,

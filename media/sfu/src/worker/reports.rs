@@ -53,7 +53,7 @@ impl Reports<'_> {
             let Some(track) = self.tracks.get_mut(*track) else {
                 continue;
             };
-            // Also for muted tracks: reading the level after a silence resets the detector.
+            // Read for muted tracks, too: reading the level after a silence resets the detector.
             let heard = track.speech.level(self.now);
             // Shared audio, such as a video's, is not speech.
             if track.source != TrackSource::ScreenShareAudio && !track.is_muted {

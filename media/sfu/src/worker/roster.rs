@@ -37,7 +37,7 @@ pub struct Room {
     peers: Vec<PeerKey>,
     /// Published tracks, each in its first codec.
     pub tracks: HashMap<TrackSid, TrackKey>,
-    /// Offers that clients were asked for.
+    /// Offers that were requested from clients.
     pub requested: RequestedOffers,
     /// Recent reliable messages, for participants that resume.
     pub recent: RecentMessages,

@@ -179,7 +179,7 @@ impl Section {
 
     /// Returns whether a track can be assigned: the section is empty, and the client knows this.
     fn is_free(&self, medium: TrackMedium) -> bool {
-        // Until the client knows, it would take the new track's packets for the old one's.
+        // Until the change is signalled, the client would take the new track's packets for the old track's.
         self.is_usable && self.medium == medium && self.track.is_none() && self.signalled.is_none()
     }
 
@@ -251,7 +251,7 @@ pub struct Negotiation {
     pub wants_ice_restart: bool,
     /// Single mode: whether the client has made an offer.
     pub has_offer: bool,
-    /// Single mode: time at which the client was last asked for an offer that has not arrived.
+    /// Single mode: time at which an offer that has not arrived was last requested from the client.
     pub requested_at: Option<Instant>,
     /// Dual mode: time of the last offer.
     pub last_offer_at: Option<Instant>,
@@ -272,7 +272,7 @@ pub struct OutstandingOffer {
     pub has_channels: bool,
 }
 
-/// Time for which a requested offer is expected. Then another client is asked instead.
+/// Time for which a requested offer is expected. After it, one is requested from another client.
 const EXPECTED: Duration = Duration::from_secs(1);
 
 /// Requested offers that have not arrived. Clients are not all asked at once when something changes: a worker handles
@@ -403,7 +403,10 @@ mod tests {
         let mut keys = SlotMap::with_key();
         let [first, second] = [keys.insert(()), keys.insert(())];
         let (mut asked, now) = (RequestedOffers::default(), Instant::now());
-        assert!(asked.add(first, 100, 50, now), "one is always asked");
+        assert!(
+            asked.add(first, 100, 50, now),
+            "one offer is always allowed"
+        );
         assert!(!asked.add(second, 10, 50, now));
         assert!(asked.add(second, 10, 50, now + EXPECTED));
         asked.remove(second);

@@ -48,7 +48,7 @@ impl Worker {
         if track.is_muted {
             return Err(DropReason::Muted);
         }
-        // Before the receivers: a recorder's or mirror's copy shares the payload, and its queue never blocks.
+        // Recorders and mirrors come before receivers: their copies share the payload, and their queues never block.
         record(track, key.layer, packet, self.outputs.drops());
         mirror_packet(track, key.layer, packet, &mut self.outputs);
         let mut first_frames = Vec::new();
@@ -124,7 +124,7 @@ fn outgoing_payload(
     from: Pt,
     incoming: Incoming,
 ) -> Option<OutgoingPayload> {
-    // The same for nearly every packet, so the last result is cached.
+    // The result is the same for nearly every packet, so the last one is cached.
     if let Some((_, outgoing)) = subscription.payload.filter(|(known, _)| *known == from) {
         return outgoing;
     }

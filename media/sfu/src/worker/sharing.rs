@@ -27,7 +27,7 @@ impl Worker {
         for neighbour in share.neighbours {
             shared.add_neighbour(neighbour, !share.is_new);
         }
-        // A new worker has nobody to introduce: its first participant's `AddPeer` is behind this instruction in the
+        // A new worker has no participants to introduce: its first participant's `AddPeer` is behind this instruction in the
         // queue.
         if share.is_new {
             room.reports_messages = share.reports_messages;
@@ -132,7 +132,7 @@ impl Worker {
                 }
             }
             Notice::Subscribed { publisher, track } => {
-                // The publisher is on this worker; the subscriber is on the sender's.
+                // The publisher is on this worker; the subscriber is on the worker that sent the notice.
                 let publisher = self.roster.by_sid(&publisher);
                 let track = publisher.and_then(|publisher| self.track_of(publisher, &track));
                 if let Some(track) = track {

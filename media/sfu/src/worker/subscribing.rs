@@ -18,7 +18,7 @@ use crate::sdp::{OfferedSection, SectionChange};
 use crate::transport::{PeerKey, TrackKey};
 
 /// Time for which a receiver waits for a backup codec until its subscription is reported as unsupported. The codec may
-/// still come later.
+/// still arrive later.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Worker {
@@ -186,7 +186,7 @@ impl Worker {
             .collect()
     }
 
-    /// Single mode: reads from an offer on which sections the client receives, and assigns wanted tracks to them.
+    /// Reads the client's receiving sections from an offer in single mode, and assigns wanted tracks to them.
     pub(super) fn prepare_answer(&mut self, key: PeerKey, offered: &[OfferedSection]) {
         let member = self.roster.with_room(key);
         let Some((peer, room)) = member.filter(|(peer, _)| peer.is_single()) else {
@@ -194,13 +194,13 @@ impl Worker {
         };
         peer.negotiation.has_offer = true;
         peer.negotiation.requested_at = None;
-        // The requested offer is here, so another client may be asked.
+        // The requested offer has arrived, so another client's may be requested.
         room.requested.remove(key);
         let mut lost = Vec::new();
         for offer in offered {
             let (mid, is_usable) = (
                 Mid::from(offer.mid.as_str()),
-                // The section of an unpublished track comes back without sending, and is then free to receive on.
+                // Once its track is unpublished, the client offers a section without sending, and can receive on it.
                 offer.receives && !offer.sends,
             );
             lost.extend(peer.sections.learn(mid, offer.medium, is_usable));

@@ -76,10 +76,10 @@ impl Tracks {
     ) -> Option<&mut PublishedTrack> {
         let track = self.tracks.get_mut(key.track)?;
         if track.layers.get_mut(key.layer)?.record(media, now) {
-            // Only queued here: allocation changes receivers, and the caller is in the middle of a packet.
+            // Only queued here: allocation may switch receivers, and the caller is still forwarding this packet.
             self.revived.push(key.track);
         }
-        // In one stream, a key frame covers all layers, so it satisfies their common request.
+        // If one stream has all layers, a key frame covers them all and satisfies their common request.
         if media.is_entry_point && !media.is_audio {
             let layer = track.key_frame_layer(key.layer);
             track.layers.get_mut(layer)?.record_key_frame(now);
@@ -122,8 +122,8 @@ impl Tracks {
         tracks.find(|key| self.get(*key).is_some_and(is_of))
     }
 
-    /// Sorts first codecs to the front. Thus a track ends together with its backup codecs, before a receiver is
-    /// switched to one of them.
+    /// Sorts first codecs to the front. If tracks are removed in this order, each ends together with its backup codecs,
+    /// and no receiver is switched to one of these first.
     pub fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
         tracks.sort_by_key(|key| self.get(*key).is_some_and(|track| track.info.is_backup));
     }
@@ -147,7 +147,7 @@ impl Tracks {
             .collect()
     }
 
-    /// Removes the subscription for a section's track, whether it is being sent or waits for a codec.
+    /// Removes a peer's subscription to a section's track, whether it receives the track or waits for a codec.
     pub fn take_subscription(
         &mut self,
         section: &mut Section,
@@ -176,7 +176,7 @@ pub struct PublishedTrack {
     pub peer: PeerKey,
     /// Packet source.
     pub feed: Feed,
-    /// Device or screen.
+    /// Camera, microphone or screen.
     pub source: TrackSource,
     /// Negotiated codec. Packets in other codecs are dropped.
     pub codec: Codec,
@@ -188,14 +188,14 @@ pub struct PublishedTrack {
     pub layers: Vec<PublishedLayer>,
     /// Receivers in this codec.
     pub subscriptions: Vec<Subscription>,
-    /// Backup codecs, preferred ones first. Only in the first codec.
+    /// Backup codecs, preferred ones first. Used only in the first codec.
     pub backups: Vec<BackupCodec>,
-    /// Receivers waiting for a backup codec that is not being sent. Only in the first codec.
+    /// Receivers waiting for a backup codec that is not being sent. Used only in the first codec.
     pub awaiting: Vec<AwaitedCodec>,
     pub recorders: Vec<Recorder>,
     /// Mirrors on other workers that receive the track.
     pub taps: Vec<Tap>,
-    /// Whether there has ever been a subscription. Only in the first codec.
+    /// Whether there has ever been a subscription. Used only in the first codec.
     pub was_subscribed: bool,
     /// Last payload type, with its parameters if they belong to the track's codec.
     pub payload: Option<(Pt, Option<Incoming>)>,
@@ -237,7 +237,7 @@ pub struct BackupCodec {
     pub codec: Codec,
     /// The track in this codec; `None` while it is not being sent.
     pub streams: Option<TrackKey>,
-    /// Whether the publisher has been asked to send it.
+    /// Whether it has been requested from the publisher.
     pub is_requested: bool,
     /// Other workers with receivers waiting for it.
     pub awaited_on: Vec<WorkerId>,
@@ -259,7 +259,7 @@ pub struct AwaitedCodec {
 pub struct Recorder {
     /// Egress.
     pub egress: EgressId,
-    /// Wanted layer, in a subscriber's terms.
+    /// Requested layer, in the form of a subscriber's settings.
     pub settings: TrackSettings,
     /// Packet queue.
     pub sink: Arc<dyn PacketSink>,
@@ -275,7 +275,7 @@ const SIZE_TOLERANCE_TENTHS: u32 = 9;
 impl PublishedTrack {
     /// Creates a track after its section was negotiated.
     pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, feed: Feed, now: Instant) -> Self {
-        // The negotiated codec may be among them, since the answer falls back to others than the announced one.
+        // The negotiated codec may itself be announced as a backup, since the SDP answer can fall back to it.
         let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
         let backups = others
             .map(|codec| BackupCodec {
@@ -366,8 +366,8 @@ impl PublishedTrack {
         self.is_layered() && !self.layering.is_independent
     }
 
-    /// Returns the layer index of a packet in a stream with layers. Layers become known by their first packet. Beyond
-    /// the three qualities of LiveKit, layers count as the highest.
+    /// Returns the layer index of a packet in a stream with layers. Adds a layer at its first
+    /// packet. Layers above LiveKit's three qualities count as the highest.
     pub fn read_layer(
         &mut self,
         media: &mut MediaPacket,
@@ -406,7 +406,7 @@ impl PublishedTrack {
         matches!(self.feed, Feed::Mirror(_))
     }
 
-    /// Returns the layer that represents a layer's key frames: in one stream, all layers share them.
+    /// Returns the layer for which a layer's key frames are counted: layers in one stream share them.
     pub fn key_frame_layer(&self, layer: usize) -> usize {
         if self.is_layered() {
             self.layering.stream.unwrap_or(0)
@@ -434,9 +434,9 @@ impl PublishedTrack {
             .chain(recorded)
     }
 
-    /// Returns the lowest live layer, if receivers without video should start there. This is so when many participants
-    /// join one after another: their target layer's budget of key frame requests is used up, while the lowest layer has
-    /// its own.
+    /// Returns the lowest live layer, if receivers without video should start there. This is the case when many
+    /// participants join one after another: they exhaust the key frame requests of their target layer, while the lowest
+    /// layer has its own budget.
     pub fn starting_layer(&self, now: Instant) -> Option<usize> {
         // All layers share key frames, so a lower one would not start earlier.
         if self.is_layered() {
@@ -474,7 +474,7 @@ impl PublishedTrack {
     pub fn best_live_layer(&self, wanted: usize, now: Instant) -> Option<usize> {
         let is_live = |layer: &usize| self.is_live(*layer, now);
         let below = (0..=wanted).rev().find(is_live);
-        // Too much is better than no video at all.
+        // A higher layer than wanted is better than no video.
         below.or_else(|| (wanted..self.layers.len()).find(is_live))
     }
 
@@ -505,7 +505,7 @@ impl PublishedTrack {
     }
 
     /// Returns the smallest layer that is nearly as large as the displayed video; `None` if sizes are unknown. The
-    /// shorter side counts, so that portrait video is treated alike.
+    /// shorter sides are compared, so that portrait and landscape video are treated alike.
     fn layer_for_size(&self, settings: TrackSettings) -> Option<usize> {
         let largest = self.info.layers.iter().max_by_key(|info| info.height)?;
         let is_portrait = largest.width < largest.height;
@@ -532,7 +532,7 @@ impl PublishedTrack {
 
     /// Restarts the receivers of a stream at its next key frame. `stream` is the layer that represents its key frames.
     pub fn restart_receivers_of(&mut self, stream: usize) {
-        // Only mirrors restart single streams, and recorders are on the publisher's worker.
+        // Recorders are skipped: only mirrors restart single streams, and recorders are on the publisher's worker.
         let layered = self.is_layered();
         for subscription in &mut self.subscriptions {
             let choice = &mut subscription.choice;

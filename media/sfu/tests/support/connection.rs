@@ -59,13 +59,13 @@ pub struct Abilities {
     pub estimates: bool,
     /// Whether it sends and receives audio with redundancy.
     pub red: bool,
-    /// How its retransmissions name their simulcast layer.
+    /// Form in which its retransmissions name their simulcast layer.
     pub retransmissions: NamedBy,
     /// Whether it supports VP9, AV1, H.265 and the dependency descriptor, in addition to VP8 and H.264.
     pub all_codecs: bool,
 }
 
-/// How a retransmission names its simulcast layer.
+/// Form in which a retransmission names its simulcast layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NamedBy {
     /// By a header extension, as in browsers.

@@ -36,7 +36,7 @@ pub struct Fixture {
     /// Worker for joining clients; `None` for round robin.
     pub home: Option<usize>,
     pub now: Instant,
-    /// When the test started.
+    /// Time at which the test started.
     pub begun: Instant,
     pub clients: Vec<Client>,
     pub room_events: Vec<RoomEvent>,

@@ -37,7 +37,7 @@ pub const ESTIMATES: Abilities = Abilities {
     all_codecs: false,
 };
 
-/// How long one exchange waits for packets.
+/// Time for which one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);
 
 impl SocketClient {

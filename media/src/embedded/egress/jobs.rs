@@ -118,7 +118,7 @@ impl Jobs {
     /// Removes an egress that no longer has a thread. Has no effect if it is unknown.
     pub fn remove(&self, id: &EgressId) {
         self.state.lock().running.remove(id);
-        // Also for an unknown egress: `all_ended` checks the list itself.
+        // Harmless for an unknown egress, since `all_ended` checks the list itself.
         self.ended.notify_waiters();
     }
 

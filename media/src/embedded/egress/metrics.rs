@@ -88,7 +88,7 @@ struct EgressCollector {
 /// Registers a plane's egress metrics.
 ///
 /// # Errors
-/// If they are already registered.
+/// If metrics with these names are already registered.
 pub(in crate::embedded) fn register(
     plane: Weak<PlaneCore>,
     registry: &Registry,

@@ -231,7 +231,7 @@ impl RoomEgresses {
             return false;
         }
         self.is_capture_changed |= is_capturing(before) != is_capturing(status);
-        // Also removes the old timer if the new status has none.
+        // If the new status has no deadline, this removes the old timer.
         deadlines.set(Deadline::Egress(id.clone()), egress.deadline());
         outbox.report(now, MediaEvent::Egress(egress.state().clone()));
         if status.is_final()

@@ -18,7 +18,7 @@ const ENDED_CAPACITY: usize = 1_000;
 pub(in crate::embedded) struct Egress {
     room: NamespacedRoom,
     state: EgressState,
-    /// Its inputs; `None` if it is simulated.
+    /// Inputs; `None` for a simulated egress.
     job: Option<EgressInputs>,
     /// Next timed transition, and the monotonic reading at which it is due. Only for simulated egresses.
     next: Option<(Duration, EgressStatus)>,
@@ -180,7 +180,7 @@ mod tests {
         assert!(egress.advance(EgressStatus::Complete, None, START, 2 * second));
         assert!(
             !egress.advance(EgressStatus::Active, None, START, 2 * second),
-            "it has ended"
+            "an ended egress stays ended"
         );
         assert_eq!(egress.state().ended_at, Some(START));
     }

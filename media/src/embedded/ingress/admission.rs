@@ -97,7 +97,7 @@ pub(in crate::embedded) async fn request_encoder(
 /// Returns the time since a media worker received anything from a participant; `None` if it never has.
 async fn media_silence(room: &Room, sid: &ParticipantSid) -> Option<Duration> {
     let (sender, answer) = oneshot::channel();
-    // Fails if the timeout has passed, and nobody needs the reply.
+    // Fails if the timeout has passed: then the reply is no longer needed.
     let reply = Reply::new(move |peers| drop(sender.send(peers)));
     room.send_command(Command::Snapshot {
         peers: vec![sid.clone()],

@@ -39,7 +39,7 @@ fn id_prefix(request: &IngressRequest) -> &'static str {
 pub(in crate::embedded) struct IngressEndpoint {
     known: KnownIngress,
     status: IngressStatus,
-    /// Why the current or last encoder's stream cannot be published.
+    /// Reason why the current or last encoder's stream cannot be published.
     error: Option<String>,
     /// The connected or joining encoder's participant.
     encoder: Option<ParticipantSid>,
@@ -63,7 +63,7 @@ impl IngressEndpoint {
     }
 
     pub fn state(&self) -> IngressState {
-        // While the encoder is connected, the error may be recorded, but the stream has not ended yet.
+        // An error may be recorded while the encoder is still connected. It is shown once the stream has ended.
         let error = self
             .error
             .clone()
@@ -135,10 +135,10 @@ impl IngressEndpoints {
         (ingress_id, key)
     }
 
-    /// Returns an endpoint's state. Restores an endpoint that was lost when the process restarted, without an
+    /// Returns an endpoint's state. An endpoint that was lost when the process restarted is restored, without an
     /// encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> IngressState {
-        // Again for a known endpoint, which costs nothing: the first entry counts.
+        // Repeated for a known endpoint, which has no effect: the first entry counts.
         let id = RoomObject::Endpoint(known.ingress_id.clone());
         self.common.insert(id, &self.room);
         self.common
@@ -183,7 +183,7 @@ impl IngressEndpoints {
         input: InputType,
     ) -> Result<&IngressEndpoint, RoomStateError> {
         let endpoint = self.get_by_key(key)?;
-        // Like an unknown key: an endpoint exists for its own protocol only.
+        // Reported like an unknown key: an endpoint exists only for its own protocol.
         if endpoint.known.input_type != input {
             Err(RoomStateError::NoSuchIngress)
         } else if endpoint.encoder.is_some() {
@@ -193,8 +193,8 @@ impl IngressEndpoints {
         }
     }
 
-    /// Returns an endpoint's connected encoder and the time of its last data. `None` without an encoder, or for the
-    /// sandbox's.
+    /// Returns an endpoint's connected encoder and the time of its last data. `None` without an encoder, or for a
+    /// sandbox encoder.
     pub fn connected_encoder(
         &self,
         key: &StreamKeyHash,
@@ -262,8 +262,8 @@ impl IngressEndpoints {
         }
     }
 
-    /// Records an encoder's leave. Returns the endpoint's state, if the participant was an encoder whose connection was
-    /// reported.
+    /// Records that an encoder has left. Returns the endpoint's state if the participant was an encoder whose connection
+    /// was reported.
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
         let endpoint = self.by_encoder_mut(sid)?;
         endpoint.encoder = None;
@@ -280,7 +280,7 @@ impl IngressEndpoints {
         was_reported.then(|| endpoint.state())
     }
 
-    /// Returns the endpoints' states, with the name of the room.
+    /// Returns the endpoints' states, each with the room's name.
     pub fn states(&self) -> impl Iterator<Item = (NamespacedRoom, IngressState)> {
         self.iter()
             .map(|endpoint| (self.room.clone(), endpoint.state()))
@@ -328,7 +328,7 @@ impl PublishUrls {
                 .map_or(("localhost", "localhost", false), |url| {
                     let authority = &url[Position::BeforeHost..Position::AfterPort];
                     (
-                        // With the port, unlike the host for RTMP, which has its own port.
+                        // Without the port, since RTMP has its own. The authority, for WHIP, includes it.
                         url.host_str().unwrap_or("localhost"),
                         authority,
                         matches!(url.scheme(), "wss" | "https"),

@@ -186,7 +186,7 @@ impl<'a> Joins<'a> {
     pub fn shorten_deadline(&mut self, sid: &ParticipantSid) {
         let earlier = self.deadlines.reading() + UNATTENDED_TIMEOUT;
         let join = Deadline::Join(sid.clone());
-        // Never later: a client that reconnects its signalling again and again gets no more time by that.
+        // Never later: a client must not gain time by reconnecting its signalling repeatedly.
         if self.deadlines.get(&join).is_some_and(|at| at > earlier) {
             self.deadlines.set(join, Some(earlier));
         }

@@ -11,8 +11,8 @@ use crate::embedded::room_state::RoomState;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::port::{ReportError, ReportReply};
 
-/// First phase. `request` reports the request and reserves a seat for the returned join, whose participant `sid` selects.
-/// Returns the room with the seat. If the control plane refuses, the seat is released.
+/// Runs the first phase. `request` reports the request and reserves a seat for the returned join, whose participant
+/// `sid` selects. Returns the room with the seat. If the control plane refuses, the seat is released.
 pub(in crate::embedded) async fn request<Join, Refused>(
     inner: &Arc<PlaneCore>,
     name: &NamespacedRoom,
@@ -32,7 +32,7 @@ where
     Ok((room, join))
 }
 
-/// Second phase. Completes or aborts a join according to the `answers` to its report, and counts the outcome.
+/// Runs the second phase. Completes or aborts a join according to the `answers` to its report, and counts the outcome.
 pub(in crate::embedded) async fn conclude(
     inner: Arc<PlaneCore>,
     room: Arc<Room>,

@@ -71,7 +71,7 @@ impl EmbeddedPlane {
     /// Returns the result that [`EmbeddedPlane::connect`] would have now, without joining.
     ///
     /// # Errors
-    /// As [`EmbeddedPlane::connect`].
+    /// Fails as [`EmbeddedPlane::connect`] does.
     pub async fn validate(&self, request: &ConnectRequest) -> Result<(), Refusal> {
         signal::driver::validate(&self.0, request).await
     }
@@ -155,7 +155,7 @@ impl EmbeddedPlane {
     /// Registers the metrics of recordings and broadcasts.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If metrics with these names are already registered.
     pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         metrics::register(Arc::downgrade(&self.0), registry)
     }

@@ -71,7 +71,7 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        // As above, for a moderator who mutes a participant at once.
+        // Awaits pending joins, since a moderator may mute a participant as soon as it joins.
         self.await_joins(room, Some(identity)).await;
         let result = self.0.call_by_port(room, |room_state, now| {
             room_state.mute_by_server(identity, track, muted, now)

@@ -126,7 +126,7 @@ impl<'a> Forwarding<'a> {
         let publishers = self
             .roster
             .active_members()
-            // Before the tracks: a publisher's change in a large room touches one publisher, not all.
+            // Filtered before the tracks are read: a publisher's change in a large room touches one publisher, not all.
             .filter(|p| scope.may_include(p.sid()));
         // A hidden publisher's tracks are not even denied: clients must not learn of them.
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {

@@ -128,7 +128,7 @@ impl MediaTracks {
     ) -> Result<(TrackInfo, NewTrack), AnnounceError> {
         let (kind, source) = announcement::kind_and_source(request.r#type, request.source)
             .ok_or(AnnounceError::UnsupportedType)?;
-        // Refused at the announcement, so that the client does not negotiate a track in vain.
+        // Refused at the announcement, before the client negotiates the track.
         check_track(grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
         // A repeated announcement adds no track, so the limit does not apply to it.
         if self.is_cid_used(&request.cid) {
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(
             tracks.mute(&sid, false),
             ClientMute::Published,
-            "it has followed"
+            "the client has muted the track, too"
         );
         assert_eq!(
             tracks.mute(&"TR_x".parse().unwrap(), true),
@@ -401,7 +401,7 @@ mod tests {
         assert!(tracks.negotiate_backup(&sid, section(Codec::Vp8)));
         assert!(
             !tracks.negotiate_backup(&sid, section(Codec::Av1)),
-            "it was not named"
+            "this backup codec was not announced"
         );
         assert!(tracks.end_backup(&sid, Codec::Vp8));
         assert!(tracks.announce_backup(&backup(&sid), &grants).is_ok());

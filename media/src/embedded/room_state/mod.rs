@@ -339,8 +339,8 @@ impl RoomState {
         self.send_changed(sid, Urgency::Immediate);
     }
 
-    /// Same, for a change that concerns no track: in a large room, it may be delayed if the participant publishes
-    /// nothing.
+    /// Notifies the same clients of a change that concerns no track. In a large room, the notice may be delayed if the
+    /// participant publishes nothing.
     fn notify_changed_without_tracks(&mut self, sid: &ParticipantSid) {
         let publishes = self
             .roster

@@ -70,7 +70,7 @@ impl Outbox {
     /// Adds a participant's transports to the media worker. The first ones open the room there.
     pub fn add_peer(&mut self, peer: NewPeer) {
         self.peers += 1;
-        // Rooms with sandbox participants or egresses only, and rooms in which nobody has connected, are on no media
+        // Rooms with sandbox participants or egresses only, and rooms without a connected client, are on no media
         // worker.
         if self.peers == 1 {
             self.effects.push(RoomEffect::OpenMedia);

@@ -85,7 +85,7 @@ impl RoomState {
         let Some(summary) = changed else {
             return Ok(track);
         };
-        // The media worker drops a muted track's packets, even if the client goes on sending.
+        // The media worker drops a muted track's packets, even if the client continues to send.
         if has_client {
             let track = track.sid.clone();
             self.outbox

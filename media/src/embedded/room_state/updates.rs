@@ -410,12 +410,12 @@ mod tests {
         assert_eq!(sent.len(), MAX_WAITING + 1);
     }
 
-    /// BatchStep of a property test.
+    /// Step of the property test, about the participant with this number.
     #[derive(Debug, Clone)]
     enum BatchStep {
-        /// It changes, or comes.
+        /// The participant changes or joins.
         Change(usize, Urgency),
-        /// It leaves, if it is there.
+        /// The participant leaves, if it is in the room.
         Leave(usize, Urgency),
         /// The interval is over.
         Interval,

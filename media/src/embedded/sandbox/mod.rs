@@ -120,7 +120,7 @@ pub struct JoinAccepted {
 pub struct ClientView {
     /// The participant; its state is `disconnected` after it has left.
     pub participant: Participant,
-    /// Its token, refreshed while it is connected.
+    /// Token, refreshed while the participant is connected.
     pub token: Secret,
     /// Received notices, oldest first.
     pub inbox: Vec<InboxEntry>,

@@ -137,7 +137,7 @@ impl fmt::Debug for ConnectRequest {
 }
 
 impl ConnectRequest {
-    /// Reads the token: the `authorization` header's, if there is one, or else the query's. `mode` is the peer
+    /// Reads the token from the `authorization` header, if there is one, or else from the query. `mode` is the peer
     /// connection mode of the path's clients.
     ///
     /// # Errors

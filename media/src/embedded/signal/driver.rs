@@ -99,7 +99,7 @@ async fn join_or_resume(
 /// show the reason.
 ///
 /// # Errors
-/// As [`connect`].
+/// Fails as [`connect`] does.
 pub(in crate::embedded) async fn validate(
     plane: &Arc<PlaneCore>,
     request: &ConnectRequest,

@@ -1,8 +1,8 @@
 //! Egress requests: conversion of a plan into LiveKit's call, and recognition of an egress that was started although
 //! the reply was lost.
 //!
-//! LiveKit cannot give an egress a name chosen by its client, but lists each with its request, from which it removes
-//! secrets. So the comparison uses the recorded subject and the destination: a file's path after its storage's
+//! A client cannot choose an egress's name, but LiveKit lists each egress with its request, from which it removes
+//! secrets. So the comparison uses the recorded subject and the destination: a file's path without its storage's
 //! directory or prefix, and URLs without stream keys.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::livekit::convert::nanos;
 use crate::livekit::twirp::{self, Call};
 use crate::port::MediaError;
 
-/// A storage in the form that both of LiveKit's file outputs need.
+/// Storage, in a form that converts to both of LiveKit's file outputs.
 enum Storage {
     Local,
     S3(Box<proto::S3Upload>),
@@ -107,7 +107,7 @@ fn outputs(
     }
 }
 
-/// Returns a track egress's output, which contains the track as it is.
+/// Returns a track egress's output, which contains the track without re-encoding.
 fn direct_file(
     room: &NamespacedRoom,
     filepath: &FilePath,
@@ -145,7 +145,7 @@ fn encoded_file(
     };
     proto::EncodedFileOutput {
         filepath,
-        // As for a track's file.
+        // A manifest would be a second file, as for a track.
         disable_manifest: true,
         output,
         ..Default::default()
@@ -252,8 +252,8 @@ enum Subject<'a> {
     Track(&'a str),
 }
 
-/// Returns whether a listed egress may have been started by this plan at `since` or later. If LiveKit does not list
-/// requests, only the time decides.
+/// Returns whether a listed egress may have been started for this plan at `since` or later. If LiveKit does not list
+/// requests, only the time is compared.
 pub(super) fn is_started_by(
     listed: &proto::EgressInfo,
     plan: &EgressPlan,
@@ -266,7 +266,6 @@ pub(super) fn is_started_by(
         && listed
             .request
             .as_ref()
-            // A LiveKit that does not list requests leaves only the time to compare.
             .is_none_or(|found| outline(found).is_some_and(|found| found.is_planned_by(plan)))
 }
 
@@ -281,7 +280,7 @@ impl Outline<'_> {
             // Paths are compared without the storage's directory or prefix.
             EgressOutput::File { filepath, .. } => {
                 self.streams.is_empty()
-                    // A plan has exactly one file, so an egress with more was started by someone else.
+                    // A plan has exactly one file, so another client started an egress with more.
                     && matches!(self.files[..], [file] if ends_with(file, filepath))
             }
             EgressOutput::Streams(urls) => {
@@ -308,7 +307,7 @@ fn without_key(url: &str) -> &str {
     url.rsplit_once('/').map_or(url, |(base, _)| base)
 }
 
-/// Returns the compared parts of this server's kinds of requests; `None` for other kinds.
+/// Returns a request's parts to compare; `None` for a kind of request that this server does not send.
 fn outline(request: &Request) -> Option<Outline<'_>> {
     match request {
         Request::RoomComposite(request) => Some(encoded(

@@ -31,14 +31,14 @@ struct WebhookClaims {
     sha256: String,
 }
 
-/// Reason why a webhook is not accepted as LiveKit's.
+/// Reason why a webhook is not accepted as sent by LiveKit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum VerifyWebhookError {
     /// The token is missing, expired, or signed with another key.
     #[error("{0}; is webhook.api_key in LiveKit's configuration the key in media.api_key?")]
     Token(TokenError),
     /// The body's hash differs from the signed one.
-    #[error("the body is not what was signed; does a proxy change it?")]
+    #[error("the body differs from the signed one; does a proxy change it?")]
     Body,
 }
 
@@ -140,7 +140,7 @@ impl DedupTicket<'_> {
 
 impl Drop for DedupTicket<'_> {
     fn drop(&mut self) {
-        // Also runs if the request is cancelled or panics, so no id stays in progress.
+        // Runs even if the request is cancelled or panics, so no id stays in progress.
         self.dedup.finish(&self.id, self.is_recorded);
     }
 }

@@ -31,15 +31,15 @@ use crate::token::TokenSigner;
 /// Outcome of a webhook, which determines the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookOutcome {
-    /// Its contents are durable. Response: 200.
+    /// The event is durable. Response: 200.
     Accepted,
-    /// Its room is not owned by this server, or the event needs no record. Response: 200.
+    /// The event's room is not owned by this server, or the event needs no record. Response: 200.
     Ignored,
     /// Not signed with this server's key. Response: 401.
     Unsigned,
     /// Signed, but the body is not a complete event. Response: 400.
     Malformed,
-    /// It could not be recorded, so LiveKit must repeat it. Response: 503.
+    /// The event could not be recorded, so LiveKit must repeat the webhook. Response: 503.
     Unavailable,
 }
 

@@ -436,7 +436,7 @@ impl TurnSession {
         key: &IntegrityKey,
     ) -> Result<Vec<u8>, RequestFailure> {
         if is_release(request)? {
-            // The allocation may have ended before, which the client wants anyway.
+            // Succeeds even if the allocation has ended already: the result is the same.
             self.release();
             return Ok(messages::release_response(request, key));
         }

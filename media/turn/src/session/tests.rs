@@ -230,7 +230,7 @@ fn an_allocation_ends_with_its_time_and_at_once_if_its_client_wants() {
     assert_eq!(
         fixture.code(&mut alice, &end),
         0,
-        "it may have ended before"
+        "an allocation may have ended before"
     );
     assert_eq!(
         (

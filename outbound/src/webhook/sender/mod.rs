@@ -140,7 +140,7 @@ impl DeliverySender {
     /// Makes one attempt. Blocks up to the timeout, so it belongs on a blocking thread.
     #[must_use]
     pub fn post(&self, delivery: &Delivery) -> AttemptOutcome {
-        // The same parser as at registration, so that both find the same host in a URL.
+        // Uses the same parser as the registration, so that both find the same host in a URL.
         let url = match parse_url(&delivery.endpoint.url) {
             Ok(url) => url,
             Err(refusal) => return failed_outcome(&format!("the url is not usable: {refusal}")),

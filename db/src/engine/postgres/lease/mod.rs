@@ -146,7 +146,7 @@ pub struct LeaseState {
     pub standing: Standing,
     /// Last request's error; `None` if it succeeded.
     pub failure: Option<String>,
-    /// Whether the lease is lost because the database went back to an epoch before this server's.
+    /// Whether the lease is lost because the database lost the commit that started this server's epoch, such as in a failover.
     pub is_set_back: bool,
     /// Time of the active server's last renewal, by this server's steady clock; `None` before it is known.
     pub(super) renewed: Option<Duration>,

@@ -46,11 +46,11 @@ pub enum Role {
 /// A server's report about itself, without its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Its API's URL.
+    /// URL of the server's API.
     pub url: String,
-    /// URL of its admin listener, if operators can reach it.
+    /// URL of the server's admin listener, if operators can reach it.
     pub admin_url: Option<String>,
-    /// Its program version.
+    /// Program version.
     pub version: String,
 }
 
@@ -59,15 +59,15 @@ pub struct NodeInfo {
 pub struct Node {
     /// Process id.
     pub id: String,
-    /// Its role.
+    /// Role in the cluster.
     pub role: Role,
-    /// Its report.
+    /// The server's report.
     pub info: NodeInfo,
-    /// Newest schema that it knows.
+    /// Newest schema that the server knows.
     pub schema: i64,
-    /// Its keys.
+    /// Ids of the server's keys.
     pub keys: KeyIds,
-    /// Time since its last report, by the database's clock.
+    /// Time since the last report, by the database's clock.
     pub age: Duration,
 }
 
@@ -141,7 +141,7 @@ impl ClusterState {
         self.nodes.iter().filter(|node| node.role == Role::Standby)
     }
 
-    /// Whether there is a standby that can take over.
+    /// Returns whether there is a standby that can take over.
     #[must_use]
     pub fn has_successor(&self) -> bool {
         self.successors().next().is_some()

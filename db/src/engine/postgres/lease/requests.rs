@@ -46,7 +46,7 @@ const RELEASE: &str =
 /// A server's values in a claim.
 pub(super) struct Claimant<'a> {
     pub holder: Holder,
-    /// Its API's URL.
+    /// URL of the server's API.
     pub url: &'a str,
     pub keys: &'a KeyIds,
 }
@@ -60,7 +60,7 @@ pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
     session.prepare_all(&[CLAIM_BEAT, CLAIM, RENEW, RELEASE])
 }
 
-/// Whether the database has the lease's tables.
+/// Returns whether the database has the lease's tables.
 pub(super) fn has_tables(session: &Session) -> Result<bool, StoreError> {
     Sql::Postgres(session).value(HAS_TABLES, &[])
 }
@@ -135,7 +135,7 @@ fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Lease
     let sent = sent.and_then(|()| session.put_fence(CLAIM, row));
     let committed = sent.and_then(|()| session.commit().map_err(CommitError::cause));
     match committed {
-        // The fence is this session's marker for a division by zero. Here it means that another server was faster, and the session goes on.
+        // The fence is this session's marker for a division by zero. Here it means that another server was faster. The session stays usable.
         Err(_) if session.was_fenced() => {
             session.forget_fence();
             session.roll_back().map(|()| LeaseReply::Refused)

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Beat;
 
-/// Lease intervals, by each server's steady clock.
+/// Lease intervals, measured by each server's steady clock.
 ///
 /// A server's clock may run up to a third faster than another's: the silence after which a standby takes over is a third longer than the
 /// active server's trust.
@@ -14,11 +14,11 @@ use super::Beat;
 pub struct LeaseTiming {
     /// Interval at which the active server renews the lease.
     pub renewal: Duration,
-    /// How long the active server may act outside the database, from the sending of its last confirmed renewal.
+    /// Time for which the active server may act outside the database, counted from the sending of its last confirmed renewal.
     pub trust: Duration,
     /// Interval at which a standby reads the lease.
     pub read: Duration,
-    /// How long a standby has to see no renewal before it takes over.
+    /// Time without a renewal after which a standby takes over.
     pub silence: Duration,
     /// Delay before a failed request is repeated.
     pub retry: Duration,
@@ -31,8 +31,8 @@ pub struct LeaseTiming {
 }
 
 impl LeaseTiming {
-    /// Maximum share of the silence that one successful read counts for. So the silence takes at least four reads, and a database that was
-    /// unreachable for a while shows no more silence than a fast one.
+    /// Returns the maximum silence that one successful read adds. At a quarter of the limit, a takeover needs at least four such reads, and
+    /// a time in which the database was unreachable hardly counts.
     #[must_use]
     pub fn longest_gap(&self) -> Duration {
         self.silence / 4
@@ -55,10 +55,10 @@ impl Default for LeaseTiming {
     }
 }
 
-/// Returns the time since the machine was started. Unlike `Instant`, it includes the machine's sleep: a server that wakes must not trust a
+/// Returns the time since the system was booted. Unlike `Instant`, it includes time in suspend: a server that wakes must not trust a
 /// renewal from before.
 pub(super) fn steady_now() -> Duration {
-    // CLOCK_MONOTONIC stops while the machine sleeps.
+    // CLOCK_MONOTONIC stops in suspend.
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(
         u64::try_from(now.tv_sec).unwrap_or_default(),
@@ -66,11 +66,11 @@ pub(super) fn steady_now() -> Duration {
     )
 }
 
-/// How long a renewal has been the last one, according to successful reads.
+/// Last renewal, and the silence since then, according to successful reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
     last: Beat,
-    /// Last reply's time.
+    /// Time of the last reply.
     answered: Duration,
     silence: Duration,
 }
@@ -108,12 +108,12 @@ impl Observation {
         }
     }
 
-    /// Time since when the renewal has been the last one, as far as the reads account for it.
+    /// Returns the time at which the silence began, as far as the reads account for it.
     pub(super) fn since(&self) -> Duration {
         self.answered.saturating_sub(self.silence)
     }
 
-    /// Whether the active server has been silent for long enough for a takeover.
+    /// Returns whether the active server has been silent for long enough for a takeover.
     pub(super) fn is_over(&self, timing: &LeaseTiming) -> bool {
         self.silence >= timing.silence
     }
@@ -134,7 +134,7 @@ mod tests {
         claim: Duration::from_secs(10),
     };
 
-    /// Reads with replies at these milliseconds. Some show another renewal.
+    /// Returns when the silence is over the limit, for reads with replies at these milliseconds that show these renewals.
     fn over_at(reads: &[(u64, i64)]) -> Option<u64> {
         let mut seen = None;
         reads.iter().find_map(|(millis, beat)| {

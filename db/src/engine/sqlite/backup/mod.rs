@@ -33,7 +33,7 @@ pub(crate) fn copy_checked<T>(
             to.display()
         ))
     };
-    // Before the work. If another process creates the file meanwhile, that is noticed at the end.
+    // Checked before the work. If another process creates the file meanwhile, the check at the end detects it.
     if to.symlink_metadata().is_ok() {
         return Err(exists());
     }
@@ -84,7 +84,7 @@ pub(crate) fn read_checked<T>(
     )
 }
 
-/// Opens a file for reading, and leaves nothing beside it.
+/// Opens a file for reading, without leaving other files in its folder.
 fn open_to_read(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let beside = |suffix: &str| {
@@ -149,7 +149,7 @@ pub(crate) fn refuse_foreign_objects_in(connection: &Connection) -> Result<(), S
     }
     let named = objects.join(", ");
     Err(StoreError::Unavailable(format!(
-        "the file has what no version of Conclave creates, and what would run with the rights of the server: {named}; drop it first"
+        "the file has objects that no version of Conclave creates, and that would run with the server's rights: {named}; drop them first"
     )))
 }
 

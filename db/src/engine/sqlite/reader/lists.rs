@@ -72,7 +72,7 @@ fn until<T>(
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let is_over = move || Instant::now() >= deadline;
-    // The permit may have come at the last moment.
+    // The permit may have arrived at the last moment.
     if is_over() {
         return Err(too_slow());
     }

@@ -101,7 +101,7 @@ impl Readers {
     }
 }
 
-/// How long a read waits for a lock. Readers of a write-ahead log wait only for a recovery, which takes moments, and a point read waits on
+/// Maximum wait of a read for a lock. Readers of a write-ahead log wait only for a recovery, which takes moments, and a point read waits on
 /// an asynchronous thread.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -111,7 +111,7 @@ pub(super) type Pooled = PooledConnection<SqliteConnectionManager>;
 /// Returns the manager that opens read-only connections to a file.
 pub(super) fn manager(path: &Path) -> SqliteConnectionManager {
     SqliteConnectionManager::file(path)
-        // NO_MUTEX: each connection is used by one thread at a time, so SQLite's own mutex would be a cost for nothing.
+        // NO_MUTEX: each connection is used by one thread at a time, so SQLite's own mutex would cost time without a benefit.
         .with_flags(OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .with_init(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;

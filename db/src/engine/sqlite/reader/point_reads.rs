@@ -1,5 +1,5 @@
-//! Point reads. A read runs on its caller's thread, since waking another one would cost more than the read, over a connection that belongs
-//! to this thread. The connection keeps its snapshot for the reads that follow ([`SnapshotConnection`]).
+//! Point reads. A read runs on its caller's thread, over that thread's own connection, since waking another thread would cost more than the
+//! read. The connection keeps its snapshot for the reads that follow ([`SnapshotConnection`]).
 
 use std::mem;
 use std::sync::Arc;
@@ -25,9 +25,8 @@ pub(super) struct PointReads {
     commits: CommitCount,
     /// Reader of each thread. A new thread reuses the reader of an exited thread.
     readers: Arc<ThreadLocal<Arc<Mutex<Reader>>>>,
-    /// Runtime on which snapshots are ended: the runtime that opened the store, whose threads never block. A reader's own runtime may
-    /// block, or
-    /// be gone.
+    /// Runtime on which snapshots are ended: the one that opened the store, whose threads never block. A reader's own runtime may block or
+    /// have shut down.
     timers: Handle,
 }
 
@@ -39,7 +38,7 @@ struct Reader {
 }
 
 impl PointReads {
-    /// Must be called on a runtime. Allocates readers for `threads` threads.
+    /// Creates the handle, with capacity for the readers of `threads` threads. Must be called on a runtime.
     pub(super) fn new(
         manager: SqliteConnectionManager,
         threads: usize,
@@ -59,13 +58,13 @@ impl PointReads {
         &self,
         run: impl FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // There is no other await here, so a task that only reads would never yield to others.
+        // A read has no other await, so without this, a task that only reads would never yield to others.
         tokio::task::consume_budget().await;
         let reader = self.readers.get_or_try(|| self.connect())?;
         let mut locked = reader.lock();
         let snapshot = locked.connection.snapshot(&self.commits);
         let result = snapshot.and_then(|mut snapshot| catch_panic("a read", || run(&mut snapshot)));
-        // One timer per reader at a time. It notices later reads by the snapshot.
+        // One timer per reader at a time. It recognizes later reads by their open snapshot.
         let has_timer = mem::replace(&mut locked.has_timer, true);
         // Without the lock from here on: a runtime that shuts down drops the timer at once, which takes the lock.
         drop(locked);
@@ -102,13 +101,13 @@ impl Drop for Timer {
     }
 }
 
-/// Ends each old snapshot, since the write-ahead log cannot be reused meanwhile, until there are no reads for a while. Starting this task
-/// and waking it both wake threads of another runtime, which costs as much as several reads: one task per snapshot took a fifth of a token
-/// request's CPU time. Reads renew an old snapshot themselves, so only idle threads depend on this task.
+/// Ends a reader's old snapshots, since an open one prevents the write-ahead log from being reused. Returns once the reader is idle. Starting
+/// this task and waking it both wake threads of another runtime, which costs as much as several reads: one task per snapshot took a fifth of
+/// a token request's CPU time. Reads renew an old snapshot themselves, so only idle threads depend on this task.
 async fn end_when_old(timer: Timer) {
     loop {
         tokio::time::sleep(IDLE_AGE).await;
-        // A locked reader is reading. Without a snapshot, it has not read since this task ended the last one.
+        // A locked reader is reading. A reader without a snapshot has not read since this task ended its last one.
         let is_idle = timer.0.try_lock().is_some_and(|mut reader| {
             let has_snapshot = reader.connection.has_snapshot();
             if reader.connection.is_old() {
@@ -171,12 +170,12 @@ impl SnapshotConnection {
         Ok(())
     }
 
-    /// Whether a transaction is open, however old.
+    /// Returns whether a transaction is open, however old.
     fn has_snapshot(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Whether no transaction younger than [`SNAPSHOT_AGE`] is open.
+    /// Returns whether no transaction younger than [`SNAPSHOT_AGE`] is open.
     pub(super) fn is_old(&self) -> bool {
         self.held
             .is_none_or(|(started, _)| started.elapsed() >= SNAPSHOT_AGE)
@@ -199,7 +198,7 @@ mod tests {
     use crate::engine::sqlite::CommitCount;
     use crate::engine::sqlite::reader::Readers;
 
-    /// Database with a table of numbers, another process's connection, and readers.
+    /// Creates a database with a table of numbers. Returns a connection that stands for another process, and the readers.
     fn setup(dir: &tempfile::TempDir) -> (Connection, CommitCount, Readers) {
         let path = dir.path().join("test.db");
         let other = Connection::open(&path).unwrap();
@@ -308,7 +307,7 @@ mod tests {
             runtime.block_on(async {
                 count(&on_thread).await;
                 has_read.send(()).unwrap();
-                // As an upload does.
+                // Blocks the runtime, as an upload does.
                 let _ = ended.recv();
                 count(&on_thread).await;
             });

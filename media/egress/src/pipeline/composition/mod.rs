@@ -44,7 +44,7 @@ const DELAY: Duration = Duration::from_millis(800);
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Delay, beyond the usual one, above which a broadcast drops frames.
 const MAX_LIVE_LATENESS: Duration = Duration::from_millis(500);
-/// The same for a file, which nobody watches yet: one second above the wait for decoders.
+/// The same for a file, which has no viewers yet: one second above the wait for decoders.
 const MAX_LATENESS: Duration = Duration::from_secs(11);
 /// Maximum time for which a file waits for its decoders. Their queues hold about as much: 128
 /// frames are 8.5 s at 15 frames per second.
@@ -244,7 +244,7 @@ impl CompositePipeline {
 
     /// Returns the time up to which a file can be composed now: the usual delay behind the call,
     /// but not past a frame that a working decoder still has to deliver. Otherwise a busy machine
-    /// would show videos late beside audio in time.
+    /// would show videos later than their audio.
     fn ready_until(&mut self, usual: Duration, now: Instant) -> Duration {
         // At a shutdown, the deadline matters more than late frames.
         if self.composition.is_live || self.composition.stop.is_set() {

@@ -408,7 +408,7 @@ fn a_video_that_ends_is_shown_until_the_moment_of_the_leave_mute_or_unpublish() 
                 .tracks
                 .values()
                 .all(|input| input.decoder().is_none()),
-            "it is not decoded any more"
+            "no input has a decoder"
         );
     }
 }

@@ -66,7 +66,7 @@ impl TrackDecoder {
         clock: &mut PublisherClock,
         resources: &DecoderResources<'_>,
     ) -> Result<(), String> {
-        // A track without a slot asks again after the next check, once per second, and not for each
+        // A track without a slot tries again after the next check, once per second, and not for each
         // packet.
         if packet.codec != self.codec || self.is_left_out {
             return Ok(());

@@ -85,7 +85,7 @@ pub struct LayeredPacket {
     pub sequence: u64,
     /// RTP timestamp, which a temporal unit's frames share.
     pub timestamp: u32,
-    /// Its layer, and its position in its frame.
+    /// The packet's layer, and its position in the frame.
     pub frame: FrameLayer,
     /// Whether it is the first packet of a key unit.
     pub is_key: bool,

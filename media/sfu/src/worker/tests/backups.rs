@@ -100,7 +100,7 @@ impl Call {
         );
         assert!(
             received.windows(2).all(|pair| pair[1].ssrc == pair[0].ssrc),
-            "one stream goes on"
+            "the subscription stays one stream"
         );
         assert!(received.iter().all(|packet| packet.track == "TR_camera"));
         received

@@ -10,8 +10,8 @@ use super::fixture::Fixture;
 use super::support::{Abilities, Connection};
 use crate::command::{Command, ConnectionMode, NewPeer, PeerCommand};
 
-/// Offers these addresses once per list, from a client that never sends anything. Returns the addresses that the server
-/// contacts.
+/// Sends one offer per list, with its addresses as candidates, from a client that sends nothing else. Returns the
+/// addresses that the server contacts.
 fn contacted(needs_full_ice: bool, offers: &[&[String]]) -> BTreeSet<String> {
     let mut fixture = Fixture::new();
     fixture.command(Command::AddPeer(NewPeer {

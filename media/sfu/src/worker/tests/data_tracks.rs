@@ -116,7 +116,7 @@ fn a_packet_reaches_the_subscribers_of_its_track_by_their_handles() {
         assert_eq!(received(&mut fixture, carol), [(4, 2), (4, 3)], "{mode:?}");
         assert!(received(&mut fixture, alice).is_empty(), "{mode:?}");
         let whole = fixture.receiver(carol).messages.last().unwrap().1.clone();
-        assert_eq!(whole, packet(4, 3), "all but the handle is as it was");
+        assert_eq!(whole, packet(4, 3), "only the handle changes");
     }
 }
 

@@ -220,7 +220,7 @@ fn who_joins_after_many_others_starts_with_the_lowest_layer_instead_of_waiting()
     let mid = call.take_received()[0].mid;
     let is_best = |(_, rid): &(Mid, Option<Rid>)| rid.is_some_and(|rid| &*rid == RIDS[2]);
     for step in 0.. {
-        assert!(step < 200, "no key frame is requested any more");
+        assert!(step < 200, "key frame requests have stopped");
         let now = call.fixture.now;
         call.fixture.receiver(call.bob).request_key_frame(mid, now);
         let is_requested = call.fixture.clients[call.alice]
@@ -307,14 +307,14 @@ fn the_publisher_hears_which_qualities_are_used() {
     assert_eq!(told(&call), [[true; 3]]);
     call.set(quality(Quality::Low));
     call.fixture.run(Duration::from_secs(4));
-    assert_eq!(told(&call).len(), 1, "less is told after a while");
+    assert_eq!(told(&call).len(), 1, "a decrease is reported after a delay");
     call.fixture.run(Duration::from_secs(3));
     assert_eq!(told(&call), [[true; 3], [true, false, false]]);
     call.set(quality(Quality::Medium));
     assert_eq!(
         told(&call).last(),
         Some(&[true, true, false]),
-        "more is told at once"
+        "an increase is reported at once"
     );
     let is_told = |event: &PeerEvent| matches!(event, PeerEvent::SubscribedQuality { .. });
     let others = call
@@ -327,7 +327,7 @@ fn the_publisher_hears_which_qualities_are_used() {
         others
             .flat_map(|(_, client)| &client.events)
             .all(|event| !is_told(event)),
-        "only the publisher is told"
+        "only the publisher gets a report"
     );
 }
 

@@ -374,7 +374,7 @@ fn a_video_that_does_not_fit_into_the_ring_goes_on_with_a_key_frame_that_is_requ
         received
             .windows(2)
             .all(|pair| pair[1].sequence == pair[0].sequence + 1),
-        "nothing is missed of what was never sent"
+        "packets that were never sent do not count as missed"
     );
 }
 

@@ -55,7 +55,7 @@ fn a_change_right_after_an_offer_is_offered_a_while_later_and_never_before_the_a
     fixture.subscribe(bob, &first);
     fixture.run(BETWEEN_OFFERS);
     let before = offers(&fixture, bob);
-    // A participant leaves and comes back: its section is freed, offered, answered, and carries another track.
+    // A participant leaves and rejoins: its section is freed, offered, answered, and carries another track.
     let unsubscribe = PeerCommand::Unsubscribe(first.sid.parse().unwrap());
     fixture.command(unsubscribe.for_peer("PA_bob".parse().unwrap()));
     fixture.run_until("the section is offered as free", |fixture| {

@@ -1,4 +1,4 @@
-//! Network failures, and clients that come back.
+//! Network failures, and clients that reconnect.
 
 use std::time::Duration;
 

@@ -90,7 +90,7 @@ pub(super) struct Connection {
     video_feed: FlvFeed,
     /// Packetizer for transcoded video.
     video_packets: VideoPackets,
-    /// Why the stream continues without audio.
+    /// Reason why the stream continues without audio.
     audio_error: Option<TranscodeError>,
     /// Number of discarded audio messages.
     lost_audio: u32,

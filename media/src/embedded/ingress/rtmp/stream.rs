@@ -314,12 +314,12 @@ mod tests {
         let mut encoder = Encoder::new();
         assert!(
             encoder.video(frame(&KEY)).is_empty(),
-            "without parameters it cannot be decoded"
+            "a frame without parameters cannot be decoded"
         );
         encoder.video(parameters(BASELINE));
         assert!(
             encoder.video(frame(&P)).is_empty(),
-            "it cannot begin with this"
+            "a stream cannot start with a delta frame"
         );
         let actions = encoder.video(frame(&KEY));
         let [MediaAction::Send(packets)] = actions.as_slice() else {

@@ -75,12 +75,12 @@ pub struct WhipRestart {
     pub fragment: String,
 }
 
-/// Identification for a WHIP session in a request.
+/// Identifier of a WHIP session in a request.
 #[derive(Clone, Copy)]
 pub enum WhipSessionName<'a> {
-    /// The id in its URL.
+    /// The id in the session's URL.
     Id(&'a str),
-    /// The stream key with which it was opened.
+    /// The stream key with which the session was opened.
     Key(&'a StreamKeyHash),
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for WhipSessionName<'_> {
     }
 }
 
-/// SHA-256 of a session's id. Looking up a hash takes a time that reveals nothing about known ids.
+/// SHA-256 of a session's id. The duration of a look-up by hash reveals nothing about valid ids.
 type SessionIdHash = [u8; 32];
 
 /// Channels to all WHIP sessions. The lock is held for one look-up or change.
@@ -112,7 +112,7 @@ fn hash(id: &str) -> SessionIdHash {
 }
 
 impl WhipSessions {
-    /// Adds a session and returns its requests.
+    /// Adds a session. Returns the receiver of its requests.
     fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<WhipRequest> {
         let (channel, requests) = mpsc::channel(WAITING_REQUESTS);
         let mut channels = self.0.lock();
@@ -122,7 +122,7 @@ impl WhipSessions {
         requests
     }
 
-    /// Removes a finished session.
+    /// Removes an ended session.
     fn remove(&self, sid: &ParticipantSid) {
         let mut channels = self.0.lock();
         channels.requests.remove(sid);

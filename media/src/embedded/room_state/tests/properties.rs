@@ -246,7 +246,7 @@ impl Model {
                     let left = self.joined.remove(&participant.sid);
                     prop_assert!(
                         left.is_some_and(|(_, tracks, _)| tracks.is_empty()),
-                        "it had joined, and its tracks have ended"
+                        "a participant that leaves had joined, and its tracks have ended"
                     );
                 }
                 MediaEvent::TrackPublished { participant, track } => {

@@ -33,7 +33,8 @@ const CHANGES_AT_ONCE: u32 = 10;
 const PARTICIPANT_SHARE: u32 = 3;
 /// Combined rates for an address's joins, as a multiple of one join's.
 const ADDRESS_SHARE: u32 = 20;
-/// Likewise for changes: while a room fills, all clients in an office make an offer for each newcomer.
+/// Combined rate of changes for an address's joins, as a multiple of one join's: while a room fills, all clients in an
+/// office make an offer for each newcomer.
 const ADDRESS_CHANGES: u32 = 100;
 /// Maximum number of pending requested offers.
 const MOST_AWAITED_OFFERS: u32 = 100;
@@ -71,7 +72,7 @@ impl Excess {
         Self::Unread,
     ];
 
-    /// Value for the label `limit` in the metrics.
+    /// Returns the value for the label `limit` in the metrics.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -197,7 +198,7 @@ impl Budgets {
 /// A client's budget for one join.
 pub(in crate::embedded) struct ClientBudget {
     owner: BudgetOwner,
-    /// Its WebSocket's address, if known.
+    /// Address from which the WebSocket was opened, if known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
     /// Weight of each change by the client, and its maximum.

@@ -19,7 +19,7 @@ const MESSAGE: Weight = Weight {
     is_offer: false,
 };
 
-/// A join of a new participant.
+/// Returns the budget of a newly joined participant.
 fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let identity = format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -92,12 +92,12 @@ fn offers_that_the_server_has_asked_for_are_no_changes() {
     let offers = (0..1_000)
         .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
         .count();
-    assert_eq!(offers, 200, "those of its own");
+    assert_eq!(offers, 200, "offers that were not requested");
     (0..1_000).for_each(|_| client.ask_for_offer());
     let offers = (0..1_000)
         .take_while(|_| client.take_offer(&budgets, "v=0").is_ok())
         .count();
-    assert_eq!(offers, 100, "a bounded number is awaited");
+    assert_eq!(offers, 100, "a bounded number of requests counts");
 }
 
 /// Proves S-52.
@@ -264,7 +264,7 @@ impl Office {
         self.send(client, offer(bytes));
     }
 
-    /// Sends a client's messages of every five seconds.
+    /// Sends the messages that a client sends every five seconds.
     #[track_caller]
     fn ping(&mut self, client: usize) {
         self.send(client, Request::Ping(1));
@@ -303,7 +303,7 @@ fn announcement(number: usize) -> Request {
     })
 }
 
-/// A client's settings for a received track whose element comes into view or changes its size.
+/// Returns the settings that a client sends when a received track's element becomes visible or is resized.
 fn settings(track: usize) -> Request {
     let track_sids = vec![format!("TR_VC{track:010}")];
     Request::TrackSetting(proto::UpdateTrackSettings {
@@ -382,7 +382,7 @@ fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
     }
 }
 
-/// Size of a client's offer in a room with this many senders, half with video.
+/// Returns the size of a client's offer in a room with this many senders, of which half send video.
 fn offer_of_room(senders: usize) -> usize {
     OTHER + senders * RECEIVED_AUDIO + senders / 2 * RECEIVED_VIDEO
 }
@@ -390,7 +390,7 @@ fn offer_of_room(senders: usize) -> usize {
 #[test]
 fn a_room_of_500_behind_one_address_fills_within_ten_seconds() {
     const CLIENTS: usize = 500;
-    // One of ten clients sends audio, and every second one of these also video.
+    // One in ten clients sends audio, and every second one of these also sends video.
     const SENDS: usize = 10;
     let mut office = Office::new(CLIENTS);
     for newcomer in 0..CLIENTS {

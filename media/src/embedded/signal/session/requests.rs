@@ -333,7 +333,7 @@ impl Session {
             .publish_tracks
             .iter()
             .filter_map(|published| published.track.as_ref());
-        // A track that is unknown here: the client would wait for packets that nobody requests from it.
+        // The server never requests packets of a track that it does not know, so the client would wait forever.
         let is_unknown = published
             .into_iter()
             .any(|track| !context.room_state.has_announced(&self.sid, &track.sid));

@@ -1,4 +1,4 @@
-//! The lease thread: makes the state machine's requests, with a session of its own.
+//! The lease thread, which makes the state machine's requests over its own session.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,7 +19,7 @@ use crate::engine::postgres::migrate;
 use crate::error::StoreError;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// Reads the keys that the server has at the moment.
+/// Function that reads the server's current keys.
 pub type ReadKeys = Box<dyn Fn() -> Result<KeyIds, StoreError> + Send>;
 
 /// Lease options.
@@ -36,7 +36,7 @@ pub struct LeaseOptions {
     pub node: NodeInfo,
     /// Reads this server's keys.
     pub keys: ReadKeys,
-    /// Whether other servers come first, since this one has just given up the lease.
+    /// Whether this server has just given up the lease, and yields to other servers.
     pub yields: bool,
 }
 
@@ -47,9 +47,9 @@ pub struct Lease {
     active: watch::Receiver<Option<ActiveServer>>,
     cluster: watch::Receiver<Option<ClusterState>>,
     orders: Sender<Order>,
-    /// Interval at which the server list is read while a caller waits for one of them.
+    /// Interval at which the server list is read while a caller waits for a server.
     read: Duration,
-    /// Maximum time until the next renewal has a reply.
+    /// Maximum time until the reply to the next renewal.
     renewal_limit: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Lease {
             keys,
             yields,
         } = options;
-        // Read once before the start, so that a missing key file is an error of the start.
+        // Read here, before the thread starts, so that a missing key file fails the start.
         let own = keys()?;
         let candidate = Candidate {
             holder,
@@ -141,13 +141,13 @@ impl Lease {
         self.state.borrow().clone()
     }
 
-    /// Returns the server that has the lease, possibly this one, as it changes; `None` while none is known.
+    /// Returns a receiver for the server that holds the lease, which may be this one; `None` while none is known.
     #[must_use]
     pub fn active_server(&self) -> watch::Receiver<Option<ActiveServer>> {
         self.active.clone()
     }
 
-    /// Returns the state as it changes. The receiver does not keep the lease.
+    /// Returns a receiver for the state. It does not keep the lease alive.
     #[must_use]
     pub fn states(&self) -> watch::Receiver<LeaseState> {
         self.state.clone()
@@ -224,7 +224,7 @@ impl Lease {
         self.state.borrow().renewal_age()
     }
 
-    /// Returns the server list, a few seconds old; `None` before it was read.
+    /// Returns the server list, a few seconds old; `None` before the first read.
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.cluster.borrow().clone()
@@ -239,7 +239,7 @@ impl Lease {
         let mut cluster = self.cluster.clone();
         let reading = async {
             loop {
-                // Before the order is sent: the reply to it counts as a change.
+                // Before the order is sent, so that its reply counts as a change.
                 cluster.mark_unchanged();
                 let is_told = self.orders.send(Order::ReadNodes).is_ok();
                 if !is_told
@@ -251,7 +251,7 @@ impl Lease {
                 sleep(self.read).await;
             }
         };
-        // After the limit, the last one read is all that is known.
+        // After the limit, the last list read is returned.
         let _ = timeout(limit, reading).await;
         self.cluster()
     }
@@ -261,7 +261,7 @@ impl Lease {
     pub fn check(&self) -> LeaseCheck {
         let state = self.state.clone();
         LeaseCheck::new(move || {
-            // Evaluated at each check, and not only when the state changes: the trust ends by time.
+            // Evaluated at each check: the trust expires without a change of state.
             let Standing::Active { trusted_until, .. } = state.borrow().standing else {
                 return false;
             };
@@ -287,6 +287,7 @@ struct Driver {
     ordered: Receiver<Order>,
     /// Whether the thread continues to follow the lease after its release.
     follows: bool,
+    /// Whether the database lost the commit that started this server's epoch.
     is_set_back: bool,
     /// Whether the records are known to have a schema.
     has_schema: Cell<bool>,
@@ -298,10 +299,10 @@ impl Driver {
             self.wait(Duration::ZERO);
             match self.machine.step(steady_now()) {
                 LeaseStep::Make(number, request, limit) => {
-                    // Before a release, so that this server has stopped acting when another one starts.
+                    // Published before a release is sent, so that this server has stopped acting when another one starts.
                     self.publish();
                     let answer = self.make(request, limit);
-                    // A refused renewal has two causes: a takeover, or a database that went back. Another read shows which.
+                    // A refused renewal has two causes: a takeover, or a database that lost commits, such as in a failover. Another read shows which.
                     if let (Request::Renew { epoch }, LeaseReply::Refused) = (request, &answer) {
                         self.look_back(epoch);
                     }
@@ -332,7 +333,7 @@ impl Driver {
         self.publish();
     }
 
-    /// Determines why an epoch is over: another server has the next one, or the database no longer knows this one.
+    /// Determines why an epoch is over: another server has the next one, or the database lost the commit that started this one.
     fn look_back(&mut self, epoch: i64) {
         if let LeaseReply::Row(row) = self.make(Request::Read, self.timing.answer) {
             self.is_set_back = row.beat.epoch < epoch
@@ -350,7 +351,7 @@ impl Driver {
         }
     }
 
-    /// Reads which server has taken over the released lease, until no clone needs to know.
+    /// Polls for the server that has taken over the released lease, until [`Lease::release`] or until the last clone is dropped.
     fn follow(&mut self) {
         loop {
             // A failure is logged, and the last known server remains.
@@ -379,7 +380,7 @@ impl Driver {
             Standing::Released | Standing::Lost { .. } => return,
         };
         if let Some(session) = &self.session {
-            // The session is the lease's own: a report must not take longer than a renewal may.
+            // Renewals use the same session, so a report must not take longer than a renewal may.
             session.limit_answers(self.timing.answer);
             if self
                 .reporter
@@ -412,7 +413,7 @@ impl Driver {
                 if self.failure.as_ref() != Some(&failure) {
                     log::warn!("lease request failed: {failure}");
                 }
-                // The reply may still arrive on this session, so the next request has a new one.
+                // The reply may still arrive on this session, so the next request uses a new one.
                 (self.session, self.failure) = (None, Some(failure));
                 LeaseReply::Failed
             }

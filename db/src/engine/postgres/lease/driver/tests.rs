@@ -12,7 +12,7 @@ use super::super::machine::Obstacle;
 use super::super::nodes::{Node, Role, cluster_state};
 use super::*;
 
-/// How long to wait for a state: far longer than it takes on a busy machine.
+/// Maximum wait for a state: far longer than it takes on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 fn keys(media: &'static str) -> ReadKeys {
@@ -64,7 +64,7 @@ fn with_database(test: impl AsyncFnOnce(&Database<'_>)) {
     runtime.block_on(async {
         tokio::time::timeout(WAIT_LIMIT, test(&database))
             .await
-            .expect("a state was waited for in vain");
+            .expect("the state is reached in time");
     });
 }
 
@@ -73,7 +73,7 @@ async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState
     state.wait_for(|state| holds(state)).await.unwrap().clone()
 }
 
-/// Waits until `times` more reads of a standby have replies.
+/// Waits for `times` more renewals.
 async fn until_renewed(database: &Database<'_>, times: i64) {
     let beat = || {
         database
@@ -114,7 +114,7 @@ fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
         );
         assert!(
             !second.check().is_valid() && second.renewal_age().is_some(),
-            "it has seen that of the first"
+            "it has seen the first server's renewal"
         );
         first.release().await;
         assert_eq!(first.state().standing, Standing::Released);
@@ -304,7 +304,7 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
     });
 }
 
-/// Waits until the server list is as described.
+/// Waits until `holds` is true for the server list. Returns that list.
 async fn until_seen(lease: &Lease, holds: impl Fn(&ClusterState) -> bool) -> ClusterState {
     let mut cluster = lease.cluster.clone();
     cluster
@@ -364,7 +364,7 @@ fn servers_know_each_other_their_keys_and_their_roles_until_they_end() {
         second.release().await;
         until_seen(&first, |state| roles(state).len() == 2).await;
 
-        // A dead server sends nothing more: its row looks too old by the database's clock.
+        // A dead server's row gets too old by the database's clock.
         let dead = "INSERT INTO nodes SELECT 'dead', url, NULL, version, schema, 'e', 'm', seen_at - $AGE FROM nodes LIMIT 1";
         database.run(&dead.replace("$AGE", "20000"));
         assert_eq!(cluster(database).await.nodes.len(), 2);
@@ -422,7 +422,7 @@ fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_wai
         assert_eq!(
             found.unwrap().successors().count(),
             1,
-            "one with other keys does not count"
+            "a server with other keys does not count"
         );
         first.hand_over().await;
         assert_eq!(second.active().await, Some(2));
@@ -439,7 +439,7 @@ fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_wai
             .active_server()
             .wait_for(Option::is_none)
             .await
-            .expect("it goes on to follow");
+            .expect("it continues to follow the lease");
     });
 }
 

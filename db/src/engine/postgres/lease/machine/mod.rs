@@ -29,9 +29,9 @@ pub struct Candidate {
     pub holder: Holder,
     /// Process that has certainly exited.
     pub predecessor: Option<Holder>,
-    /// Its keys.
+    /// Ids of this process's keys.
     pub keys: KeyIds,
-    /// Newest schema that it knows.
+    /// Newest schema that this process knows.
     pub schema: i64,
 }
 
@@ -68,7 +68,7 @@ pub enum LeaseReply {
     Row(LeaseRow),
     /// A claim, a renewal or a release found its row, and changed it.
     Done,
-    /// It did not find its row.
+    /// A claim, a renewal or a release did not find its row.
     Refused,
     /// There was no reply in time. The request may still take effect.
     Failed,
@@ -90,7 +90,7 @@ pub enum LeaseStep {
 /// Reason why a standby does not take over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It has another key than the last active server.
+    /// The server's key differs from the last active server's.
     WrongKey(WrongKey),
     /// Only a newer version knows the schema of the records.
     NewerSchema,
@@ -115,19 +115,19 @@ impl Obstacle {
 /// Server's standing, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It waits, also during a claim.
+    /// Waits for the lease or for the reply to a claim.
     Standby {
-        /// Why it does not take over, at the last read.
+        /// Reason why it did not take over at the last read.
         obstacle: Option<Obstacle>,
     },
-    /// It writes, under this epoch.
+    /// Has the lease, and may write.
     Active {
         /// Epoch that fences each of its transactions.
         epoch: i64,
-        /// Until when it may act outside the database; `None` before the first confirmed renewal.
+        /// Time until which the server may act outside the database; `None` before the first confirmed renewal.
         trusted_until: Option<Duration>,
     },
-    /// It has released the lease, or was stopped before it had it.
+    /// Has released the lease, or was stopped before it had the lease.
     Released,
     /// Another server has taken the lease.
     Lost {
@@ -157,10 +157,10 @@ pub struct LeaseMachine {
     claim: Option<Beat>,
     outstanding: Option<Outstanding>,
     requests: u64,
-    /// When the next request is due.
+    /// Time at which the next request is due.
     due: Duration,
     is_stopping: bool,
-    /// Whether others come first: a released lease is then taken only after the same silence as a dead server's.
+    /// Whether other servers come first: then a released lease is claimed only after the silence that a dead server's lease requires.
     yields: bool,
 }
 

@@ -30,9 +30,9 @@ pub(super) struct WhipSession {
     ice: IceSession,
     /// Answer to the last offer, until it is taken.
     answer: Option<String>,
-    /// When the encoder counts as lost, after its connection was closed.
+    /// Time at which the encoder counts as lost, after its connection was closed.
     closed_until: Option<Duration>,
-    /// Why the session is over, for the request that opened it.
+    /// Reason why the session has ended, for the request that opened it.
     refusal: EncoderRefusal,
     is_over: bool,
 }

@@ -176,7 +176,7 @@ fn a_backup_codec_is_announced_for_its_track_and_others_see_one_track_with_both(
     );
     assert!(
         fixture.event_names().is_empty(),
-        "it is one track for the control plane"
+        "the backup codec is no new track for the control plane"
     );
 
     fixture.media(

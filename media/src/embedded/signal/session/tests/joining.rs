@@ -182,7 +182,7 @@ fn a_participant_is_reported_and_seen_once_its_media_is_connected() {
     assert_eq!(
         (updates(&fixture.take(&bob)), fixture.event_names()),
         (vec![], vec![]),
-        "it is not active yet"
+        "a joining participant is not active yet"
     );
     fixture.connect(&alice);
     assert_eq!(updates(&fixture.take(&bob)), [("alice".to_owned(), 2, 1)]);

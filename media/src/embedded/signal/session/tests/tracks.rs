@@ -205,7 +205,7 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
     assert_eq!(
         updates(&fixture.take(&host)),
         [("other".to_owned(), left, 0)],
-        "it is gone for the others"
+        "a hidden participant is gone for the others"
     );
 }
 
@@ -308,7 +308,7 @@ fn a_requested_track_that_is_not_published_within_a_minute_is_a_subscription_err
     assert_eq!(
         fixture.sessions[&alice].next_deadline(),
         reading(START.after(Duration::from_secs(74))),
-        "it is told once"
+        "the failure is reported once"
     );
 }
 
@@ -367,13 +367,13 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     fixture.request(&alice, mute(false));
     assert!(
         is_muted(&fixture),
-        "it answers an update by what it believes"
+        "a client replies to an update with its own state"
     );
     fixture.request(&alice, mute(true));
     fixture.request(&alice, mute(false));
     assert!(
         !is_muted(&fixture),
-        "it has followed, and unmutes by itself"
+        "the client has muted the track, and now unmutes it"
     );
     let muted = fixture.commands.iter().filter_map(|command| match command {
         Command::Peer {

@@ -141,6 +141,6 @@ fn a_client_that_resumes_in_between_learns_of_all_and_of_nothing_older_later() {
     let gone = proto::participant_info::State::Disconnected.into();
     assert!(
         updates(&later).contains(&("first".to_owned(), gone, 0)),
-        "it has seen it come"
+        "the watcher has seen the participant join"
     );
 }

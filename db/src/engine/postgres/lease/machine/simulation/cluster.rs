@@ -86,7 +86,7 @@ impl Server {
         Duration::from_micros(now * self.rate / 3)
     }
 
-    /// True time at which its clock shows `local`.
+    /// Returns the true time at which the clock shows `local`.
     fn true_time(&self, local: Duration) -> u64 {
         u64::try_from(local.as_micros())
             .unwrap()
@@ -305,7 +305,7 @@ impl SimulatedCluster {
         self.schedule_event(self.now, Event::Write(process));
     }
 
-    /// State machine of a process, unless the process has exited.
+    /// Returns the state machine of a process, unless the process has exited.
     fn machine(&mut self, process: Process) -> Option<(&mut LeaseMachine, Duration)> {
         let now = self.now;
         let server = &mut self.servers[process.server];
@@ -393,7 +393,7 @@ impl SimulatedCluster {
             self.numbers += 1;
             self.send(process, Event::Begin(process, self.numbers, epoch));
         }
-        // Also while it is a standby, so that writes go on as soon as it is active.
+        // Scheduled even on a standby, so that it writes as soon as it is active.
         let next = self.now + self.rng.u64(100..1_500);
         self.schedule_event(next, Event::Write(process));
     }

@@ -29,7 +29,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Clock rates: milliseconds that pass on each clock in three seconds.
+/// Generates clock rates: milliseconds that pass on each clock in three seconds.
 fn clocks() -> impl Strategy<Value = Vec<u64>> {
     vec(
         prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64],
@@ -37,12 +37,12 @@ fn clocks() -> impl Strategy<Value = Vec<u64>> {
     )
 }
 
-/// Maximum delay of a request or a reply.
+/// Generates the maximum delay of a request or a reply.
 fn delay() -> impl Strategy<Value = u64> {
     prop_oneof![1..=20_u64, 1..=400_u64]
 }
 
-/// Number of schedules, or `PROPTEST_CASES`: `scripts/nightly` runs 100,000.
+/// Sets the number of schedules: `PROPTEST_CASES`, or `usual`. `scripts/nightly` runs 100,000.
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
