@@ -34,7 +34,7 @@ const (
 	DeliveryStatusFailed    DeliveryStatus = "failed"
 )
 
-// DestinationKind: What a destination is for.
+// DestinationKind: Purpose of a destination.
 type DestinationKind string
 
 const (
@@ -254,19 +254,19 @@ type Broadcast struct {
 	Room string `json:"room"`
 	// The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom string `json:"namespaced_room"`
-	// The handle for every later call.
+	// Id for later calls.
 	EgressID  string    `json:"egress_id"`
 	StartedAt time.Time `json:"started_at"`
 	CreatedAt time.Time `json:"created_at"`
-	// The receivers, each stream key replaced by `REDACTED`.
+	// The receiving URLs, each stream key replaced by `REDACTED`.
 	URLs []string `json:"urls"`
 	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
 	Status EgressStatus `json:"status"`
-	// The destination used, if one was named.
+	// Destination that was used, if one was named.
 	Destination string `json:"destination,omitzero"`
 	// The id of a destination: `dst_` and twelve lower-case hex digits.
 	DestinationID string `json:"destination_id,omitzero"`
-	// Absent until it is final.
+	// Absent until the status is final.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Set when the status is `failed`.
 	Error string `json:"error,omitzero"`
@@ -316,7 +316,7 @@ type BroadcastPage struct {
 	HasMore    bool        `json:"has_more"`
 }
 
-// BroadcastStartedEvent: A broadcast has begun.
+// BroadcastStartedEvent: A broadcast has started.
 type BroadcastStartedEvent struct {
 	Type string `json:"type"`
 	// The project that owns the room.
@@ -352,7 +352,7 @@ type BroadcastUpdatedEvent struct {
 // EventType returns the name of the event.
 func (e *BroadcastUpdatedEvent) EventType() string { return e.Type }
 
-// ChangeRole: The role that a participant is to hold.
+// ChangeRole: A participant's new role.
 type ChangeRole struct {
 	// A role in the room's template.
 	Role string `json:"role"`
@@ -360,27 +360,27 @@ type ChangeRole struct {
 
 // CreateCode: A room code to create.
 type CreateCode struct {
-	// A role of the room's template; tokens carry it.
+	// A role of the room's template, which the tokens get.
 	Role string `json:"role"`
-	// From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+	// 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Locks the code to one identity.
 	Identity string `json:"identity,omitzero"`
-	// How often it can be exchanged; null or left out, there is no cap.
+	// Maximum number of exchanges; null or omitted: unlimited.
 	MaxUses int64 `json:"max_uses,omitzero"`
-	// Default 86400. Not beside `expires_at`.
+	// Default 86400. Mutually exclusive with `expires_at`.
 	TTLSeconds int64 `json:"ttl_seconds,omitzero"`
 }
 
 // CreateIngress: An ingress endpoint to create.
 type CreateIngress struct {
-	// How an encoder speaks to it.
+	// Protocol that the encoder publishes with.
 	InputType InputType `json:"input_type"`
-	// The identity that the stream joins as.
+	// Identity with which the encoder joins.
 	ParticipantIdentity string `json:"participant_identity"`
-	// Null or left out, it is the media plane's default for the input type.
+	// Null or omitted: the media plane's default for the input type.
 	EnableTranscoding *bool `json:"enable_transcoding,omitzero"`
-	// The display name that it joins with.
+	// Display name with which the encoder joins.
 	ParticipantName string `json:"participant_name,omitzero"`
 }
 
@@ -388,9 +388,9 @@ type CreateIngress struct {
 type CreateRoom struct {
 	// Never used before in the project.
 	Name string `json:"name"`
-	// How long the room stays open with no participant in it; default 300.
+	// Time in seconds that the room stays open without participants; default 300.
 	EmptyTimeoutSeconds *int64 `json:"empty_timeout_seconds,omitzero"`
-	// Cap on participants; 0, the default, means that the plan's limit applies.
+	// Maximum number of participants; default 0, the plan's limit.
 	MaxParticipants int64 `json:"max_participants,omitzero"`
 	// Any JSON, returned unchanged.
 	Metadata any `json:"metadata,omitzero"`
@@ -412,17 +412,17 @@ type CreateTemplate struct {
 type CreateToken struct {
 	// An existing room.
 	Room string `json:"room"`
-	// The participant that the token admits.
+	// The participant's identity.
 	Identity string `json:"identity"`
-	// Passed on to the media plane unread.
+	// Forwarded to the media plane unchanged.
 	Metadata string `json:"metadata,omitzero"`
-	// The display name of the participant.
+	// The participant's display name.
 	Name string `json:"name,omitzero"`
 	// Used only when no role is named.
 	Permissions Permissions `json:"permissions,omitzero"`
 	// A role in the room's template; it replaces `permissions`.
 	Role string `json:"role,omitzero"`
-	// Default 3600, clamped to 60..86400; 0 takes the default.
+	// Default 3600, clamped to 60..86400; 0 means the default.
 	TTLSeconds int `json:"ttl_seconds,omitzero"`
 }
 
@@ -432,7 +432,7 @@ type CreateWebhookEndpoint struct {
 	URL string `json:"url"`
 }
 
-// DataSent: The result of sending a message.
+// DataSent: Response to a sent message.
 type DataSent struct {
 	// Whether the media plane accepted the message; always true.
 	Sent bool `json:"sent"`
@@ -448,7 +448,7 @@ type Destination struct {
 	TemplateID string `json:"template_id"`
 	// The name of a destination, unique in its template.
 	Name string `json:"name"`
-	// What a destination is for.
+	// Purpose of a destination.
 	Kind DestinationKind `json:"kind"`
 	// Without its secrets.
 	Config    DestinationConfig `json:"config"`
@@ -459,7 +459,7 @@ type Destination struct {
 // LogValue is what Format prints, for log/slog.
 func (v Destination) LogValue() slog.Value { return logged(v) }
 
-// DestinationList: All destinations of a template, newest first.
+// DestinationList: All of a template's destinations, newest first.
 type DestinationList struct {
 	Destinations []Destination `json:"destinations"`
 }
@@ -467,9 +467,9 @@ type DestinationList struct {
 // LogValue is what Format prints, for log/slog.
 func (v DestinationList) LogValue() slog.Value { return logged(v) }
 
-// ExchangeCode: The participant that a token is asked for in exchange for a room code.
+// ExchangeCode: The participant that joins with the token.
 type ExchangeCode struct {
-	// Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is
+	// Must not be connected to the room, nor have a role there. Ignored if the code is locked to an identity. Default:
 	// `guest-` and eight random characters.
 	Identity string `json:"identity,omitzero"`
 	// The display name of the participant: 1 to 256 bytes of text without control characters and marks of direction.
@@ -506,13 +506,13 @@ type Ingress struct {
 	Room string `json:"room"`
 	// The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom string `json:"namespaced_room"`
-	// The handle for every later call.
+	// Id for later calls.
 	IngressID string `json:"ingress_id"`
 	// The protocol by which an encoder publishes.
 	InputType InputType `json:"input_type"`
-	// The identity that the stream joins as.
+	// Identity with which the encoder joins.
 	ParticipantIdentity string `json:"participant_identity"`
-	// Where an encoder publishes, with `REDACTED` for the stream key.
+	// URL that the encoder publishes to, its stream key replaced by `REDACTED`.
 	URL string `json:"url"`
 	// The status of an ingress endpoint.
 	Status    IngressStatus `json:"status"`
@@ -520,7 +520,7 @@ type Ingress struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 	// Absent until deleted.
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
-	// What went wrong; present while `status` is `error`.
+	// Description of the failure; present while `status` is `error`.
 	Error string `json:"error,omitzero"`
 	// Absent when none was given.
 	ParticipantName string `json:"participant_name,omitzero"`
@@ -536,23 +536,23 @@ type IngressCreated struct {
 	Room string `json:"room"`
 	// The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom string `json:"namespaced_room"`
-	// The handle for every later call.
+	// Id for later calls.
 	IngressID string `json:"ingress_id"`
 	// The protocol by which an encoder publishes.
 	InputType InputType `json:"input_type"`
-	// The identity that the stream joins as.
+	// Identity with which the encoder joins.
 	ParticipantIdentity string `json:"participant_identity"`
-	// Where an encoder publishes, with `REDACTED` for the stream key.
+	// URL that the encoder publishes to, its stream key replaced by `REDACTED`.
 	URL string `json:"url"`
 	// The status of an ingress endpoint.
 	Status    IngressStatus `json:"status"`
 	CreatedAt time.Time     `json:"created_at"`
 	UpdatedAt time.Time     `json:"updated_at"`
-	// Shown this once.
+	// Shown only in this response.
 	StreamKey string `json:"stream_key"`
 	// Absent until deleted.
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
-	// What went wrong; present while `status` is `error`.
+	// Description of the failure; present while `status` is `error`.
 	Error string `json:"error,omitzero"`
 	// Absent when none was given.
 	ParticipantName string `json:"participant_name,omitzero"`
@@ -577,7 +577,7 @@ type IngressEndedEvent struct {
 	Room string `json:"room"`
 	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of the participant that its encoder is.
+	// The identity of the encoder's participant.
 	ParticipantIdentity string `json:"participant_identity"`
 	// The id of the ingress endpoint.
 	IngressID string `json:"ingress_id"`
@@ -605,7 +605,7 @@ type IngressStartedEvent struct {
 	Room string `json:"room"`
 	// The instant by the media plane's clock if it reports one, else by the server's.
 	OccurredAt time.Time `json:"occurred_at"`
-	// The identity of the participant that its encoder is.
+	// The identity of the encoder's participant.
 	ParticipantIdentity string `json:"participant_identity"`
 	// The id of the ingress endpoint.
 	IngressID string `json:"ingress_id"`
@@ -644,7 +644,7 @@ type Participant struct {
 	Kind ParticipantKind `json:"kind"`
 	// The metadata in the token, unless its client has set others.
 	Metadata string `json:"metadata"`
-	// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its
+	// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and attributes set by its client, if its
 	// role permits.
 	Attributes map[string]string `json:"attributes"`
 	// Whether it publishes at least one track.
@@ -826,7 +826,7 @@ type PlanLimits struct {
 	ParticipantsPerRoom *int64 `json:"participants_per_room,omitzero"`
 }
 
-// PlanStatus: The status of a project under its plan.
+// PlanStatus: A project's status under its plan.
 type PlanStatus struct {
 	PlanID      string `json:"plan_id"`
 	DisplayName string `json:"display_name"`
@@ -836,8 +836,8 @@ type PlanStatus struct {
 	Limits PlanLimits `json:"limits"`
 	// The features that a plan includes.
 	Features PlanFeatures `json:"features"`
-	// `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows what
-	// the records alone say while the service is away.
+	// `active`, `suspended` or `exceeded`. If a billing service keeps the wallet, its decision counts; while it is
+	// unreachable, `/v1/plan` shows the state by the records alone.
 	QuotaState QuotaState `json:"quota_state"`
 	// First day of the billing period.
 	PeriodStart            Date    `json:"period_start"`
@@ -858,7 +858,7 @@ type Recording struct {
 	Room string `json:"room"`
 	// The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom string `json:"namespaced_room"`
-	// The handle for every later call.
+	// Id for later calls.
 	EgressID  string    `json:"egress_id"`
 	StartedAt time.Time `json:"started_at"`
 	CreatedAt time.Time `json:"created_at"`
@@ -866,13 +866,13 @@ type Recording struct {
 	Type RecordingType `json:"type"`
 	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
 	Status EgressStatus `json:"status"`
-	// Inside the project's recording directory, or the destination.
+	// Path inside the project's recording directory, or the destination.
 	Filepath string `json:"filepath"`
-	// The destination used, if one was named.
+	// Destination that was used, if one was named.
 	Destination string `json:"destination,omitzero"`
 	// The id of a destination: `dst_` and twelve lower-case hex digits.
 	DestinationID string `json:"destination_id,omitzero"`
-	// Absent until it is final.
+	// Absent until the status is final.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Set when the status is `failed`.
 	Error string `json:"error,omitzero"`
@@ -922,7 +922,7 @@ type RecordingPage struct {
 	HasMore    bool        `json:"has_more"`
 }
 
-// RecordingStartedEvent: A recording has begun.
+// RecordingStartedEvent: A recording has started.
 type RecordingStartedEvent struct {
 	Type string `json:"type"`
 	// The project that owns the room.
@@ -962,7 +962,7 @@ func (e *RecordingUpdatedEvent) EventType() string { return e.Type }
 type Role struct {
 	// The name, unique in the template.
 	Name string `json:"name"`
-	// The media that holders may publish, and in what quality.
+	// The media that holders may publish, and its quality.
 	Publish RolePublish `json:"publish"`
 	// The roles whose media holders receive.
 	Subscribe RoleSubscribe `json:"subscribe"`
@@ -993,11 +993,11 @@ type RoleChange struct {
 	// The name of a role, unique in its template.
 	Role      string    `json:"role"`
 	CreatedAt time.Time `json:"created_at"`
-	// Set when a project API key made the change; `operator` for one made in the console.
+	// Set if a project API key made the change; `operator` for a change in the console.
 	ChangedByAPIKeyPrefix string `json:"changed_by_api_key_prefix,omitzero"`
-	// Set when a room token made the change.
+	// Set if a room token made the change.
 	ChangedByIdentity string `json:"changed_by_identity,omitzero"`
-	// Absent when none was held.
+	// Absent if the participant had no role.
 	PreviousRole string `json:"previous_role,omitzero"`
 }
 
@@ -1009,7 +1009,7 @@ type RoleChangePage struct {
 	HasMore     bool         `json:"has_more"`
 }
 
-// RoleChangeResult: The result of a role change.
+// RoleChangeResult: Response to a role change.
 type RoleChangeResult struct {
 	// One change of a participant's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is present.
 	RoleChange RoleChange `json:"role_change"`
@@ -1017,7 +1017,7 @@ type RoleChangeResult struct {
 	Participant Participant `json:"participant"`
 	// Whether the change applies without a new join; always true.
 	AppliesLive bool `json:"applies_live"`
-	// What does not change until the participant republishes.
+	// Explains what does not change until the participant republishes.
 	Note string `json:"note"`
 }
 
@@ -1143,13 +1143,13 @@ type RoomCode struct {
 	ID string `json:"id"`
 	// The id of a project: `prj_` and twelve lower-case hex digits.
 	ProjectID string `json:"project_id"`
-	// The room it admits to.
+	// The room that its tokens are for.
 	Room string `json:"room"`
-	// The role its tokens carry.
+	// The role of its tokens.
 	Role string `json:"role"`
-	// Whole in the answer that creates it, and in no other: `abcd-****-****`.
+	// Complete only in the response that creates it, otherwise masked: `abcd-****-****`.
 	Code string `json:"code"`
-	// When set, the code always mints for this identity.
+	// If set, tokens are always for this identity.
 	Identity  string    `json:"identity" nullable:"true"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// Number of exchanges so far.
@@ -1157,7 +1157,7 @@ type RoomCode struct {
 	Disabled  bool      `json:"disabled"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Null means no cap.
+	// Null: unlimited.
 	MaxUses *int64 `json:"max_uses,omitzero"`
 }
 
@@ -1218,9 +1218,9 @@ type RoomStartedEvent struct {
 // EventType returns the name of the event.
 func (e *RoomStartedEvent) EventType() string { return e.Type }
 
-// RtmpDestination: Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`.
+// RtmpDestination: Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`.
 type RtmpDestination struct {
-	// 1 to 8 `rtmp://` or `rtmps://` urls.
+	// 1 to 8 `rtmp://` or `rtmps://` URLs.
 	URLs []string `json:"urls"`
 }
 
@@ -1234,14 +1234,14 @@ func (v RtmpDestination) Format(state fmt.State, verb rune) {
 // LogValue is what Format prints, for log/slog.
 func (v RtmpDestination) LogValue() slog.Value { return logged(v) }
 
-// S3Destination: S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay as
-// they are stored.
+// S3Destination: S3, or a service with its protocol. Credentials that are omitted in a change, or sent as `***`, keep
+// their stored values.
 type S3Destination struct {
 	// The bucket that files are written to.
 	Bucket string `json:"bucket"`
 	// The access key's id.
 	AccessKey string `json:"access_key,omitzero"`
-	// The service's http(s) url, when it is not Amazon's.
+	// The service's http(s) URL, if it is not Amazon's.
 	Endpoint string `json:"endpoint,omitzero"`
 	// The bucket is part of the path and not of the host name.
 	ForcePathStyle bool `json:"force_path_style,omitzero"`
@@ -1251,7 +1251,7 @@ type S3Destination struct {
 	Region string `json:"region,omitzero"`
 	// The access key's secret; reads back as `***`.
 	Secret string `json:"secret,omitzero"`
-	// What temporary credentials need beside; reads back as `***`. An empty text removes it.
+	// Session token of temporary credentials; reads back as `***`. An empty text removes it.
 	SessionToken *string `json:"session_token,omitzero"`
 }
 
@@ -1268,13 +1268,13 @@ func (v S3Destination) LogValue() slog.Value { return logged(v) }
 
 // SendData: A message from the server.
 type SendData struct {
-	// The bytes, in standard base64.
+	// Message bytes in standard base64.
 	Data []byte `json:"data"`
-	// The receivers; absent or empty is everyone.
+	// Receivers; absent or empty means all participants.
 	DestinationIdentities []string `json:"destination_identities,omitzero"`
-	// The delivery of the message; default reliable.
+	// Delivery mode; default reliable.
 	Kind DataKind `json:"kind,omitzero"`
-	// A topic that the receivers' clients can filter by.
+	// Topic that clients can filter by.
 	Topic string `json:"topic,omitzero"`
 }
 
@@ -1291,10 +1291,10 @@ type Session struct {
 	ParticipantIdentity string `json:"participant_identity"`
 	// The id that the media plane gives to one join of a participant.
 	ParticipantSid string `json:"participant_sid"`
-	// Null when the token carried no role.
+	// Null if the token had no role.
 	Role     string    `json:"role" nullable:"true"`
 	JoinedAt time.Time `json:"joined_at"`
-	// Measured to `left_at`, or to now while open.
+	// Measured until `left_at`, or until now for an open session.
 	DurationSeconds int64 `json:"duration_seconds"`
 	// Tracks published during the session.
 	TrackCount int64 `json:"track_count"`
@@ -1315,10 +1315,10 @@ type SessionDetail struct {
 	ParticipantIdentity string `json:"participant_identity"`
 	// The id that the media plane gives to one join of a participant.
 	ParticipantSid string `json:"participant_sid"`
-	// Null when the token carried no role.
+	// Null if the token had no role.
 	Role     string    `json:"role" nullable:"true"`
 	JoinedAt time.Time `json:"joined_at"`
-	// Measured to `left_at`, or to now while open.
+	// Measured until `left_at`, or until now for an open session.
 	DurationSeconds int64 `json:"duration_seconds"`
 	// Tracks published during the session.
 	TrackCount int64 `json:"track_count"`
@@ -1353,11 +1353,11 @@ type SessionTrack struct {
 type StartBroadcast struct {
 	// Whether to send audio without video; default false.
 	AudioOnly bool `json:"audio_only,omitzero"`
-	// An rtmp destination of the room's template. Not beside `urls`.
+	// An RTMP destination of the room's template. Mutually exclusive with `urls`.
 	Destination string `json:"destination,omitzero"`
-	// The arrangement of the participants; default grid.
+	// Arrangement of the participants; default grid.
 	Layout Layout `json:"layout,omitzero"`
-	// 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not beside it.
+	// 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive with it.
 	URLs []string `json:"urls,omitzero"`
 }
 
@@ -1375,20 +1375,20 @@ func (v StartBroadcast) LogValue() slog.Value { return logged(v) }
 type StartRecording struct {
 	// The part of a room that a recording contains.
 	Type RecordingType `json:"type"`
-	// Sound alone. With type `room_composite` only, and not beside `video_only`.
+	// Record audio only. Only for `room_composite`; mutually exclusive with `video_only`.
 	AudioOnly bool `json:"audio_only,omitzero"`
-	// A recording destination of the room's template. Without one the file is written to the project's local directory.
+	// A recording destination of the room's template. Without one, the file is written to the project's local directory.
 	Destination string `json:"destination,omitzero"`
-	// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg`
-	// for sound alone, also of a track.
+	// A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg`
+	// for audio only, including an audio track.
 	Filepath string `json:"filepath,omitzero"`
-	// The participant; with type `participant`, and with no other.
+	// The participant. Only for `participant`, where it is required.
 	Identity string `json:"identity,omitzero"`
-	// Default speaker. With type `room_composite` only.
+	// Default speaker. Only for `room_composite`.
 	Layout Layout `json:"layout,omitzero"`
-	// The track; with type `track`, and with no other.
+	// The track. Only for `track`, where it is required.
 	TrackID string `json:"track_id,omitzero"`
-	// Picture alone. With type `room_composite` only, and not beside `audio_only`.
+	// Record video only. Only for `room_composite`; mutually exclusive with `audio_only`.
 	VideoOnly bool `json:"video_only,omitzero"`
 }
 
@@ -1435,7 +1435,7 @@ type TemplateSettingsDetail struct {
 
 // TemplateSettingsInput: Settings of a template to create or change.
 type TemplateSettingsInput struct {
-	// Default `auto`; a change without it leaves the region as it is.
+	// Default `auto`; an update without it leaves the region unchanged.
 	Region Region `json:"region,omitzero"`
 }
 
@@ -1443,7 +1443,7 @@ type TemplateSettingsInput struct {
 type Token struct {
 	// The token, a JWT, safe for a browser.
 	Token string `json:"token"`
-	// Websocket url the client connects to.
+	// WebSocket URL that the client connects to.
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// The media and data that a role may publish, with all defaults filled in; also the PublishProfile of a token.
@@ -1540,9 +1540,9 @@ type TrackUnpublishedEvent struct {
 // EventType returns the name of the event.
 func (e *TrackUnpublishedEvent) EventType() string { return e.Type }
 
-// UpdateDestination: A new configuration. It replaces the stored one whole, but for credentials that are left out.
+// UpdateDestination: New configuration. It replaces the stored one as a whole, except for omitted credentials.
 type UpdateDestination struct {
-	// By the destination's kind: object storage of recordings, or urls of broadcasts.
+	// By the destination's kind: object storage for recordings, or URLs for broadcasts.
 	Config DestinationConfig `json:"config"`
 	// Must be the stored kind.
 	Kind DestinationKind `json:"kind,omitzero"`
@@ -1551,7 +1551,7 @@ type UpdateDestination struct {
 // LogValue is what Format prints, for log/slog.
 func (v UpdateDestination) LogValue() slog.Value { return logged(v) }
 
-// UpdateTemplate: The changed parts of a template. Roles that are sent are written whole, roles left out are untouched.
+// UpdateTemplate: The changes of a template. A sent role is replaced as a whole; an omitted role stays unchanged.
 type UpdateTemplate struct {
 	// The name of a template, unique in its project.
 	Name string `json:"name,omitzero"`
@@ -1567,21 +1567,21 @@ type UpdateTemplateSettings struct {
 	Region Region `json:"region"`
 }
 
-// Usage: The usage of a project.
+// Usage: A project's usage.
 type Usage struct {
 	// One for each day in range.
 	Days                    []UsageDay `json:"days"`
 	TotalParticipantMinutes float64    `json:"total_participant_minutes"`
-	// The status of a project under its plan.
+	// A project's status under its plan.
 	Plan PlanStatus `json:"plan"`
 }
 
-// UsageDay: The usage of one day.
+// UsageDay: Usage on one day.
 type UsageDay struct {
 	Date Date `json:"date"`
-	// A session over midnight counts on each day; one that is still open counts to now.
+	// A session over midnight counts on each day; an open session counts until now.
 	ParticipantMinutes float64 `json:"participant_minutes"`
-	// Sessions that began that day.
+	// Sessions that started on that day.
 	Sessions int64 `json:"sessions"`
 }
 
@@ -1613,7 +1613,7 @@ type VideoProfile struct {
 	Height int `json:"height"`
 }
 
-// WebhookDelivery: One event on its way to one webhook endpoint.
+// WebhookDelivery: One event's delivery to one webhook endpoint.
 type WebhookDelivery struct {
 	// The id of a webhook delivery: one event for one endpoint.
 	ID string `json:"id"`
@@ -1621,11 +1621,11 @@ type WebhookDelivery struct {
 	EndpointID  string `json:"endpoint_id"`
 	EndpointURL string `json:"endpoint_url"`
 	EventType   string `json:"event_type"`
-	// The exact body posted, byte for byte what the signature covers.
+	// The exact request body, byte for byte as signed.
 	Payload map[string]any `json:"payload"`
 	// The status of a delivery. A retry makes a failed delivery pending again.
 	Status DeliveryStatus `json:"status"`
-	// Attempts to post it.
+	// Number of delivery attempts.
 	Attempts  int64     `json:"attempts"`
 	CreatedAt time.Time `json:"created_at"`
 	// Transport or status error of the latest attempt.
@@ -1654,12 +1654,12 @@ type WebhookEndpoint struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// WebhookEndpointCreated: A webhook endpoint as its creation shows it.
+// WebhookEndpointCreated: A webhook endpoint, as returned when it is created.
 type WebhookEndpointCreated struct {
 	// The id of a webhook endpoint.
 	ID  string `json:"id"`
 	URL string `json:"url"`
-	// The signing secret, shown this once.
+	// The signing secret, shown only in this response.
 	Secret    string    `json:"secret"`
 	Active    bool      `json:"active"`
 	CreatedAt time.Time `json:"created_at"`
@@ -1727,7 +1727,7 @@ func (c *Client) AllBroadcasts(ctx context.Context, params *ListBroadcastsParams
 	})
 }
 
-// GetBroadcast: Read a broadcast; while it runs, the media plane is asked for its status.
+// GetBroadcast: Read a broadcast; while it runs, with its current status from the media plane.
 func (c *Client) GetBroadcast(ctx context.Context, egressID string) (*Broadcast, error) {
 	return resultOf[Broadcast](ctx, c, outgoing{method: "GET", path: "/v1/broadcasts/{egress_id}", values: []string{egressID}, statuses: []int{200}})
 }
@@ -1737,7 +1737,7 @@ func (c *Client) StopBroadcast(ctx context.Context, egressID string) (*Broadcast
 	return resultOf[Broadcast](ctx, c, outgoing{method: "POST", path: "/v1/broadcasts/{egress_id}/stop", values: []string{egressID}, statuses: []int{200}})
 }
 
-// DisableCode: Disable a room code; tokens it has given stay valid.
+// DisableCode: Disable a room code; tokens from earlier exchanges stay valid.
 func (c *Client) DisableCode(ctx context.Context, code string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/codes/{code}", values: []string{code}, statuses: []int{204}})
 }
@@ -1759,7 +1759,7 @@ type ListIngressesParams struct {
 	Offset    int64     `query:"offset"`
 }
 
-// ListIngresses: List endpoints, newest first, deleted ones too.
+// ListIngresses: List endpoints, newest first, including deleted ones.
 func (c *Client) ListIngresses(ctx context.Context, params *ListIngressesParams) (*IngressPage, error) {
 	return resultOf[IngressPage](ctx, c, outgoing{method: "GET", path: "/v1/ingress", params: params, statuses: []int{200}})
 }
@@ -1782,7 +1782,7 @@ func (c *Client) DeleteIngress(ctx context.Context, ingressID string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/ingress/{ingress_id}", values: []string{ingressID}, statuses: []int{204}})
 }
 
-// GetIngress: Read an endpoint; the media plane is asked for its status.
+// GetIngress: Read an endpoint, with its current status from the media plane.
 func (c *Client) GetIngress(ctx context.Context, ingressID string) (*Ingress, error) {
 	return resultOf[Ingress](ctx, c, outgoing{method: "GET", path: "/v1/ingress/{ingress_id}", values: []string{ingressID}, statuses: []int{200}})
 }
@@ -1822,12 +1822,12 @@ func (c *Client) AllRecordings(ctx context.Context, params *ListRecordingsParams
 	})
 }
 
-// GetRecording: Read a recording; while it runs, the media plane is asked for its status.
+// GetRecording: Read a recording; while it runs, with its current status from the media plane.
 func (c *Client) GetRecording(ctx context.Context, egressID string) (*Recording, error) {
 	return resultOf[Recording](ctx, c, outgoing{method: "GET", path: "/v1/recordings/{egress_id}", values: []string{egressID}, statuses: []int{200}})
 }
 
-// StopRecording: Stop a recording; the file is final shortly after.
+// StopRecording: Stop a recording; its file is complete shortly after.
 func (c *Client) StopRecording(ctx context.Context, egressID string) (*Recording, error) {
 	return resultOf[Recording](ctx, c, outgoing{method: "POST", path: "/v1/recordings/{egress_id}/stop", values: []string{egressID}, statuses: []int{200}})
 }
@@ -1838,7 +1838,7 @@ type ListRoomsParams struct {
 	Offset int64 `query:"offset"`
 }
 
-// ListRooms: List rooms, newest first, ended ones too.
+// ListRooms: List rooms, newest first, including ended ones.
 func (c *Client) ListRooms(ctx context.Context, params *ListRoomsParams) (*RoomPage, error) {
 	return resultOf[RoomPage](ctx, c, outgoing{method: "GET", path: "/v1/rooms", params: params, statuses: []int{200}})
 }
@@ -1861,7 +1861,7 @@ func (c *Client) CreateRoom(ctx context.Context, body CreateRoom) (*Room, error)
 	return resultOf[Room](ctx, c, outgoing{method: "POST", path: "/v1/rooms", body: body, statuses: []int{201}})
 }
 
-// EndRoom: End a room and disconnect everyone.
+// EndRoom: End a room and disconnect its participants.
 func (c *Client) EndRoom(ctx context.Context, room string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/rooms/{name}", values: []string{room}, statuses: []int{204}})
 }
@@ -1882,7 +1882,7 @@ type ListCodesParams struct {
 	Offset int64 `query:"offset"`
 }
 
-// ListCodes: List a room's codes, newest first, those that cannot be used any more too.
+// ListCodes: List a room's codes, newest first, including unusable ones.
 func (c *Client) ListCodes(ctx context.Context, room string, params *ListCodesParams) (*RoomCodePage, error) {
 	return resultOf[RoomCodePage](ctx, c, outgoing{method: "GET", path: "/v1/rooms/{name}/codes", values: []string{room}, params: params, statuses: []int{200}})
 }
@@ -1900,12 +1900,12 @@ func (c *Client) AllCodes(ctx context.Context, room string, params *ListCodesPar
 	})
 }
 
-// CreateCode: Create a room code; the answer shows it whole, this once.
+// CreateCode: Create a room code; the complete code is shown only in this response.
 func (c *Client) CreateCode(ctx context.Context, room string, body CreateCode) (*RoomCode, error) {
 	return resultOf[RoomCode](ctx, c, outgoing{method: "POST", path: "/v1/rooms/{name}/codes", values: []string{room}, body: body, statuses: []int{201}})
 }
 
-// CreateIngress: Create an endpoint for an encoder; the answer shows its stream key, this once.
+// CreateIngress: Create an endpoint for an encoder; its stream key is shown only in this response.
 func (c *Client) CreateIngress(ctx context.Context, room string, body CreateIngress) (*IngressCreated, error) {
 	return resultOf[IngressCreated](ctx, c, outgoing{method: "POST", path: "/v1/rooms/{name}/ingress", values: []string{room}, body: body, statuses: []int{201}})
 }
@@ -1916,7 +1916,7 @@ type ListParticipantsParams struct {
 	Offset int64 `query:"offset"`
 }
 
-// ListParticipants: List who is in a room.
+// ListParticipants: List a room's participants.
 func (c *Client) ListParticipants(ctx context.Context, room string, params *ListParticipantsParams) (*ParticipantPage, error) {
 	return resultOf[ParticipantPage](ctx, c, outgoing{method: "GET", path: "/v1/rooms/{name}/participants", values: []string{room}, params: params, statuses: []int{200}})
 }
@@ -1949,7 +1949,7 @@ func (c *Client) MuteTrack(ctx context.Context, room, identity string, body Mute
 	return resultOf[MutedTrack](ctx, c, outgoing{method: "POST", path: "/v1/rooms/{name}/participants/{identity}/mute", values: []string{room, identity}, body: body, statuses: []int{200}})
 }
 
-// ChangeRole: Give a participant another role, in place.
+// ChangeRole: Change a connected participant's role.
 func (c *Client) ChangeRole(ctx context.Context, room, identity string, body ChangeRole) (*RoleChangeResult, error) {
 	return resultOf[RoleChangeResult](ctx, c, outgoing{method: "POST", path: "/v1/rooms/{name}/participants/{identity}/role", values: []string{room, identity}, body: body, statuses: []int{200}})
 }
@@ -2010,7 +2010,7 @@ func (c *Client) AllRoleChanges(ctx context.Context, room string, params *ListRo
 	})
 }
 
-// SendData: Send data to everyone in a room, or to some.
+// SendData: Send data to all or some of a room's participants.
 func (c *Client) SendData(ctx context.Context, room string, body SendData) (*DataSent, error) {
 	return resultOf[DataSent](ctx, c, outgoing{method: "POST", path: "/v1/rooms/{name}/send-data", values: []string{room}, body: body, statuses: []int{200}})
 }
@@ -2125,7 +2125,7 @@ func (c *Client) GetTemplate(ctx context.Context, templateID string) (*Template,
 	return resultOf[Template](ctx, c, outgoing{method: "GET", path: "/v1/templates/{id}", values: []string{templateID}, statuses: []int{200}})
 }
 
-// UpdateTemplate: Change what is sent of a template.
+// UpdateTemplate: Change a template; omitted fields stay unchanged.
 func (c *Client) UpdateTemplate(ctx context.Context, templateID string, body UpdateTemplate) (*Template, error) {
 	return resultOf[Template](ctx, c, outgoing{method: "PATCH", path: "/v1/templates/{id}", values: []string{templateID}, body: body, statuses: []int{200}})
 }
@@ -2140,7 +2140,7 @@ func (c *Client) CreateDestination(ctx context.Context, templateID string, body 
 	return resultOf[Destination](ctx, c, outgoing{method: "POST", path: "/v1/templates/{id}/destinations", values: []string{templateID}, body: body, statuses: []int{201}})
 }
 
-// DeleteDestination: Delete a destination that nothing runs against.
+// DeleteDestination: Delete a destination that no running egress uses.
 func (c *Client) DeleteDestination(ctx context.Context, templateID, destination string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/templates/{id}/destinations/{name}", values: []string{templateID, destination}, statuses: []int{204}})
 }
@@ -2260,12 +2260,12 @@ func (c *Client) CreateWebhookEndpoint(ctx context.Context, body CreateWebhookEn
 	return resultOf[WebhookEndpointCreated](ctx, c, outgoing{method: "POST", path: "/v1/webhook-endpoints", body: body, statuses: []int{201}})
 }
 
-// DeleteWebhookEndpoint: Stop delivery to an endpoint; what is queued for it is dropped.
+// DeleteWebhookEndpoint: Stop delivery to an endpoint and drop its queued deliveries.
 func (c *Client) DeleteWebhookEndpoint(ctx context.Context, webhookEndpointID string) error {
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/webhook-endpoints/{id}", values: []string{webhookEndpointID}, statuses: []int{204}})
 }
 
-// DisableRoomCode: Disable a room code by its id; tokens it has given stay valid.
+// DisableRoomCode: Disable a room code by its id; tokens from earlier exchanges stay valid.
 func (e Extensions) DisableRoomCode(ctx context.Context, room, codeID string) error {
 	return e.client.run(ctx, outgoing{method: "DELETE", path: "/ext/v1/rooms/{name}/codes/{id}", values: []string{room, codeID}, statuses: []int{204}})
 }

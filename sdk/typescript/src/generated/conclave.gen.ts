@@ -74,7 +74,7 @@ import type {
 /** The `ext` of `Conclave`: a method for each operation below `/ext/v1`, beyond the contract. */
 export class Extensions extends Extension {
   /**
-   * Disable a room code by its id; tokens it has given stay valid.
+   * Disable a room code by its id; tokens from earlier exchanges stay valid.
    *
    * @param room The room's name.
    * @param codeId The code's id.
@@ -94,11 +94,11 @@ export class Conclave extends ConclaveClient {
   readonly ext = new Extensions((operation, parameters, options) => this.call(operation, parameters, options));
 
   /**
-   * Give a participant another role, in place.
+   * Change a connected participant's role.
    *
    * @param room The room's name.
    * @param identity The participant's identity.
-   * @param body The role that a participant is to hold.
+   * @param body A participant's new role.
    * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `media_unavailable`
    */
   changeRole(room: string, identity: string, body: ChangeRole, options?: CallOptions): Promise<RoleChangeResult> {
@@ -106,7 +106,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Create a room code; the answer shows it whole, this once.
+   * Create a room code; the complete code is shown only in this response.
    *
    * @param room The room's name.
    * @param body A room code to create.
@@ -128,7 +128,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Create an endpoint for an encoder; the answer shows its stream key, this once.
+   * Create an endpoint for an encoder; its stream key is shown only in this response.
    *
    * @param room The room's name.
    * @param body An ingress endpoint to create.
@@ -179,7 +179,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Delete a destination that nothing runs against.
+   * Delete a destination that no running egress uses.
    *
    * @param templateId The template's id.
    * @param destination The destination's name.
@@ -221,7 +221,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Stop delivery to an endpoint; what is queued for it is dropped.
+   * Stop delivery to an endpoint and drop its queued deliveries.
    *
    * @param webhookEndpointId The endpoint's id.
    * @throws {ConclaveError} `endpoint_not_found`
@@ -231,7 +231,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Disable a room code; tokens it has given stay valid.
+   * Disable a room code; tokens from earlier exchanges stay valid.
    *
    * @param code The room code.
    * @throws {ConclaveError} `code_not_found`
@@ -241,7 +241,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * End a room and disconnect everyone.
+   * End a room and disconnect its participants.
    *
    * @param room The room's name.
    * @throws {ConclaveError} `invalid_room_name`, `permission_denied`, `room_not_found`, `media_unavailable`
@@ -254,7 +254,7 @@ export class Conclave extends ConclaveClient {
    * Exchange a room code for a room token.
    *
    * @param code The room code.
-   * @param body The participant that a token is asked for in exchange for a room code.
+   * @param body The participant that joins with the token.
    * @throws {ConclaveError} `invalid_identity`, `insufficient_balance`, `quota_exceeded`, `code_not_found`, `role_not_found`, `identity_taken`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
    */
   exchangeCode(code: string, body?: ExchangeCode, options?: CallOptions): Promise<Token> {
@@ -262,7 +262,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Read a broadcast; while it runs, the media plane is asked for its status.
+   * Read a broadcast; while it runs, with its current status from the media plane.
    *
    * @param egressId The egress id.
    * @throws {ConclaveError} `broadcast_not_found`, `media_unavailable`
@@ -283,7 +283,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Read an endpoint; the media plane is asked for its status.
+   * Read an endpoint, with its current status from the media plane.
    *
    * @param ingressId The endpoint's id.
    * @throws {ConclaveError} `ingress_not_found`, `media_unavailable`
@@ -309,7 +309,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Read a recording; while it runs, the media plane is asked for its status.
+   * Read a recording; while it runs, with its current status from the media plane.
    *
    * @param egressId The egress id.
    * @throws {ConclaveError} `recording_not_found`, `media_unavailable`
@@ -391,7 +391,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * List a room's codes, newest first, those that cannot be used any more too.
+   * List a room's codes, newest first, including unusable ones.
    *
    * @param room The room's name.
    * @throws {ConclaveError} `invalid_room_name`, `room_not_found`
@@ -420,7 +420,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * List endpoints, newest first, deleted ones too.
+   * List endpoints, newest first, including deleted ones.
    * @throws {ConclaveError} `invalid_room_name`
    */
   listIngresses(query?: ListIngressesQuery, options?: CallOptions): Promise<IngressPage> {
@@ -433,7 +433,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * List who is in a room.
+   * List a room's participants.
    *
    * @param room The room's name.
    * @throws {ConclaveError} `invalid_room_name`, `room_not_found`, `media_unavailable`
@@ -521,7 +521,7 @@ export class Conclave extends ConclaveClient {
     return items(query, (page) => this.listRoomSessions(room, page, options));
   }
 
-  /** List rooms, newest first, ended ones too. */
+  /** List rooms, newest first, including ended ones. */
   listRooms(query?: ListRoomsQuery, options?: CallOptions): Promise<RoomPage> {
     return this.call("GET /v1/rooms", { query }, options);
   }
@@ -620,7 +620,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Send data to everyone in a room, or to some.
+   * Send data to all or some of a room's participants.
    *
    * @param room The room's name.
    * @param body A message from the server.
@@ -663,7 +663,7 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Stop a recording; the file is final shortly after.
+   * Stop a recording; its file is complete shortly after.
    *
    * @param egressId The egress id.
    * @throws {ConclaveError} `permission_denied`, `recording_not_found`, `idempotency_key_reuse`, `media_unavailable`
@@ -677,7 +677,7 @@ export class Conclave extends ConclaveClient {
    *
    * @param templateId The template's id.
    * @param destination The destination's name.
-   * @param body A new configuration. It replaces the stored one whole, but for credentials that are left out.
+   * @param body New configuration. It replaces the stored one as a whole, except for omitted credentials.
    * @throws {ConclaveError} `blocked_url`, `invalid_url`, `feature_not_in_plan`, `destination_not_found`, `template_not_found`, `destination_unusable`, `encryption_unavailable`
    */
   updateDestination(templateId: string, destination: string, body: UpdateDestination, options?: CallOptions): Promise<Destination> {
@@ -685,10 +685,10 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Change what is sent of a template.
+   * Change a template; omitted fields stay unchanged.
    *
    * @param templateId The template's id.
-   * @param body The changed parts of a template. Roles that are sent are written whole, roles left out are untouched.
+   * @param body The changes of a template. A sent role is replaced as a whole; an omitted role stays unchanged.
    * @throws {ConclaveError} `template_not_found`, `template_exists`
    */
   updateTemplate(templateId: string, body: UpdateTemplate, options?: CallOptions): Promise<Template> {

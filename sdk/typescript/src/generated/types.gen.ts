@@ -97,7 +97,7 @@ export interface AzureDestinationConfig {
 
 /** A broadcast. */
 export interface Broadcast {
-  /** The handle for every later call. */
+  /** Id for later calls. */
   egress_id: string;
   /** The key of a recording's or a broadcast's record. */
   id: string;
@@ -109,11 +109,11 @@ export interface Broadcast {
   room: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
-  /** The destination used, if one was named. */
+  /** Destination that was used, if one was named. */
   destination?: string;
   /** The id of a destination: `dst_` and twelve lower-case hex digits. */
   destination_id?: string;
-  /** Absent until it is final. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** Absent until the status is final. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   ended_at?: string;
   /** Set when the status is `failed`. */
   error?: string;
@@ -121,7 +121,7 @@ export interface Broadcast {
   started_at: string;
   /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
   status: EgressStatus;
-  /** The receivers, each stream key replaced by `REDACTED`. */
+  /** The receiving URLs, each stream key replaced by `REDACTED`. */
   urls: string[];
 }
 
@@ -163,7 +163,7 @@ export interface BroadcastPage {
   offset: number;
 }
 
-/** A broadcast has begun. */
+/** A broadcast has started. */
 export interface BroadcastStartedEvent {
   type: "broadcast.started";
   /** The project that owns the room. */
@@ -193,7 +193,7 @@ export interface BroadcastUpdatedEvent {
   broadcast_status: EgressStatus;
 }
 
-/** The role that a participant is to hold. */
+/** A participant's new role. */
 export interface ChangeRole {
   /** A role in the room's template. */
   role: string;
@@ -201,15 +201,15 @@ export interface ChangeRole {
 
 /** A room code to create. */
 export interface CreateCode {
-  /** From 60 seconds to 30 days from now. Not beside `ttl_seconds`. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   expires_at?: string | undefined;
   /** Locks the code to one identity. */
   identity?: string | undefined;
-  /** How often it can be exchanged; null or left out, there is no cap. */
+  /** Maximum number of exchanges; null or omitted: unlimited. */
   max_uses?: number | null | undefined;
-  /** A role of the room's template; tokens carry it. */
+  /** A role of the room's template, which the tokens get. */
   role: string;
-  /** Default 86400. Not beside `expires_at`. */
+  /** Default 86400. Mutually exclusive with `expires_at`. */
   ttl_seconds?: number | undefined;
 }
 
@@ -220,19 +220,19 @@ export type CreateDestination =
 
 /** An ingress endpoint to create. */
 export interface CreateIngress {
-  /** Null or left out, it is the media plane's default for the input type. */
+  /** Null or omitted: the media plane's default for the input type. */
   enable_transcoding?: boolean | null | undefined;
-  /** How an encoder speaks to it. */
+  /** Protocol that the encoder publishes with. */
   input_type: IngressInputType;
-  /** The identity that the stream joins as. */
+  /** Identity with which the encoder joins. */
   participant_identity: string;
-  /** The display name that it joins with. */
+  /** Display name with which the encoder joins. */
   participant_name?: string | undefined;
 }
 
-/** A destination of recordings to create. */
+/** A recording destination to create. */
 export interface CreateRecordingDestination {
-  /** Where files are written. */
+  /** Storage that files are written to. */
   config: NewRecordingDestinationConfig;
   /** Always `recording`. */
   kind: "recording";
@@ -242,9 +242,9 @@ export interface CreateRecordingDestination {
 
 /** A room to create. */
 export interface CreateRoom {
-  /** How long the room stays open with no participant in it; default 300. */
+  /** Time in seconds that the room stays open without participants; default 300. */
   empty_timeout_seconds?: number | null | undefined;
-  /** Cap on participants; 0, the default, means that the plan's limit applies. */
+  /** Maximum number of participants; default 0, the plan's limit. */
   max_participants?: number | undefined;
   /** Any JSON, returned unchanged. */
   metadata?: unknown;
@@ -254,9 +254,9 @@ export interface CreateRoom {
   template_id?: string | undefined;
 }
 
-/** A destination of broadcasts to create. */
+/** A broadcast destination to create. */
 export interface CreateRtmpDestination {
-  /** Where broadcasts are sent. */
+  /** URLs that broadcasts are sent to. */
   config: RtmpDestinationConfig;
   /** Always `rtmp`. */
   kind: "rtmp";
@@ -276,11 +276,11 @@ export interface CreateTemplate {
 
 /** A token to mint. */
 export interface CreateToken {
-  /** The participant that the token admits. */
+  /** The participant's identity. */
   identity: string;
-  /** Passed on to the media plane unread. */
+  /** Forwarded to the media plane unchanged. */
   metadata?: string | undefined;
-  /** The display name of the participant. */
+  /** The participant's display name. */
   name?: string | undefined;
   /** Used only when no role is named. */
   permissions?: TokenPermissions | undefined;
@@ -288,7 +288,7 @@ export interface CreateToken {
   role?: string | undefined;
   /** An existing room. */
   room: string;
-  /** Default 3600, clamped to 60..86400; 0 takes the default. */
+  /** Default 3600, clamped to 60..86400; 0 means the default. */
   ttl_seconds?: number | undefined;
 }
 
@@ -304,7 +304,7 @@ export type DataKind =
   | "lossy"
   | (string & {});
 
-/** The result of sending a message. */
+/** Response to a sent message. */
 export interface DataSent {
   /** Size of the decoded message. */
   bytes: number;
@@ -324,18 +324,18 @@ export type Destination =
   | RecordingDestination
   | RtmpDestination;
 
-/** By the destination's kind: object storage of recordings, or urls of broadcasts. */
+/** By the destination's kind: object storage for recordings, or URLs for broadcasts. */
 export type DestinationConfig =
   | RecordingDestinationConfig
   | RtmpDestinationConfig;
 
-/** What a destination is for. */
+/** Purpose of a destination. */
 export type DestinationKind =
   | "recording"
   | "rtmp"
   | (string & {});
 
-/** All destinations of a template, newest first. */
+/** All of a template's destinations, newest first. */
 export interface DestinationList {
   destinations: Destination[];
 }
@@ -351,10 +351,10 @@ export type EgressStatus =
   | "limit_reached"
   | (string & {});
 
-/** The participant that a token is asked for in exchange for a room code. */
+/** The participant that joins with the token. */
 export interface ExchangeCode {
   /**
-   * Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
+   * Must not be connected to the room, nor have a role there. Ignored if the code is locked to an identity. Default: `guest-` and
    * eight random characters.
    */
   identity?: string | undefined;
@@ -380,17 +380,17 @@ export interface Ingress {
   created_at: string;
   /** Absent until deleted. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   deleted_at?: string;
-  /** What went wrong; present while `status` is `error`. */
+  /** Description of the failure; present while `status` is `error`. */
   error?: string;
   /** The key of an ingress endpoint's record. */
   id: string;
-  /** The handle for every later call. */
+  /** Id for later calls. */
   ingress_id: string;
   /** The protocol by which an encoder publishes. */
   input_type: IngressInputType;
   /** The name of a room on the media plane: project id, dot, room name. */
   namespaced_room: string;
-  /** The identity that the stream joins as. */
+  /** Identity with which the encoder joins. */
   participant_identity: string;
   /** Absent when none was given. */
   participant_name?: string;
@@ -402,7 +402,7 @@ export interface Ingress {
   status: IngressStatus;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   updated_at: string;
-  /** Where an encoder publishes, with `REDACTED` for the stream key. */
+  /** URL that the encoder publishes to, its stream key replaced by `REDACTED`. */
   url: string;
 }
 
@@ -412,17 +412,17 @@ export interface IngressCreated {
   created_at: string;
   /** Absent until deleted. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   deleted_at?: string;
-  /** What went wrong; present while `status` is `error`. */
+  /** Description of the failure; present while `status` is `error`. */
   error?: string;
   /** The key of an ingress endpoint's record. */
   id: string;
-  /** The handle for every later call. */
+  /** Id for later calls. */
   ingress_id: string;
   /** The protocol by which an encoder publishes. */
   input_type: IngressInputType;
   /** The name of a room on the media plane: project id, dot, room name. */
   namespaced_room: string;
-  /** The identity that the stream joins as. */
+  /** Identity with which the encoder joins. */
   participant_identity: string;
   /** Absent when none was given. */
   participant_name?: string;
@@ -434,9 +434,9 @@ export interface IngressCreated {
   status: IngressStatus;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   updated_at: string;
-  /** Where an encoder publishes, with `REDACTED` for the stream key. */
+  /** URL that the encoder publishes to, its stream key replaced by `REDACTED`. */
   url: string;
-  /** Shown this once. */
+  /** Shown only in this response. */
   stream_key: string;
 }
 
@@ -449,7 +449,7 @@ export interface IngressEndedEvent {
   room: string;
   /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The identity of the participant that its encoder is. */
+  /** The identity of the encoder's participant. */
   participant_identity: string;
   /** The id of the ingress endpoint. */
   ingress_id: string;
@@ -480,7 +480,7 @@ export interface IngressStartedEvent {
   room: string;
   /** The instant by the media plane's clock if it reports one, else by the server's. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   occurred_at: string;
-  /** The identity of the participant that its encoder is. */
+  /** The identity of the encoder's participant. */
   participant_identity: string;
   /** The id of the ingress endpoint. */
   ingress_id: string;
@@ -526,7 +526,7 @@ export interface NewAzureDestinationConfig {
   account_name: string;
   /** The container that files are written to. */
   container: string;
-  /** A prefix of each file's path. */
+  /** Prefix for each file's path. */
   prefix?: string | undefined;
   /** Always `azure`. */
   type: "azure";
@@ -536,9 +536,9 @@ export interface NewAzureDestinationConfig {
 export interface NewGcpDestinationConfig {
   /** The bucket that files are written to. */
   bucket: string;
-  /** A service account's key, as the JSON text that Google gives. */
+  /** A service account's key, as the JSON text from Google. */
   credentials: string;
-  /** A prefix of each file's path. */
+  /** Prefix for each file's path. */
   prefix?: string | undefined;
   /** Always `gcp`. */
   type: "gcp";
@@ -550,23 +550,23 @@ export type NewRecordingDestinationConfig =
   | NewGcpDestinationConfig
   | NewAzureDestinationConfig;
 
-/** S3, or what speaks its protocol. */
+/** Amazon S3 or a compatible service. */
 export interface NewS3DestinationConfig {
   /** The access key's id. */
   access_key: string;
   /** The bucket that files are written to. */
   bucket: string;
-  /** The service's http(s) url, when it is not Amazon's. */
+  /** The service's HTTP(S) URL, if it is not Amazon's. */
   endpoint?: string | undefined;
-  /** The bucket is part of the path and not of the host name. */
+  /** Whether the bucket is in the URL's path, not in its host name. */
   force_path_style?: boolean | undefined;
-  /** A prefix of each file's path. */
+  /** Prefix for each file's path. */
   prefix?: string | undefined;
-  /** The region of the bucket. */
+  /** The bucket's region. */
   region?: string | undefined;
   /** The access key's secret. */
   secret: string;
-  /** What temporary credentials need beside. An empty text is none. */
+  /** Session token for temporary credentials. Empty means none. */
   session_token?: string | undefined;
   /** Always `s3`. */
   type: "s3";
@@ -574,7 +574,7 @@ export interface NewS3DestinationConfig {
 
 /** A participant as the media plane reports it now. */
 export interface Participant {
-  /** Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits. */
+  /** Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and attributes set by its client, if its role permits. */
   attributes: Record<string, string>;
   /** The identity in the participant's token. */
   identity: string;
@@ -774,7 +774,7 @@ export interface PlanLimits {
   participants_per_room?: number | null;
 }
 
-/** The status of a project under its plan. */
+/** A project's status under its plan. */
 export interface PlanStatus {
   /** Rooms open now. */
   active_rooms: number;
@@ -792,8 +792,8 @@ export interface PlanStatus {
   /** Monthly price in Ugandan shillings. */
   price_ugx: number;
   /**
-   * `active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts; `/v1/plan` shows
-   * what the records alone say while the service is away.
+   * `active`, `suspended` or `exceeded`. If a billing service keeps the wallet, its decision counts; while it is unreachable,
+   * `/v1/plan` shows the state by the records alone.
    */
   quota_state: QuotaState;
 }
@@ -815,7 +815,7 @@ export type QuotaState =
 
 /** A recording. */
 export interface Recording {
-  /** The handle for every later call. */
+  /** Id for later calls. */
   egress_id: string;
   /** The key of a recording's or a broadcast's record. */
   id: string;
@@ -827,17 +827,17 @@ export interface Recording {
   room: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
-  /** The destination used, if one was named. */
+  /** Destination that was used, if one was named. */
   destination?: string;
   /** The id of a destination: `dst_` and twelve lower-case hex digits. */
   destination_id?: string;
-  /** Absent until it is final. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  /** Absent until the status is final. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   ended_at?: string;
   /** Set when the status is `failed`. */
   error?: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   started_at: string;
-  /** Inside the project's recording directory, or the destination. */
+  /** Path inside the project's recording directory, or the destination. */
   filepath: string;
   /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
   status: EgressStatus;
@@ -906,7 +906,7 @@ export interface RecordingPage {
   recordings: Recording[];
 }
 
-/** A recording has begun. */
+/** A recording has started. */
 export interface RecordingStartedEvent {
   type: "recording.started";
   /** The project that owns the room. */
@@ -965,7 +965,7 @@ export interface Role {
   permissions: RolePermissions;
   /** The priority; 1 is the most important. */
   priority: number;
-  /** The media that holders may publish, and in what quality. */
+  /** The media that holders may publish, and its quality. */
   publish: RolePublish;
   /** The roles whose media holders receive. */
   subscribe: RoleSubscribe;
@@ -973,9 +973,9 @@ export interface Role {
 
 /** One change of a participant's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is present. */
 export interface RoleChange {
-  /** Set when a project API key made the change; `operator` for one made in the console. */
+  /** Set if a project API key made the change; `operator` for a change in the console. */
   changed_by_api_key_prefix?: string;
-  /** Set when a room token made the change. */
+  /** Set if a room token made the change. */
   changed_by_identity?: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
@@ -988,7 +988,7 @@ export interface RoleChange {
   participant_identity: string;
   /** The id that the media plane gives to one join of a participant. */
   participant_sid: string;
-  /** Absent when none was held. */
+  /** Absent if the participant had no role. */
   previous_role?: string;
   /** The name of a role, unique in its template. */
   role: string;
@@ -1004,11 +1004,11 @@ export interface RoleChangePage {
   role_changes: RoleChange[];
 }
 
-/** The result of a role change. */
+/** Response to a role change. */
 export interface RoleChangeResult {
   /** Whether the change applies without a new join; always true. */
   applies_live: boolean;
-  /** What does not change until the participant republishes. */
+  /** Explains what does not change until the participant republishes. */
   note: string;
   /** The participant after the change. */
   participant: Participant;
@@ -1155,7 +1155,7 @@ export interface Room {
 
 /** A room code. */
 export interface RoomCode {
-  /** Whole in the answer that creates it, and in no other: `abcd-****-****`. */
+  /** Complete only in the response that creates it, otherwise masked: `abcd-****-****`. */
   code: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
@@ -1165,13 +1165,13 @@ export interface RoomCode {
   /** The id of a room code. */
   id: string;
   identity: string | null;
-  /** Null means no cap. */
+  /** Null: unlimited. */
   max_uses?: number | null;
   /** The id of a project: `prj_` and twelve lower-case hex digits. */
   project_id: string;
-  /** The role its tokens carry. */
+  /** The role of its tokens. */
   role: string;
-  /** The room it admits to. */
+  /** The room that its tokens are for. */
   room: string;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   updated_at: string;
@@ -1240,19 +1240,19 @@ export interface RtmpDestination {
   updated_at: string;
 }
 
-/** Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`. */
+/** Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`. */
 export interface RtmpDestinationConfig {
-  /** 1 to 8 `rtmp://` or `rtmps://` urls. */
+  /** 1 to 8 `rtmp://` or `rtmps://` URLs. */
   urls: string[];
 }
 
-/** S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay as they are stored. */
+/** S3, or a service with its protocol. Credentials that are omitted in a change, or sent as `***`, keep their stored values. */
 export interface S3DestinationConfig {
   /** The access key's id. */
   access_key?: string | undefined;
   /** The bucket that files are written to. */
   bucket: string;
-  /** The service's http(s) url, when it is not Amazon's. */
+  /** The service's http(s) URL, if it is not Amazon's. */
   endpoint?: string | undefined;
   /** The bucket is part of the path and not of the host name. */
   force_path_style?: boolean | undefined;
@@ -1262,7 +1262,7 @@ export interface S3DestinationConfig {
   region?: string | undefined;
   /** The access key's secret; reads back as `***`. */
   secret?: string | undefined;
-  /** What temporary credentials need beside; reads back as `***`. An empty text removes it. */
+  /** Session token of temporary credentials; reads back as `***`. An empty text removes it. */
   session_token?: string | undefined;
   /** The value of `type` in a configuration for S3. */
   type: "s3";
@@ -1270,19 +1270,19 @@ export interface S3DestinationConfig {
 
 /** A message from the server. */
 export interface SendData {
-  /** The bytes, in standard base64. */
+  /** Message bytes in standard base64. */
   data: string;
-  /** The receivers; absent or empty is everyone. */
+  /** Receivers; absent or empty means all participants. */
   destination_identities?: string[] | undefined;
-  /** The delivery of the message; default reliable. */
+  /** Delivery mode; default reliable. */
   kind?: DataKind | undefined;
-  /** A topic that the receivers' clients can filter by. */
+  /** Topic that clients can filter by. */
   topic?: string | undefined;
 }
 
 /** A session, as lists show it. */
 export interface Session {
-  /** Measured to `left_at`, or to now while open. */
+  /** Measured until `left_at`, or until now for an open session. */
   duration_seconds: number;
   /** The id of a session: one join of one participant. */
   id: string;
@@ -1308,7 +1308,7 @@ export interface Session {
 
 /** A session with its tracks. */
 export interface SessionDetail {
-  /** Measured to `left_at`, or to now while open. */
+  /** Measured until `left_at`, or until now for an open session. */
   duration_seconds: number;
   /** The id of a session: one join of one participant. */
   id: string;
@@ -1360,24 +1360,24 @@ export interface SessionTrack {
 export interface StartBroadcast {
   /** Whether to send audio without video; default false. */
   audio_only?: boolean | undefined;
-  /** An rtmp destination of the room's template. Not beside `urls`. */
+  /** An RTMP destination of the room's template. Mutually exclusive with `urls`. */
   destination?: string | undefined;
-  /** The arrangement of the participants; default grid. */
+  /** Arrangement of the participants; default grid. */
   layout?: Layout | undefined;
-  /** 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not beside it. */
+  /** 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive with it. */
   urls?: string[] | undefined;
 }
 
 /** A recording to start. */
 export interface StartParticipantRecording {
-  /** A recording destination of the room's template. Without one the file is written to the project's local directory. */
+  /** A recording destination of the room's template. Without one, the file is written to the project's local directory. */
   destination?: string | undefined;
   /**
-   * A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-   * `.ogg` for sound alone, also of a track.
+   * A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg` for
+   * audio only, including an audio track.
    */
   filepath?: string | undefined;
-  /** The participant; with type `participant`, and with no other. */
+  /** The participant. Only for `participant`, where it is required. */
   identity: string;
   type: "participant";
 }
@@ -1390,32 +1390,32 @@ export type StartRecording =
 
 /** A recording to start. */
 export interface StartRoomCompositeRecording {
-  /** Sound alone. With type `room_composite` only, and not beside `video_only`. */
+  /** Record audio only. Only for `room_composite`; mutually exclusive with `video_only`. */
   audio_only?: boolean | undefined;
-  /** A recording destination of the room's template. Without one the file is written to the project's local directory. */
+  /** A recording destination of the room's template. Without one, the file is written to the project's local directory. */
   destination?: string | undefined;
   /**
-   * A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-   * `.ogg` for sound alone, also of a track.
+   * A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg` for
+   * audio only, including an audio track.
    */
   filepath?: string | undefined;
-  /** Default speaker. With type `room_composite` only. */
+  /** Default speaker. Only for `room_composite`. */
   layout?: Layout | undefined;
   type: "room_composite";
-  /** Picture alone. With type `room_composite` only, and not beside `audio_only`. */
+  /** Record video only. Only for `room_composite`; mutually exclusive with `audio_only`. */
   video_only?: boolean | undefined;
 }
 
 /** A recording to start. */
 export interface StartTrackRecording {
-  /** A recording destination of the room's template. Without one the file is written to the project's local directory. */
+  /** A recording destination of the room's template. Without one, the file is written to the project's local directory. */
   destination?: string | undefined;
   /**
-   * A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-   * `.ogg` for sound alone, also of a track.
+   * A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg` for
+   * audio only, including an audio track.
    */
   filepath?: string | undefined;
-  /** The track; with type `track`, and with no other. */
+  /** The track. Only for `track`, where it is required. */
   track_id: string;
   type: "track";
 }
@@ -1465,7 +1465,7 @@ export interface TemplateSettingsDetail {
 
 /** Settings of a template to create or change. */
 export interface TemplateSettingsInput {
-  /** Default `auto`; a change without it leaves the region as it is. */
+  /** Default `auto`; an update without it leaves the region unchanged. */
   region?: Region | undefined;
 }
 
@@ -1479,7 +1479,7 @@ export interface Token {
   role?: string;
   /** The token, a JWT, safe for a browser. */
   token: string;
-  /** Websocket url the client connects to. */
+  /** WebSocket URL that the client connects to. */
   url: string;
 }
 
@@ -1578,15 +1578,15 @@ export interface TrackUnpublishedEvent {
   role?: string;
 }
 
-/** A new configuration. It replaces the stored one whole, but for credentials that are left out. */
+/** New configuration. It replaces the stored one as a whole, except for omitted credentials. */
 export interface UpdateDestination {
-  /** By the destination's kind: object storage of recordings, or urls of broadcasts. */
+  /** By the destination's kind: object storage for recordings, or URLs for broadcasts. */
   config: DestinationConfig;
   /** Must be the stored kind. */
   kind?: DestinationKind | undefined;
 }
 
-/** The changed parts of a template. Roles that are sent are written whole, roles left out are untouched. */
+/** The changes of a template. A sent role is replaced as a whole; an omitted role stays unchanged. */
 export interface UpdateTemplate {
   name?: string | null | undefined;
   /** Keyed by role name. */
@@ -1601,22 +1601,22 @@ export interface UpdateTemplateSettings {
   region: Region;
 }
 
-/** The usage of a project. */
+/** A project's usage. */
 export interface Usage {
   /** One for each day in range. */
   days: UsageDay[];
-  /** The status of a project under its plan. */
+  /** A project's status under its plan. */
   plan: PlanStatus;
   total_participant_minutes: number;
 }
 
-/** The usage of one day. */
+/** Usage on one day. */
 export interface UsageDay {
   /** A calendar day in UTC, from 1970 on. */
   date: string;
-  /** A session over midnight counts on each day; one that is still open counts to now. */
+  /** A session over midnight counts on each day; an open session counts until now. */
   participant_minutes: number;
-  /** Sessions that began that day. */
+  /** Sessions that started on that day. */
   sessions: number;
 }
 
@@ -1656,9 +1656,9 @@ export interface VideoProfileInput {
   width?: number | undefined;
 }
 
-/** One event on its way to one webhook endpoint. */
+/** One event's delivery to one webhook endpoint. */
 export interface WebhookDelivery {
-  /** Attempts to post it. */
+  /** Number of delivery attempts. */
   attempts: number;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
@@ -1674,7 +1674,7 @@ export interface WebhookDelivery {
   last_error: string;
   /** Present only while pending. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   next_attempt_at?: string;
-  /** The exact body posted, byte for byte what the signature covers. */
+  /** The exact request body, byte for byte as signed. */
   payload: Record<string, unknown>;
   /** Null if the request never completed. */
   response_status: number | null;
@@ -1700,14 +1700,14 @@ export interface WebhookEndpoint {
   url: string;
 }
 
-/** A webhook endpoint as its creation shows it. */
+/** A webhook endpoint, as returned when it is created. */
 export interface WebhookEndpointCreated {
   active: boolean;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
   /** The id of a webhook endpoint. */
   id: string;
-  /** The signing secret, shown this once. */
+  /** The signing secret, shown only in this response. */
   secret: string;
   url: string;
 }
@@ -1789,9 +1789,9 @@ export interface GetUsageQuery {
 
 /** The query of `listBroadcasts`. */
 export interface ListBroadcastsQuery {
-  /** Of this room. */
+  /** Only for this room. */
   room?: string | undefined;
-  /** In this status. */
+  /** Only with this status. */
   status?: EgressStatus | undefined;
   /** Started at or after this instant. */
   after?: string | undefined;
@@ -1825,11 +1825,11 @@ export interface ListCodesQuery {
 
 /** The query of `listIngresses`. */
 export interface ListIngressesQuery {
-  /** Of this room. */
+  /** Only for this room. */
   room?: string | undefined;
-  /** In this status. */
+  /** Only with this status. */
   status?: IngressStatus | undefined;
-  /** Of this type. */
+  /** Only with this type. */
   input_type?: IngressInputType | undefined;
   /**
    * Items on the page.
@@ -1859,9 +1859,9 @@ export interface ListParticipantsQuery {
 
 /** The query of `listRecordings`. */
 export interface ListRecordingsQuery {
-  /** Of this room. */
+  /** Only for this room. */
   room?: string | undefined;
-  /** In this status. */
+  /** Only with this status. */
   status?: EgressStatus | undefined;
   /** Started at or after this instant. */
   after?: string | undefined;
@@ -1881,7 +1881,7 @@ export interface ListRecordingsQuery {
 
 /** The query of `listRoleChanges`. */
 export interface ListRoleChangesQuery {
-  /** Of this identity. */
+  /** Only with this identity. */
   identity?: string | undefined;
   /**
    * Items on the page.
@@ -1911,11 +1911,11 @@ export interface ListRoomRecordingsQuery {
 
 /** The query of `listRoomSessions`. */
 export interface ListRoomSessionsQuery {
-  /** Of this identity. */
+  /** Only with this identity. */
   identity?: string | undefined;
-  /** Holding this role. */
+  /** Only with this role. */
   role?: string | undefined;
-  /** true: still connected; false: gone. */
+  /** true: only connected; false: only ended. */
   active?: boolean | undefined;
   /** Joined at or after this instant. */
   after?: string | undefined;
@@ -1949,13 +1949,13 @@ export interface ListRoomsQuery {
 
 /** The query of `listSessions`. */
 export interface ListSessionsQuery {
-  /** In this room. */
+  /** Only in this room. */
   room?: string | undefined;
-  /** Of this identity. */
+  /** Only with this identity. */
   identity?: string | undefined;
-  /** Holding this role. */
+  /** Only with this role. */
   role?: string | undefined;
-  /** true: still connected; false: gone. */
+  /** true: only connected; false: only ended. */
   active?: boolean | undefined;
   /** Joined at or after this instant. */
   after?: string | undefined;
@@ -1989,11 +1989,11 @@ export interface ListTemplatesQuery {
 
 /** The query of `listWebhookDeliveries`. */
 export interface ListWebhookDeliveriesQuery {
-  /** In this status. */
+  /** Only with this status. */
   status?: DeliveryStatus | undefined;
-  /** Of this event. */
+  /** Only with this event type. */
   event_type?: WebhookEventType | undefined;
-  /** To this endpoint. */
+  /** Only to this endpoint. */
   endpoint_id?: string | undefined;
   /**
    * Items on the page.

@@ -79,7 +79,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> Broadcast:
-        """Read a broadcast; while it runs, the media plane is asked for its status."""
+        """Read a broadcast; while it runs, with its current status from the media plane."""
         return self._send("get_broadcast", [egress_id], timeout=timeout)
 
     def stop_broadcast(
@@ -98,7 +98,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Disable a room code; tokens it has given stay valid."""
+        """Disable a room code; tokens from earlier exchanges stay valid."""
         self._send("disable_code", [code], timeout=timeout)
 
     def exchange_code(
@@ -112,8 +112,8 @@ class Calls(Sender):
         """Exchange a room code for a room token.
 
         Args:
-            identity: Neither connected to the room nor given a role there. Ignored when the code is locked
-                to an identity; left out, it is `guest-` and eight random characters.
+            identity: Must not be connected to the room, nor have a role there. Ignored if the code is
+                locked to an identity. Default: `guest-` and eight random characters.
             name: The display name of the participant: 1 to 256 bytes of text without control characters and
                 marks of direction.
         """
@@ -129,7 +129,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> IngressPage:
-        """List endpoints, newest first, deleted ones too.
+        """List endpoints, newest first, including deleted ones.
 
         Args:
             room: The name of a room, which a project uses once.
@@ -153,7 +153,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> Iterator[Ingress]:
-        """List endpoints, newest first, deleted ones too.
+        """List endpoints, newest first, including deleted ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
 
@@ -185,7 +185,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> Ingress:
-        """Read an endpoint; the media plane is asked for its status."""
+        """Read an endpoint, with its current status from the media plane."""
         return self._send("get_ingress", [ingress_id], timeout=timeout)
 
     def get_plan(
@@ -255,7 +255,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> Recording:
-        """Read a recording; while it runs, the media plane is asked for its status."""
+        """Read a recording; while it runs, with its current status from the media plane."""
         return self._send("get_recording", [egress_id], timeout=timeout)
 
     def stop_recording(
@@ -265,7 +265,7 @@ class Calls(Sender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Recording:
-        """Stop a recording; the file is final shortly after."""
+        """Stop a recording; its file is complete shortly after."""
         return self._send("stop_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
 
     def list_rooms(
@@ -275,7 +275,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomPage:
-        """List rooms, newest first, ended ones too."""
+        """List rooms, newest first, including ended ones."""
         return self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_rooms(
@@ -285,7 +285,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> Iterator[Room]:
-        """List rooms, newest first, ended ones too.
+        """List rooms, newest first, including ended ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -306,8 +306,9 @@ class Calls(Sender):
 
         Args:
             name: Never used before in the project.
-            empty_timeout_seconds: How long the room stays open with no participant in it; default 300.
-            max_participants: Cap on participants; 0, the default, means that the plan's limit applies.
+            empty_timeout_seconds: Time in seconds that the room stays open without participants; default
+                300.
+            max_participants: Maximum number of participants; default 0, the plan's limit.
             metadata: Any JSON, returned unchanged.
             template_id: The project's default template when absent.
         """
@@ -331,7 +332,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """End a room and disconnect everyone."""
+        """End a room and disconnect its participants."""
         self._send("end_room", [room], timeout=timeout)
 
     def get_room(
@@ -358,10 +359,10 @@ class Calls(Sender):
 
         Args:
             audio_only: Whether to send audio without video; default false.
-            destination: An rtmp destination of the room's template. Not beside `urls`.
-            layout: The arrangement of the participants; default grid.
-            urls: 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not
-                beside it.
+            destination: An RTMP destination of the room's template. Mutually exclusive with `urls`.
+            layout: Arrangement of the participants; default grid.
+            urls: 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive
+                with it.
         """
         return self._send(
             "start_broadcast",
@@ -379,7 +380,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomCodePage:
-        """List a room's codes, newest first, those that cannot be used any more too."""
+        """List a room's codes, newest first, including unusable ones."""
         return self._send("list_codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_codes(
@@ -390,7 +391,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> Iterator[RoomCode]:
-        """List a room's codes, newest first, those that cannot be used any more too.
+        """List a room's codes, newest first, including unusable ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -408,14 +409,14 @@ class Calls(Sender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> RoomCode:
-        """Create a room code; the answer shows it whole, this once.
+        """Create a room code; the complete code is shown only in this response.
 
         Args:
-            role: A role of the room's template; tokens carry it.
-            expires_at: From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+            role: A role of the room's template, which the tokens get.
+            expires_at: 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`.
             identity: Locks the code to one identity.
-            max_uses: How often it can be exchanged; null or left out, there is no cap.
-            ttl_seconds: Default 86400. Not beside `expires_at`.
+            max_uses: Maximum number of exchanges; null or omitted: unlimited.
+            ttl_seconds: Default 86400. Mutually exclusive with `expires_at`.
         """
         return self._send(
             "create_code",
@@ -441,13 +442,13 @@ class Calls(Sender):
         participant_name: str | None = None,
         timeout: float | None = None,
     ) -> IngressCreated:
-        """Create an endpoint for an encoder; the answer shows its stream key, this once.
+        """Create an endpoint for an encoder; its stream key is shown only in this response.
 
         Args:
-            input_type: How an encoder speaks to it.
-            participant_identity: The identity that the stream joins as.
-            enable_transcoding: Null or left out, it is the media plane's default for the input type.
-            participant_name: The display name that it joins with.
+            input_type: Protocol that the encoder publishes with.
+            participant_identity: Identity with which the encoder joins.
+            enable_transcoding: Null or omitted: the media plane's default for the input type.
+            participant_name: Display name with which the encoder joins.
         """
         return self._send(
             "create_ingress",
@@ -469,7 +470,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> ParticipantPage:
-        """List who is in a room."""
+        """List a room's participants."""
         return self._send("list_participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_participants(
@@ -480,7 +481,7 @@ class Calls(Sender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> Iterator[Participant]:
-        """List who is in a room.
+        """List a room's participants.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -541,7 +542,7 @@ class Calls(Sender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> RoleChangeResult:
-        """Give a participant another role, in place.
+        """Change a connected participant's role.
 
         Args:
             role: A role in the room's template.
@@ -596,15 +597,15 @@ class Calls(Sender):
 
         Args:
             type: The part of a room that a recording contains.
-            audio_only: Sound alone. With type `room_composite` only, and not beside `video_only`.
-            destination: A recording destination of the room's template. Without one the file is written to
+            audio_only: Record audio only. Only for `room_composite`; mutually exclusive with `video_only`.
+            destination: A recording destination of the room's template. Without one, the file is written to
                 the project's local directory.
-            filepath: A relative name inside the project's recording directory, or the destination. Default
-                `{room}-{UTC time}.mp4`, or `.ogg` for sound alone, also of a track.
-            identity: The participant; with type `participant`, and with no other.
-            layout: Default speaker. With type `room_composite` only.
-            track_id: The track; with type `track`, and with no other.
-            video_only: Picture alone. With type `room_composite` only, and not beside `audio_only`.
+            filepath: A relative path inside the project's recording directory, or the destination. Default
+                `{room}-{UTC time}.mp4`, or `.ogg` for audio only, including an audio track.
+            identity: The participant. Only for `participant`, where it is required.
+            layout: Default speaker. Only for `room_composite`.
+            track_id: The track. Only for `track`, where it is required.
+            video_only: Record video only. Only for `room_composite`; mutually exclusive with `audio_only`.
         """
         return self._send(
             "start_recording",
@@ -678,13 +679,13 @@ class Calls(Sender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> DataSent:
-        """Send data to everyone in a room, or to some.
+        """Send data to all or some of a room's participants.
 
         Args:
-            data: The bytes, in standard base64.
-            destination_identities: The receivers; absent or empty is everyone.
-            kind: The delivery of the message; default reliable.
-            topic: A topic that the receivers' clients can filter by.
+            data: Message bytes in standard base64.
+            destination_identities: Receivers; absent or empty means all participants.
+            kind: Delivery mode; default reliable.
+            topic: Topic that clients can filter by.
         """
         return self._send(
             "send_data",
@@ -927,7 +928,7 @@ class Calls(Sender):
         settings: TemplateSettingsInput | TemplateSettings | None = None,
         timeout: float | None = None,
     ) -> Template:
-        """Change what is sent of a template.
+        """Change a template; omitted fields stay unchanged.
 
         Args:
             name: The name of a template, unique in its project.
@@ -999,7 +1000,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Delete a destination that nothing runs against."""
+        """Delete a destination that no running egress uses."""
         self._send("delete_destination", [template_id, destination], timeout=timeout)
 
     def get_destination(
@@ -1030,7 +1031,7 @@ class Calls(Sender):
         """Replace a destination's configuration; credentials left out are kept.
 
         Args:
-            config: By the destination's kind: object storage of recordings, or urls of broadcasts.
+            config: By the destination's kind: object storage for recordings, or URLs for broadcasts.
             kind: Must be the stored kind.
         """
         return self._send(
@@ -1141,12 +1142,12 @@ class Calls(Sender):
 
         Args:
             room: An existing room.
-            identity: The participant that the token admits.
-            metadata: Passed on to the media plane unread.
-            name: The display name of the participant.
+            identity: The participant's identity.
+            metadata: Forwarded to the media plane unchanged.
+            name: The participant's display name.
             permissions: Used only when no role is named.
             role: A role in the room's template; it replaces `permissions`.
-            ttl_seconds: Default 3600, clamped to 60..86400; 0 takes the default.
+            ttl_seconds: Default 3600, clamped to 60..86400; 0 means the default.
         """
         return self._send(
             "create_token",
@@ -1296,7 +1297,7 @@ class Calls(Sender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Stop delivery to an endpoint; what is queued for it is dropped."""
+        """Stop delivery to an endpoint and drop its queued deliveries."""
         self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
 
 
@@ -1314,7 +1315,7 @@ class ExtCalls(Extension):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Disable a room code by its id; tokens it has given stay valid."""
+        """Disable a room code by its id; tokens from earlier exchanges stay valid."""
         self._send("disable_room_code", [room, code_id], timeout=timeout)
 
 
@@ -1384,7 +1385,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> Broadcast:
-        """Read a broadcast; while it runs, the media plane is asked for its status."""
+        """Read a broadcast; while it runs, with its current status from the media plane."""
         return await self._send("get_broadcast", [egress_id], timeout=timeout)
 
     async def stop_broadcast(
@@ -1403,7 +1404,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Disable a room code; tokens it has given stay valid."""
+        """Disable a room code; tokens from earlier exchanges stay valid."""
         await self._send("disable_code", [code], timeout=timeout)
 
     async def exchange_code(
@@ -1417,8 +1418,8 @@ class AsyncCalls(AsyncSender):
         """Exchange a room code for a room token.
 
         Args:
-            identity: Neither connected to the room nor given a role there. Ignored when the code is locked
-                to an identity; left out, it is `guest-` and eight random characters.
+            identity: Must not be connected to the room, nor have a role there. Ignored if the code is
+                locked to an identity. Default: `guest-` and eight random characters.
             name: The display name of the participant: 1 to 256 bytes of text without control characters and
                 marks of direction.
         """
@@ -1434,7 +1435,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> IngressPage:
-        """List endpoints, newest first, deleted ones too.
+        """List endpoints, newest first, including deleted ones.
 
         Args:
             room: The name of a room, which a project uses once.
@@ -1458,7 +1459,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> AsyncIterator[Ingress]:
-        """List endpoints, newest first, deleted ones too.
+        """List endpoints, newest first, including deleted ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
 
@@ -1490,7 +1491,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> Ingress:
-        """Read an endpoint; the media plane is asked for its status."""
+        """Read an endpoint, with its current status from the media plane."""
         return await self._send("get_ingress", [ingress_id], timeout=timeout)
 
     async def get_plan(
@@ -1560,7 +1561,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> Recording:
-        """Read a recording; while it runs, the media plane is asked for its status."""
+        """Read a recording; while it runs, with its current status from the media plane."""
         return await self._send("get_recording", [egress_id], timeout=timeout)
 
     async def stop_recording(
@@ -1570,7 +1571,7 @@ class AsyncCalls(AsyncSender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Recording:
-        """Stop a recording; the file is final shortly after."""
+        """Stop a recording; its file is complete shortly after."""
         return await self._send("stop_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
 
     async def list_rooms(
@@ -1580,7 +1581,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomPage:
-        """List rooms, newest first, ended ones too."""
+        """List rooms, newest first, including ended ones."""
         return await self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_rooms(
@@ -1590,7 +1591,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> AsyncIterator[Room]:
-        """List rooms, newest first, ended ones too.
+        """List rooms, newest first, including ended ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -1611,8 +1612,9 @@ class AsyncCalls(AsyncSender):
 
         Args:
             name: Never used before in the project.
-            empty_timeout_seconds: How long the room stays open with no participant in it; default 300.
-            max_participants: Cap on participants; 0, the default, means that the plan's limit applies.
+            empty_timeout_seconds: Time in seconds that the room stays open without participants; default
+                300.
+            max_participants: Maximum number of participants; default 0, the plan's limit.
             metadata: Any JSON, returned unchanged.
             template_id: The project's default template when absent.
         """
@@ -1636,7 +1638,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """End a room and disconnect everyone."""
+        """End a room and disconnect its participants."""
         await self._send("end_room", [room], timeout=timeout)
 
     async def get_room(
@@ -1663,10 +1665,10 @@ class AsyncCalls(AsyncSender):
 
         Args:
             audio_only: Whether to send audio without video; default false.
-            destination: An rtmp destination of the room's template. Not beside `urls`.
-            layout: The arrangement of the participants; default grid.
-            urls: 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not
-                beside it.
+            destination: An RTMP destination of the room's template. Mutually exclusive with `urls`.
+            layout: Arrangement of the participants; default grid.
+            urls: 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive
+                with it.
         """
         return await self._send(
             "start_broadcast",
@@ -1684,7 +1686,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomCodePage:
-        """List a room's codes, newest first, those that cannot be used any more too."""
+        """List a room's codes, newest first, including unusable ones."""
         return await self._send("list_codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_codes(
@@ -1695,7 +1697,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> AsyncIterator[RoomCode]:
-        """List a room's codes, newest first, those that cannot be used any more too.
+        """List a room's codes, newest first, including unusable ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -1713,14 +1715,14 @@ class AsyncCalls(AsyncSender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> RoomCode:
-        """Create a room code; the answer shows it whole, this once.
+        """Create a room code; the complete code is shown only in this response.
 
         Args:
-            role: A role of the room's template; tokens carry it.
-            expires_at: From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+            role: A role of the room's template, which the tokens get.
+            expires_at: 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`.
             identity: Locks the code to one identity.
-            max_uses: How often it can be exchanged; null or left out, there is no cap.
-            ttl_seconds: Default 86400. Not beside `expires_at`.
+            max_uses: Maximum number of exchanges; null or omitted: unlimited.
+            ttl_seconds: Default 86400. Mutually exclusive with `expires_at`.
         """
         return await self._send(
             "create_code",
@@ -1746,13 +1748,13 @@ class AsyncCalls(AsyncSender):
         participant_name: str | None = None,
         timeout: float | None = None,
     ) -> IngressCreated:
-        """Create an endpoint for an encoder; the answer shows its stream key, this once.
+        """Create an endpoint for an encoder; its stream key is shown only in this response.
 
         Args:
-            input_type: How an encoder speaks to it.
-            participant_identity: The identity that the stream joins as.
-            enable_transcoding: Null or left out, it is the media plane's default for the input type.
-            participant_name: The display name that it joins with.
+            input_type: Protocol that the encoder publishes with.
+            participant_identity: Identity with which the encoder joins.
+            enable_transcoding: Null or omitted: the media plane's default for the input type.
+            participant_name: Display name with which the encoder joins.
         """
         return await self._send(
             "create_ingress",
@@ -1774,7 +1776,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> ParticipantPage:
-        """List who is in a room."""
+        """List a room's participants."""
         return await self._send("list_participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
 
     def all_participants(
@@ -1785,7 +1787,7 @@ class AsyncCalls(AsyncSender):
         offset: int = 0,
         timeout: float | None = None,
     ) -> AsyncIterator[Participant]:
-        """List who is in a room.
+        """List a room's participants.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
         """
@@ -1846,7 +1848,7 @@ class AsyncCalls(AsyncSender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> RoleChangeResult:
-        """Give a participant another role, in place.
+        """Change a connected participant's role.
 
         Args:
             role: A role in the room's template.
@@ -1903,15 +1905,15 @@ class AsyncCalls(AsyncSender):
 
         Args:
             type: The part of a room that a recording contains.
-            audio_only: Sound alone. With type `room_composite` only, and not beside `video_only`.
-            destination: A recording destination of the room's template. Without one the file is written to
+            audio_only: Record audio only. Only for `room_composite`; mutually exclusive with `video_only`.
+            destination: A recording destination of the room's template. Without one, the file is written to
                 the project's local directory.
-            filepath: A relative name inside the project's recording directory, or the destination. Default
-                `{room}-{UTC time}.mp4`, or `.ogg` for sound alone, also of a track.
-            identity: The participant; with type `participant`, and with no other.
-            layout: Default speaker. With type `room_composite` only.
-            track_id: The track; with type `track`, and with no other.
-            video_only: Picture alone. With type `room_composite` only, and not beside `audio_only`.
+            filepath: A relative path inside the project's recording directory, or the destination. Default
+                `{room}-{UTC time}.mp4`, or `.ogg` for audio only, including an audio track.
+            identity: The participant. Only for `participant`, where it is required.
+            layout: Default speaker. Only for `room_composite`.
+            track_id: The track. Only for `track`, where it is required.
+            video_only: Record video only. Only for `room_composite`; mutually exclusive with `audio_only`.
         """
         return await self._send(
             "start_recording",
@@ -1985,13 +1987,13 @@ class AsyncCalls(AsyncSender):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> DataSent:
-        """Send data to everyone in a room, or to some.
+        """Send data to all or some of a room's participants.
 
         Args:
-            data: The bytes, in standard base64.
-            destination_identities: The receivers; absent or empty is everyone.
-            kind: The delivery of the message; default reliable.
-            topic: A topic that the receivers' clients can filter by.
+            data: Message bytes in standard base64.
+            destination_identities: Receivers; absent or empty means all participants.
+            kind: Delivery mode; default reliable.
+            topic: Topic that clients can filter by.
         """
         return await self._send(
             "send_data",
@@ -2234,7 +2236,7 @@ class AsyncCalls(AsyncSender):
         settings: TemplateSettingsInput | TemplateSettings | None = None,
         timeout: float | None = None,
     ) -> Template:
-        """Change what is sent of a template.
+        """Change a template; omitted fields stay unchanged.
 
         Args:
             name: The name of a template, unique in its project.
@@ -2306,7 +2308,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Delete a destination that nothing runs against."""
+        """Delete a destination that no running egress uses."""
         await self._send("delete_destination", [template_id, destination], timeout=timeout)
 
     async def get_destination(
@@ -2337,7 +2339,7 @@ class AsyncCalls(AsyncSender):
         """Replace a destination's configuration; credentials left out are kept.
 
         Args:
-            config: By the destination's kind: object storage of recordings, or urls of broadcasts.
+            config: By the destination's kind: object storage for recordings, or URLs for broadcasts.
             kind: Must be the stored kind.
         """
         return await self._send(
@@ -2448,12 +2450,12 @@ class AsyncCalls(AsyncSender):
 
         Args:
             room: An existing room.
-            identity: The participant that the token admits.
-            metadata: Passed on to the media plane unread.
-            name: The display name of the participant.
+            identity: The participant's identity.
+            metadata: Forwarded to the media plane unchanged.
+            name: The participant's display name.
             permissions: Used only when no role is named.
             role: A role in the room's template; it replaces `permissions`.
-            ttl_seconds: Default 3600, clamped to 60..86400; 0 takes the default.
+            ttl_seconds: Default 3600, clamped to 60..86400; 0 means the default.
         """
         return await self._send(
             "create_token",
@@ -2603,7 +2605,7 @@ class AsyncCalls(AsyncSender):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Stop delivery to an endpoint; what is queued for it is dropped."""
+        """Stop delivery to an endpoint and drop its queued deliveries."""
         await self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
 
 
@@ -2621,5 +2623,5 @@ class AsyncExtCalls(AsyncExtension):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Disable a room code by its id; tokens it has given stay valid."""
+        """Disable a room code by its id; tokens from earlier exchanges stay valid."""
         await self._send("disable_room_code", [room, code_id], timeout=timeout)

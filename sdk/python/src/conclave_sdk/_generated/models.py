@@ -127,7 +127,7 @@ DataKind: TypeAlias = Literal["reliable", "lossy"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
 """The status of a delivery. A retry makes a failed delivery pending again."""
 DestinationKind: TypeAlias = Literal["recording", "rtmp"]
-"""What a destination is for."""
+"""Purpose of a destination."""
 EgressStatus: TypeAlias = Literal["starting", "active", "ending", "complete", "failed", "aborted", "limit_reached"]
 """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
 four.
@@ -221,21 +221,21 @@ class Broadcast(Model):
     namespaced_room: str
     """The name of a room on the media plane: project id, dot, room name."""
     egress_id: str
-    """The handle for every later call."""
+    """Id for later calls."""
     started_at: datetime.datetime
     created_at: datetime.datetime
     urls: list[str]
-    """The receivers, each stream key replaced by `REDACTED`."""
+    """The receiving URLs, each stream key replaced by `REDACTED`."""
     status: EgressStatus
     """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
     four.
     """
     destination: str | None = None
-    """The destination used, if one was named."""
+    """Destination that was used, if one was named."""
     destination_id: str | None = None
     """The id of a destination: `dst_` and twelve lower-case hex digits."""
     ended_at: datetime.datetime | None = None
-    """Absent until it is final."""
+    """Absent until the status is final."""
     error: str | None = None
     """Set when the status is `failed`."""
 
@@ -286,7 +286,7 @@ class BroadcastPage(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class BroadcastStartedEvent(Model):
-    """A broadcast has begun."""
+    """A broadcast has started."""
 
     type: Literal["broadcast.started"] = "broadcast.started"
     project_id: str
@@ -320,7 +320,7 @@ class BroadcastUpdatedEvent(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class DataSent(Model):
-    """The result of sending a message."""
+    """Response to a sent message."""
 
     sent: bool
     """Whether the media plane accepted the message; always true."""
@@ -339,7 +339,7 @@ class Destination(Model):
     name: str
     """The name of a destination, unique in its template."""
     kind: DestinationKind
-    """What a destination is for."""
+    """Purpose of a destination."""
     config: S3Destination | GcpDestination | AzureDestination | RtmpDestination | dict[str, Any]
     """Without its secrets."""
     created_at: datetime.datetime
@@ -348,7 +348,7 @@ class Destination(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class DestinationList(Model):
-    """All destinations of a template, newest first."""
+    """All of a template's destinations, newest first."""
 
     destinations: list[Destination]
 
@@ -379,13 +379,13 @@ class Ingress(Model):
     namespaced_room: str
     """The name of a room on the media plane: project id, dot, room name."""
     ingress_id: str
-    """The handle for every later call."""
+    """Id for later calls."""
     input_type: InputType
     """The protocol by which an encoder publishes."""
     participant_identity: str
-    """The identity that the stream joins as."""
+    """Identity with which the encoder joins."""
     url: str
-    """Where an encoder publishes, with `REDACTED` for the stream key."""
+    """URL that the encoder publishes to, its stream key replaced by `REDACTED`."""
     status: IngressStatus
     """The status of an ingress endpoint."""
     created_at: datetime.datetime
@@ -393,7 +393,7 @@ class Ingress(Model):
     deleted_at: datetime.datetime | None = None
     """Absent until deleted."""
     error: str | None = None
-    """What went wrong; present while `status` is `error`."""
+    """Description of the failure; present while `status` is `error`."""
     participant_name: str | None = None
     """Absent when none was given."""
 
@@ -411,23 +411,23 @@ class IngressCreated(Model):
     namespaced_room: str
     """The name of a room on the media plane: project id, dot, room name."""
     ingress_id: str
-    """The handle for every later call."""
+    """Id for later calls."""
     input_type: InputType
     """The protocol by which an encoder publishes."""
     participant_identity: str
-    """The identity that the stream joins as."""
+    """Identity with which the encoder joins."""
     url: str
-    """Where an encoder publishes, with `REDACTED` for the stream key."""
+    """URL that the encoder publishes to, its stream key replaced by `REDACTED`."""
     status: IngressStatus
     """The status of an ingress endpoint."""
     created_at: datetime.datetime
     updated_at: datetime.datetime
     stream_key: str = field(metadata=SECRET)
-    """Shown this once."""
+    """Shown only in this response."""
     deleted_at: datetime.datetime | None = None
     """Absent until deleted."""
     error: str | None = None
-    """What went wrong; present while `status` is `error`."""
+    """Description of the failure; present while `status` is `error`."""
     participant_name: str | None = None
     """Absent when none was given."""
 
@@ -444,7 +444,7 @@ class IngressEndedEvent(Model):
     occurred_at: datetime.datetime
     """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of the participant that its encoder is."""
+    """The identity of the encoder's participant."""
     ingress_id: str
     """The id of the ingress endpoint."""
     ingress_status: IngressStatus
@@ -473,7 +473,7 @@ class IngressStartedEvent(Model):
     occurred_at: datetime.datetime
     """The instant by the media plane's clock if it reports one, else by the server's."""
     participant_identity: str
-    """The identity of the participant that its encoder is."""
+    """The identity of the encoder's participant."""
     ingress_id: str
     """The id of the ingress endpoint."""
     ingress_status: IngressStatus
@@ -505,8 +505,8 @@ class Participant(Model):
     metadata: str
     """The metadata in the token, unless its client has set others."""
     attributes: dict[str, str]
-    """Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its
-    client has set, if its role permits.
+    """Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and attributes set by
+    its client, if its role permits.
     """
     is_publisher: bool
     """Whether it publishes at least one track."""
@@ -684,7 +684,7 @@ class PlanLimits(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class PlanStatus(Model):
-    """The status of a project under its plan."""
+    """A project's status under its plan."""
 
     plan_id: str
     display_name: str
@@ -695,8 +695,8 @@ class PlanStatus(Model):
     features: PlanFeatures
     """The features that a plan includes."""
     quota_state: QuotaState
-    """`active`, `suspended` or `exceeded`. Where a billing service keeps the wallet, its word counts;
-    `/v1/plan` shows what the records alone say while the service is away.
+    """`active`, `suspended` or `exceeded`. If a billing service keeps the wallet, its decision counts;
+    while it is unreachable, `/v1/plan` shows the state by the records alone.
     """
     period_start: datetime.date
     """First day of the billing period."""
@@ -720,7 +720,7 @@ class Recording(Model):
     namespaced_room: str
     """The name of a room on the media plane: project id, dot, room name."""
     egress_id: str
-    """The handle for every later call."""
+    """Id for later calls."""
     started_at: datetime.datetime
     created_at: datetime.datetime
     type: RecordingType
@@ -730,13 +730,13 @@ class Recording(Model):
     four.
     """
     filepath: str
-    """Inside the project's recording directory, or the destination."""
+    """Path inside the project's recording directory, or the destination."""
     destination: str | None = None
-    """The destination used, if one was named."""
+    """Destination that was used, if one was named."""
     destination_id: str | None = None
     """The id of a destination: `dst_` and twelve lower-case hex digits."""
     ended_at: datetime.datetime | None = None
-    """Absent until it is final."""
+    """Absent until the status is final."""
     error: str | None = None
     """Set when the status is `failed`."""
 
@@ -793,7 +793,7 @@ class RecordingPage(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class RecordingStartedEvent(Model):
-    """A recording has begun."""
+    """A recording has started."""
 
     type: Literal["recording.started"] = "recording.started"
     project_id: str
@@ -832,7 +832,7 @@ class Role(Model):
     name: str
     """The name, unique in the template."""
     publish: RolePublish
-    """The media that holders may publish, and in what quality."""
+    """The media that holders may publish, and its quality."""
     subscribe: RoleSubscribe
     """The roles whose media holders receive."""
     permissions: RolePermissions
@@ -869,11 +869,11 @@ class RoleChange(Model):
     """The name of a role, unique in its template."""
     created_at: datetime.datetime
     changed_by_api_key_prefix: str | None = None
-    """Set when a project API key made the change; `operator` for one made in the console."""
+    """Set if a project API key made the change; `operator` for a change in the console."""
     changed_by_identity: str | None = None
-    """Set when a room token made the change."""
+    """Set if a room token made the change."""
     previous_role: str | None = None
-    """Absent when none was held."""
+    """Absent if the participant had no role."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -888,7 +888,7 @@ class RoleChangePage(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class RoleChangeResult(Model):
-    """The result of a role change."""
+    """Response to a role change."""
 
     role_change: RoleChange
     """One change of a participant's role; exactly one of `changed_by_identity` and
@@ -899,7 +899,7 @@ class RoleChangeResult(Model):
     applies_live: bool
     """Whether the change applies without a new join; always true."""
     note: str
-    """What does not change until the participant republishes."""
+    """Explains what does not change until the participant republishes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -993,13 +993,13 @@ class RoomCode(Model):
     project_id: str
     """The id of a project: `prj_` and twelve lower-case hex digits."""
     room: str
-    """The room it admits to."""
+    """The room that its tokens are for."""
     role: str
-    """The role its tokens carry."""
+    """The role of its tokens."""
     code: str = field(metadata=SECRET)
-    """Whole in the answer that creates it, and in no other: `abcd-****-****`."""
+    """Complete only in the response that creates it, otherwise masked: `abcd-****-****`."""
     identity: str | None
-    """When set, the code always mints for this identity."""
+    """If set, tokens are always for this identity."""
     expires_at: datetime.datetime
     uses: int
     """Number of exchanges so far."""
@@ -1007,7 +1007,7 @@ class RoomCode(Model):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     max_uses: int | None = None
-    """Null means no cap."""
+    """Null: unlimited."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1058,8 +1058,8 @@ class RoomStartedEvent(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class S3Destination(Model):
-    """S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay
-    as they are stored.
+    """S3, or a service with its protocol. Credentials that are omitted in a change, or sent as `***`, keep
+    their stored values.
     """
 
     type: Literal["s3"] = "s3"
@@ -1068,7 +1068,7 @@ class S3Destination(Model):
     access_key: str | None = None
     """The access key's id."""
     endpoint: str | None = None
-    """The service's http(s) url, when it is not Amazon's."""
+    """The service's http(s) URL, if it is not Amazon's."""
     force_path_style: bool | None = None
     """The bucket is part of the path and not of the host name."""
     prefix: str | None = None
@@ -1078,7 +1078,7 @@ class S3Destination(Model):
     secret: str | None = field(default=None, metadata=SECRET)
     """The access key's secret; reads back as `***`."""
     session_token: str | None = field(default=None, metadata=SECRET)
-    """What temporary credentials need beside; reads back as `***`. An empty text removes it."""
+    """Session token of temporary credentials; reads back as `***`. An empty text removes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1098,10 +1098,10 @@ class Session(Model):
     participant_sid: str
     """The id that the media plane gives to one join of a participant."""
     role: str | None
-    """Null when the token carried no role."""
+    """Null if the token had no role."""
     joined_at: datetime.datetime
     duration_seconds: int
-    """Measured to `left_at`, or to now while open."""
+    """Measured until `left_at`, or until now for an open session."""
     track_count: int
     """Tracks published during the session."""
     left_at: datetime.datetime | None = None
@@ -1125,10 +1125,10 @@ class SessionDetail(Model):
     participant_sid: str
     """The id that the media plane gives to one join of a participant."""
     role: str | None
-    """Null when the token carried no role."""
+    """Null if the token had no role."""
     joined_at: datetime.datetime
     duration_seconds: int
-    """Measured to `left_at`, or to now while open."""
+    """Measured until `left_at`, or until now for an open session."""
     track_count: int
     """Tracks published during the session."""
     tracks: list[SessionTrack]
@@ -1164,10 +1164,10 @@ class SessionTrack(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class RtmpDestination(Model):
-    """Where broadcasts go, without the stream keys."""
+    """Target URLs for broadcasts, without stream keys."""
 
     urls: list[str]
-    """The urls, each stream key replaced by `REDACTED`."""
+    """The URLs, each stream key replaced by `REDACTED`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1226,7 +1226,7 @@ class Token(Model):
     token: str = field(metadata=SECRET)
     """The token, a JWT, safe for a browser."""
     url: str
-    """Websocket url the client connects to."""
+    """WebSocket URL that the client connects to."""
     expires_at: datetime.datetime
     publish_profile: RolePublish | None = None
     """The media and data that a role may publish, with all defaults filled in; also the PublishProfile of
@@ -1316,24 +1316,24 @@ class TrackUnpublishedEvent(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Usage(Model):
-    """The usage of a project."""
+    """A project's usage."""
 
     days: list[UsageDay]
     """One for each day in range."""
     total_participant_minutes: float
     plan: PlanStatus
-    """The status of a project under its plan."""
+    """A project's status under its plan."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class UsageDay(Model):
-    """The usage of one day."""
+    """Usage on one day."""
 
     date: datetime.date
     participant_minutes: float
-    """A session over midnight counts on each day; one that is still open counts to now."""
+    """A session over midnight counts on each day; an open session counts until now."""
     sessions: int
-    """Sessions that began that day."""
+    """Sessions that started on that day."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1354,7 +1354,7 @@ class VideoProfile(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class WebhookDelivery(Model):
-    """One event on its way to one webhook endpoint."""
+    """One event's delivery to one webhook endpoint."""
 
     id: str
     """The id of a webhook delivery: one event for one endpoint."""
@@ -1363,11 +1363,11 @@ class WebhookDelivery(Model):
     endpoint_url: str
     event_type: str
     payload: dict[str, Any]
-    """The exact body posted, byte for byte what the signature covers."""
+    """The exact request body, byte for byte as signed."""
     status: DeliveryStatus
     """The status of a delivery. A retry makes a failed delivery pending again."""
     attempts: int
-    """Attempts to post it."""
+    """Number of delivery attempts."""
     created_at: datetime.datetime
     last_error: str
     """Transport or status error of the latest attempt."""
@@ -1401,13 +1401,13 @@ class WebhookEndpoint(Model):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class WebhookEndpointCreated(Model):
-    """A webhook endpoint as its creation shows it."""
+    """A webhook endpoint, as returned when it is created."""
 
     id: str
     """The id of a webhook endpoint."""
     url: str
     secret: str = field(metadata=SECRET)
-    """The signing secret, shown this once."""
+    """The signing secret, shown only in this response."""
     active: bool
     created_at: datetime.datetime
 
@@ -1482,7 +1482,7 @@ class NewAzureDestination(TypedDict):
     account_key: str
     """The account's key."""
     prefix: NotRequired[str]
-    """A prefix of each file's path."""
+    """Prefix for each file's path."""
 
 
 class NewGcpDestination(TypedDict):
@@ -1493,13 +1493,13 @@ class NewGcpDestination(TypedDict):
     bucket: str
     """The bucket that files are written to."""
     credentials: str
-    """A service account's key, as the JSON text that Google gives."""
+    """A service account's key, as the JSON text from Google."""
     prefix: NotRequired[str]
-    """A prefix of each file's path."""
+    """Prefix for each file's path."""
 
 
 class NewS3Destination(TypedDict):
-    """S3, or what speaks its protocol."""
+    """Amazon S3 or a compatible service."""
 
     type: Literal["s3"]
     """Always `s3`."""
@@ -1510,15 +1510,15 @@ class NewS3Destination(TypedDict):
     secret: str
     """The access key's secret."""
     endpoint: NotRequired[str]
-    """The service's http(s) url, when it is not Amazon's."""
+    """The service's HTTP(S) URL, if it is not Amazon's."""
     force_path_style: NotRequired[bool]
-    """The bucket is part of the path and not of the host name."""
+    """Whether the bucket is in the URL's path, not in its host name."""
     prefix: NotRequired[str]
-    """A prefix of each file's path."""
+    """Prefix for each file's path."""
     region: NotRequired[str]
-    """The region of the bucket."""
+    """The bucket's region."""
     session_token: NotRequired[str]
-    """What temporary credentials need beside. An empty text is none."""
+    """Session token for temporary credentials. Empty means none."""
 
 
 class Permissions(TypedDict):
@@ -1602,15 +1602,15 @@ class RoleSubscribeInput(TypedDict):
 
 
 class RtmpDestinationInput(TypedDict):
-    """Where broadcasts go. Each url reads back as `rtmp://host/app/REDACTED`."""
+    """Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`."""
 
     urls: Sequence[str]
-    """1 to 8 `rtmp://` or `rtmps://` urls."""
+    """1 to 8 `rtmp://` or `rtmps://` URLs."""
 
 
 class S3DestinationInput(TypedDict):
-    """S3, or what speaks its protocol. Credentials that are left out of a change, or sent as `***`, stay
-    as they are stored.
+    """S3, or a service with its protocol. Credentials that are omitted in a change, or sent as `***`, keep
+    their stored values.
     """
 
     type: Literal["s3"]
@@ -1619,7 +1619,7 @@ class S3DestinationInput(TypedDict):
     access_key: NotRequired[str]
     """The access key's id."""
     endpoint: NotRequired[str]
-    """The service's http(s) url, when it is not Amazon's."""
+    """The service's http(s) URL, if it is not Amazon's."""
     force_path_style: NotRequired[bool]
     """The bucket is part of the path and not of the host name."""
     prefix: NotRequired[str]
@@ -1629,14 +1629,14 @@ class S3DestinationInput(TypedDict):
     secret: NotRequired[str]
     """The access key's secret; reads back as `***`."""
     session_token: NotRequired[str]
-    """What temporary credentials need beside; reads back as `***`. An empty text removes it."""
+    """Session token of temporary credentials; reads back as `***`. An empty text removes it."""
 
 
 class TemplateSettingsInput(TypedDict):
     """Settings of a template to create or change."""
 
     region: NotRequired[Region]
-    """Default `auto`; a change without it leaves the region as it is."""
+    """Default `auto`; an update without it leaves the region unchanged."""
 
 
 class VideoInput(TypedDict):
