@@ -301,7 +301,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     )
 }
 
-/// Notes: name, text.
+/// Confirmations: name, text.
 const NOTES: [(&str, &str); 31] = [
     (
         "project-created",
