@@ -108,7 +108,7 @@ impl From<AdmissionLimit> for Problem {
     fn from(limit: AdmissionLimit) -> Self {
         let (code, message) = match limit {
             AdmissionLimit::Total => (
-                // 503, since the whole server is affected. The contract has no code for overload, and clients treat this one as a 503 anyway.
+                // 503, since the whole server is affected. The contract has no code for overload; clients retry any 503.
                 ErrorCode::DatabaseUnavailable,
                 "the server is at its request limit; see Retry-After",
             ),

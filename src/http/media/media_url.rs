@@ -80,10 +80,10 @@ impl MediaUrl {
     pub fn derived_on_port(&self, request: &HttpRequest, api: u16) -> Option<String> {
         let scheme = if self.by_request.as_ref()?.has_tls {
             "wss"
-        // The admin listener's own TLS and port do not matter: clients use the API listener.
         } else {
             "ws"
         };
+        // The admin listener's own TLS and port do not matter: clients use the API listener.
         websocket_url(
             scheme,
             &requested_authority(request)?.host().parse().ok()?,

@@ -77,8 +77,8 @@ fn read(entry: &'static [u8]) -> Option<File> {
     let (checksum, length) = (entry.get(16..20)?, entry.get(24..28)?);
     let parts = if is_gzip {
         [&GZIP, content, checksum, length]
-    // A file that compression would enlarge is stored as it is.
     } else {
+        // A file that compression would enlarge is stored as it is.
         [content, &[], &[], &[]]
     };
     Some(File { parts, is_gzip })

@@ -305,7 +305,7 @@ impl From<Base64Bytes> for Vec<u8> {
 impl<'de> Deserialize<'de> for Base64Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // It requires padding and zero spare bits, as the pattern below describes: each value has one spelling (RFC 4648, section 3.5).
+        // With padding and zero spare bits, as the pattern below describes: each value has one spelling (RFC 4648, section 3.5).
         STANDARD
             .decode(text)
             .map(Self)

@@ -70,7 +70,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .errors(&[
                 ErrorCode::TemplateNotFound,
                 ErrorCode::RoleNotFound,
-                // Another role's `subscribe.to_roles` lists it (contract).
+                // A live participant holds it, or another role's `subscribe.to_roles` lists it (contract).
                 ErrorCode::RoleReferenced,
             ])
             .build(),

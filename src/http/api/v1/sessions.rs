@@ -95,7 +95,7 @@ impl From<SessionQuery> for SessionFilter {
 
 impl RoomSessionQuery {
     fn in_room(self, room: RoomName) -> SessionFilter {
-        // As above.
+        // Destructured, so that a new filter cannot be forgotten here.
         let Self {
             identity,
             role,

@@ -253,10 +253,10 @@ fn settings_operations() -> Vec<Box<dyn Operation>> {
 /// Completes the roles of a body with defaults.
 fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem> {
     let complete = |(key, Object(input)): (String, Object<RoleInput>)| {
-        // A name in the body must be its key (contract).
         let name: RoleName = key.parse().map_err(|error| {
             Problem::invalid(format!("roles.{key}"), format!("a role's name {error}"))
         })?;
+        // A name in the role must be its key (contract).
         let role = input.with_defaults(name.clone());
         let role =
             role.map_err(|error| Problem::invalid(format!("roles.{key}.name"), error.to_string()))?;

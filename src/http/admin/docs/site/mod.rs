@@ -63,7 +63,7 @@ struct Page {
 }
 
 impl Page {
-    // Lossy, as it cannot fail: the files are UTF-8, which a test would find.
+    // Lossy, since it cannot fail; the repository's files are UTF-8.
     fn text(&self) -> Cow<'static, str> {
         String::from_utf8_lossy(self.file.content)
     }
