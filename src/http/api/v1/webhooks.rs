@@ -354,7 +354,7 @@ pub async fn list_deliveries(
     } = input.query;
     let filter = DeliveryFilter {
         status,
-        // As text, as in the records: they may contain events of another version.
+        // As text, like the records', since the console's test event has no type of its own.
         event_type: event_type.map(|event| event.as_str().to_owned()),
         endpoint_id,
     };
