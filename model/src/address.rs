@@ -58,6 +58,7 @@ impl AddressFilter {
         // Otherwise `::ffff:127.0.0.1` would pass as IPv6.
         let address = unmapped(address);
         if self.allows(address) {
+            // Before the special networks: the operator's word overrides them.
             return None;
         }
         match address {
@@ -186,23 +187,36 @@ const fn v6(lead: [u16; 4], len: u8) -> Ipv6Net {
 
 /// IPv4 networks that are not public unicast (IANA IPv4 Special-Purpose Address Registry).
 const SPECIAL_V4: &[(Ipv4Net, &str)] = &[
+    // RFC 1122, section 3.2.1.3.
     (v4(0, 0, 0, 8), "this network"),
+    // RFC 1918, as are the two other private networks.
     (v4(10, 0, 0, 8), "private"),
+    // RFC 6598: shared between a provider and its customers.
     (v4(100, 64, 0, 10), "carrier-grade NAT"),
+    // RFC 1122, section 3.2.1.3: this server and its other programs.
     (v4(127, 0, 0, 8), "loopback"),
+    // RFC 3927. Clouds serve their machines' credentials at 169.254.169.254.
     (v4(169, 254, 0, 16), "link-local"),
     (v4(172, 16, 0, 12), "private"),
+    // RFC 6890, section 2.1.
     (v4(192, 0, 0, 24), "protocol assignments"),
+    // RFC 5737, as are the two other networks for documentation.
     (v4(192, 0, 2, 24), "documentation"),
+    // RFC 7535: a sink for reverse look-ups of private addresses, as is the other one (RFC 7534).
     (v4(192, 31, 196, 24), "AS112"),
+    // RFC 7450.
     (v4(192, 52, 193, 24), "multicast tunnelling"),
+    // RFC 7526: deprecated; a relay would choose the target.
     (v4(192, 88, 99, 24), "6to4 relay"),
     (v4(192, 168, 0, 16), "private"),
     (v4(192, 175, 48, 24), "AS112"),
+    // RFC 2544.
     (v4(198, 18, 0, 15), "benchmark"),
     (v4(198, 51, 100, 24), "documentation"),
     (v4(203, 0, 113, 24), "documentation"),
+    // RFC 5771.
     (v4(224, 0, 0, 4), "multicast"),
+    // RFC 1112, section 4.
     (v4(240, 0, 0, 4), "reserved and broadcast"),
 ];
 
@@ -213,14 +227,22 @@ const GLOBAL_UNICAST_V6: Ipv6Net = v6([0x2000, 0, 0, 0], 3);
 /// only serve the error (IANA IPv6 Special-Purpose Address Registry). The first match counts, so
 /// parts of 2001::/23 stand before it.
 const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
+    // RFC 4380: a relay chooses the target.
     (v6([0x2001, 0, 0, 0], 32), "Teredo"),
+    // RFC 5180.
     (v6([0x2001, 2, 0, 0], 48), "benchmark"),
+    // RFC 4843, and its successor RFC 7343: identifiers that are not routed.
     (v6([0x2001, 0x10, 0, 0], 28), "ORCHID"),
     (v6([0x2001, 0x20, 0, 0], 28), "ORCHID"),
+    // RFC 2928.
     (v6([0x2001, 0, 0, 0], 23), "protocol assignments"),
+    // RFC 3849.
     (v6([0x2001, 0xdb8, 0, 0], 32), "documentation"),
+    // RFC 3056: contains an IPv4 address that a relay sends to.
     (v6([0x2002, 0, 0, 0], 16), "6to4"),
+    // RFC 7534.
     (v6([0x2620, 0x4f, 0x8000, 0], 48), "AS112"),
+    // RFC 9637.
     (v6([0x3fff, 0, 0, 0], 20), "documentation"),
     (
         Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128),
@@ -228,12 +250,17 @@ const SPECIAL_V6: &[(Ipv6Net, &str)] = &[
     ),
     (Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128), "loopback"),
     (v6([0, 0, 0, 0], 96), "IPv4-compatible"),
+    // RFC 8215: translated by the operator's own network.
     (v6([0x64, 0xff9b, 1, 0], 48), "local NAT64"),
+    // RFC 6666.
     (v6([0x100, 0, 0, 0], 64), "discard"),
     (v6([0x100, 0, 0, 1], 64), "dummy prefix"),
+    // RFC 9602.
     (v6([0x5f00, 0, 0, 0], 16), "segment routing"),
+    // RFC 4193.
     (v6([0xfc00, 0, 0, 0], 7), "unique local"),
     (v6([0xfe80, 0, 0, 0], 10), "link-local"),
+    // RFC 3879: deprecated.
     (v6([0xfec0, 0, 0, 0], 10), "site-local"),
     (v6([0xff00, 0, 0, 0], 8), "multicast"),
 ];

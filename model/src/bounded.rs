@@ -9,6 +9,7 @@ macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident, $from:literal ..= $to:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        // From `i64`, so that a number outside `i32` gets the same message.
         #[serde(try_from = "i64", into = "i64")]
         pub struct $name(i32);
 
@@ -63,6 +64,7 @@ macro_rules! bounded {
     };
 }
 
+// The ranges of the contract, in kbit/s, frames and pixels.
 bounded!(
     /// A bitrate in kilobits a second.
     Kbps, 16 ..= 50_000
@@ -79,6 +81,7 @@ bounded!(
     /// A role's priority: 1 is the most important.
     Priority, 1 ..= 2_147_483_647
 );
+// -1 closes a role without deleting it (contract).
 bounded!(
     /// Maximum number of concurrent holders of a role in one room: -1 admits no participant, 0 is unlimited.
     PeerCount, -1 ..= 2_147_483_647

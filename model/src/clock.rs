@@ -66,6 +66,7 @@ impl Clock {
                 let since = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default();
+                // Overflows in 292 million years.
                 i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
             }
             Source::Manual(now) => now.borrow().wall,
@@ -114,6 +115,7 @@ impl Clock {
         };
         Alarm {
             at,
+            // From the monotonic clock, which a step of the wall clock does not move.
             latest: monotonic.saturating_add(at.since(now)),
         }
     }

@@ -15,6 +15,7 @@ const GROUPS: usize = 3;
 const GROUP_LEN: usize = 4;
 
 /// Pattern for codes, as a regular expression.
+// The characters of `UNAMBIGUOUS`.
 pub const PATTERN: &str = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$";
 
 /// Minimum lifetime: one minute.
@@ -22,6 +23,7 @@ pub const SHORTEST_LIFE: Duration = Duration::from_secs(60);
 /// Maximum lifetime: 30 days.
 pub const LONGEST_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Default lifetime: 24 hours.
+// The contract's default and range.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Complete code. It admits any client that has it, so it is a secret.

@@ -103,6 +103,7 @@ impl EgressKind {
 }
 
 word_enum! {
+    // The contract has these two.
     /// The arrangement of the participants in a composite video of the room.
     Layout {
         /// The active speaker large, the other participants small.
@@ -316,6 +317,7 @@ impl Egress {
             id: EgressRowId::new(),
             project_id,
             room,
+            // Taken from the media plane's answer, as it chooses the id.
             egress_id: started.state.egress_id.clone(),
             detail: EgressDetail::new(plan, started.filepath.as_ref()),
             destination: plan.destination.clone(),

@@ -23,6 +23,7 @@ macro_rules! codes {
     };
 }
 
+// In the contract's order. Codes are never renamed, since clients branch on them; unknown ones count as their status.
 codes! {
     /// A field is missing, malformed or outside its allowed set.
     InvalidRequest = 400 "invalid_request",
@@ -50,6 +51,7 @@ codes! {
     FeatureNotInPlan = 402 "feature_not_in_plan",
     /// The wallet cannot cover the call.
     InsufficientBalance = 402 "insufficient_balance",
+    // Beyond the contract's table, as are `participant_not_found` and `track_not_found`.
     /// No such route.
     NotFound = 404 "not_found",
     /// No room by that name in the project.
@@ -78,6 +80,7 @@ codes! {
     DeliveryNotFound = 404 "delivery_not_found",
     /// No usable room code by that value.
     CodeNotFound = 404 "code_not_found",
+    // With `Allow` (RFC 9110, section 15.5.6).
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",
     /// The body did not arrive in time.
@@ -114,6 +117,7 @@ codes! {
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
     DeliveryNotRetryable = 409 "delivery_not_retryable",
+    // Only WHIP meets it, and `precondition_required` (RFC 9725, section 4.3).
     /// The request is based on an earlier state: WHIP's entity tag is not the current one.
     PreconditionFailed = 412 "precondition_failed",
     /// The body exceeds 65536 bytes.
@@ -143,6 +147,7 @@ codes! {
 /// The message is prose and never contains a secret; what the log needs beyond it is logged where the failure
 /// is handled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+// Without the cause, which only the log shows.
 #[error("{}: {message}", code.as_str())]
 pub struct Problem {
     /// The stable code that clients branch on.

@@ -33,6 +33,7 @@ struct Armed {
     fault: Fault,
 }
 
+// One list for the process: tests of several servers use scopes.
 static ARMED: LazyLock<Mutex<Vec<Armed>>> =
     LazyLock::new(|| Mutex::new(from_environment().into_iter().collect()));
 
@@ -40,6 +41,7 @@ fn from_environment() -> Option<Armed> {
     let text = std::env::var(VARIABLE).ok()?;
     // From the right: points may contain colons.
     let (point, number) = text.rsplit_once(':')?;
+    // The number counts from 1.
     let after = number.parse::<u32>().ok()?.checked_sub(1)?;
     Some(Armed {
         // A process under test has one server, so any scope is its own.

@@ -8,8 +8,10 @@ use crate::visible::{deceptive_class, is_deceptive};
 use crate::{RoomName, Timestamp};
 
 /// Maximum bytes in a requested path.
+// The contract's limit.
 const LONGEST: usize = 512;
 /// Maximum bytes in a path: a number and an extension may be added to the requested one.
+// `-2` and so on, and an extension.
 const LONGEST_CHOSEN: usize = LONGEST + 16;
 /// Maximum bytes in a name between two slashes, as in most file systems.
 pub const LONGEST_NAME: usize = 255;

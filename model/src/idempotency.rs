@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::{Identity, ProjectId, RoomName};
 
 /// Time for which a response is stored: 24 hours.
+// The contract's time, after which a key may be used anew.
 pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `Idempotency-Key` header value.
@@ -36,6 +37,7 @@ impl FromStr for IdempotencyKey {
 
     fn from_str(text: &str) -> Result<Self, ParseIdempotencyKeyError> {
         let printable = text.bytes().all(|b| (0x20..0x7f).contains(&b));
+        // The contract's limit.
         if (1..=255).contains(&text.len()) && printable {
             Ok(Self(text.into()))
         } else {
@@ -106,6 +108,7 @@ pub struct IdempotencyRecord {
     pub made_by: Option<ParticipantCaller>,
     /// Whether the response contains a secret and is stored encrypted.
     pub secret: bool,
+    // Shared by all clones: the handler's recorder sets it, and the frame reads it.
     stored: Arc<AtomicBool>,
 }
 
@@ -148,6 +151,7 @@ pub struct ResponseRecorder<T> {
     /// Request and settings for the stored response.
     pub record: IdempotencyRecord,
     /// Renders the response from the change's result.
+    // A pointer rather than a closure, so that it can go to the store's thread.
     pub render: fn(&T) -> Response,
 }
 

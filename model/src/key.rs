@@ -19,6 +19,7 @@ pub struct ApiKey(Secret);
 
 /// First twelve characters of a key, which identify it in lists, when it is revoked, and in audit trails.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// An array, so that the look-up of each request allocates nothing.
 pub struct ApiKeyPrefix([u8; Self::LEN]);
 
 /// A complete key's SHA-256. Compared in constant time.
@@ -119,6 +120,7 @@ impl fmt::Debug for ApiKey {
 
 impl ApiKeyPrefix {
     /// Prefix length in characters: `vk_<env>_`, and four random ones.
+    // The contract's length: enough to recognise a key, too little to guess it.
     pub const LEN: usize = 12;
 
     /// Returns the prefix of `text`, which is formed like a key.

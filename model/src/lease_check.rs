@@ -12,6 +12,7 @@ impl LeaseCheck {
     /// Returns the check of a server with its own database: it always may.
     #[must_use]
     pub fn not_needed() -> Self {
+        // SQLite has no lease: one process has the file.
         Self(None)
     }
 

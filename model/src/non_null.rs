@@ -16,6 +16,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 pub fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
+    // serde calls this only for a present field, and `T` refuses null.
     T::deserialize(deserializer).map(Some)
 }
 

@@ -12,6 +12,7 @@ pub struct PageRequest {
 
 impl PageRequest {
     /// Default `limit`.
+    // The contract's default and range.
     pub const DEFAULT_LIMIT: u32 = 50;
     /// Maximum `limit`.
     pub const MAX_LIMIT: u32 = 200;

@@ -27,6 +27,7 @@ pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
 /// Returns whether only the server sets attributes with this name.
 #[must_use]
 pub fn is_reserved_attribute(name: &str) -> bool {
+    // A prefix, so that further attributes of the server are reserved already.
     name.starts_with("svc.")
 }
 
@@ -35,6 +36,7 @@ fn serialize_attributes<S: Serializer>(
     attributes: &BTreeMap<String, String>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
+    // They mean nothing to API clients.
     let is_shown = |name: &str| ![ROLE_CHANGE_ATTRIBUTE, EXCHANGE_ATTRIBUTE].contains(&name);
     serializer.collect_map(attributes.iter().filter(|(name, _)| is_shown(name)))
 }
@@ -120,6 +122,7 @@ word_enum! {
 }
 
 word_enum! {
+    // The kinds of LiveKit's protocol.
     /// The kind of a participant.
     ParticipantKind {
         /// A browser or an app.

@@ -32,6 +32,7 @@ pub struct Plan {
 
 /// The maximum numbers of a plan; null is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+// A misspelled limit would otherwise mean "unlimited".
 #[serde(default, deny_unknown_fields)]
 pub struct PlanLimits {
     /// Maximum number of open rooms.

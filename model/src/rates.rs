@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::Clock;
 
 /// Up to this number, idle keys are not removed.
+// Below it, the memory is not worth a scan.
 const FEW_KEYS: usize = 1_024;
 
 /// Sustained rate and burst. 0 counts as 1.
@@ -51,6 +52,7 @@ impl Rate {
 
 /// A [`Clock`]'s monotonic time.
 #[derive(Debug, Clone)]
+// Through the injected clock, so that tests control rates.
 struct MonotonicClock(Clock);
 
 impl governor::clock::Clock for MonotonicClock {

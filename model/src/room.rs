@@ -6,6 +6,7 @@ use crate::schema::word_enum;
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
 /// Default of `empty_timeout_seconds`: time for which a room without participants stays open.
+// The contract's default.
 pub const DEFAULT_EMPTY_TIMEOUT_SECONDS: u32 = 300;
 
 /// Record of a room.

@@ -10,6 +10,7 @@ use std::hash::Hash;
 #[derive(Debug)]
 pub struct RoundRobin<K, T> {
     /// Each key's queued items, by number. No queue is empty.
+    // A `BTreeMap` keeps the order and finds a number, when a waiting caller gives up.
     queues: HashMap<K, BTreeMap<u64, T>>,
     /// The same keys, in the order in which they are served.
     turns: VecDeque<K>,

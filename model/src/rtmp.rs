@@ -14,11 +14,13 @@ use crate::{ErrorCode, Problem, Secret};
 pub const REDACTED: &str = "REDACTED";
 
 /// Maximum number of URLs per broadcast.
+// The contract's limit.
 pub const MOST_URLS: usize = 8;
 
 /// An `rtmp://` or `rtmps://` URL with a host. It is stored as it was sent, since a stream key must reach its service byte for byte;
 /// neither `Debug` nor `Display` shows more than [`RtmpUrl::redacted`].
 #[derive(Clone, PartialEq, Eq)]
+// Computed once: log lines and responses must not parse the secret.
 pub struct RtmpUrl {
     text: Secret,
     host: Box<str>,

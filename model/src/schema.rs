@@ -90,6 +90,7 @@ pub struct HttpUrl;
 impl PartialSchema for HttpUrl {
     fn schema() -> RefOr<Schema> {
         let doc = "An absolute http or https URL without user name and password.";
+        // No `@` before the path, which would end a user name, and no backslash, which some parsers read as a slash.
         let pattern = concat!(
             r"^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\\s\u0000-\u001f\u007f-\u009f]+",
             r"([/?#][^\\\s\u0000-\u001f\u007f-\u009f]*)?$"
@@ -143,6 +144,7 @@ macro_rules! word_enum {
         $(, $(#[doc = $variant_doc:literal])+ $variant:ident = $word:literal)* $(,)?
     }) => {
         $(#[doc = $doc])+
+        // Without `Deserialize`, which `read_by_from_str` implements: serde's own would accept a map.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         pub enum $name {
             $(#[doc = $first_doc])+ #[serde(rename = $first_word)] $first,

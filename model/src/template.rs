@@ -29,6 +29,7 @@ pub struct Template {
 
 word_enum! {
     /// A media region. Stored and validated; it does not change where traffic goes today.
+    // The contract's regions, in its order.
     Region {
         /// Chosen by the server.
         Auto = "auto",

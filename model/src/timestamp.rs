@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Months that ended with a leap second. None has been announced since (IERS Bulletin C).
+// A `:60` in any other month is refused.
 const LEAP_SECONDS: [(i16, i8); 27] = [
     (1972, 6),
     (1972, 12),

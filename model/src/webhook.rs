@@ -38,6 +38,7 @@ pub struct Delivery {
     /// Pending, delivered or failed.
     pub status: DeliveryStatus,
     /// Attempts so far.
+    // A retry by the API resets it to 0 (contract).
     pub attempts: u32,
     /// Next attempt; absent unless pending.
     pub next_attempt_at: Option<Timestamp>,

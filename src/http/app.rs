@@ -37,6 +37,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for part in PARTS {
         let api = Arc::clone(state);
+        // The path may contain a secret, so the log decides by the route.
         let operations = web::scope(part.prefix).app_data(ShownPath(shown_path));
         config.service(operations.default_service(web::to(move |request, payload| {
             respond(Arc::clone(&api), request, payload)
@@ -74,6 +75,7 @@ async fn respond(
     };
     let Some(operation) = route.operation(request.method().as_str()) else {
         let response = other_method(&state, &request, route);
+        // Without an operation's label, as the method is none of the path's.
         state.metrics.time(NO_OPERATION).answered(response.status());
         return response;
     };
@@ -144,6 +146,7 @@ fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     let token = request.path().strip_prefix(CHALLENGE_PATH)?;
     let text = state.api.tls.as_ref()?.challenges.text(token)?;
     Some(
+        // As in RFC 8555, section 8.3.
         HttpResponse::Ok()
             .insert_header(ContentType::octet_stream())
             .body(text),
@@ -153,6 +156,7 @@ fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
 /// Returns 308 with the request's URL on the API listener at this port. Unlike 301, it keeps method and body.
 pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
     let Some(host) = requested_host(request.headers()) else {
+        // Without a name there is no URL to redirect to.
         let message = "the server requires https; the Host header must name it";
         return ApiError::from(Problem::new(ErrorCode::InvalidRequest, message)).to_http();
     };
@@ -166,6 +170,7 @@ pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
         .path_and_query()
         .map_or("/", |path| path.as_str());
     HttpResponse::PermanentRedirect()
+        // The request's own host: one server may have several names.
         .insert_header((LOCATION, format!("https://{host}{port}{path}")))
         .finish()
 }

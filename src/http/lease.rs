@@ -49,6 +49,7 @@ impl LeaseView {
             )?,
             role: IntGaugeVec::new(role, &["role"])?,
             nodes: IntGaugeVec::new(nodes, &["role"])?,
+            // A label with the address, so that a dashboard shows a takeover.
             holder: IntGaugeVec::new(holder, &["url"])?,
         };
         registry.register(Box::new(view.is_active.clone()))?;
@@ -101,6 +102,7 @@ impl LeaseView {
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.lease.state().standing {
+            // Its lease has run out by its own clock; another server may have taken over.
             Standing::Active { .. } if !self.lease.check().is_valid() => "unconfirmed",
             Standing::Released => "released",
             Standing::Lost { .. } => "lost",
@@ -184,6 +186,7 @@ fn node(node: &Node) -> Value {
         "admin_url": node.info.admin_url,
         "version": node.info.version,
         "schema": node.schema,
+        // Ids only: they reveal nothing about the keys, and show which server has another one.
         "encryption_key_ids": node.keys.encryption,
         "media_key_id": node.keys.media,
         "age_ms": u64::try_from(node.age.as_millis()).unwrap_or(u64::MAX),
@@ -217,6 +220,7 @@ pub fn role_of(lease: Option<&Arc<LeaseView>>) -> Role {
 /// 400 for an unknown role.
 pub fn asked_role(request: &HttpRequest) -> Result<Option<Role>, Problem> {
     let mut pairs = form_urlencoded::parse(request.query_string().as_bytes());
+    // Without `role`, any ready server satisfies the probe.
     let Some((_, asked)) = pairs.find(|(name, _)| name == "role") else {
         return Ok(None);
     };

@@ -89,6 +89,7 @@ impl Metrics {
             )?,
             registry,
         };
+        // Registration keeps a clone, which shares its values.
         metrics
             .registry
             .register(Box::new(metrics.connections_refused.clone()))?;
@@ -156,6 +157,7 @@ impl Metrics {
 
     /// Starts the timer for a request.
     pub fn time(&self, operation: &'static str) -> Timed<'_> {
+        // Not the injected clock, which tests move.
         Timed {
             metrics: self,
             operation,
@@ -175,6 +177,7 @@ impl Metrics {
 
     /// Sets the gauge for the certificate's expiry.
     pub fn set_certificate_expiry(&self, expires: Timestamp) {
+        // Prometheus counts in seconds.
         self.certificate_expiry.set(expires.millis() / 1_000);
     }
 

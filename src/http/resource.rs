@@ -35,6 +35,7 @@ fn alive() -> HttpResponse {
 
 /// OpenAPI descriptions, each generated at its first request.
 static DESCRIPTIONS: [LazyLock<web::Bytes>; 2] = [
+    // Lazily, since rendering takes a while.
     LazyLock::new(|| openapi::text(&CONTRACT).into()),
     LazyLock::new(|| openapi::text(&EXTENSIONS).into()),
 ];
@@ -67,6 +68,7 @@ pub fn public_health(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>)
 /// Routes the OpenAPI descriptions on a public listener.
 pub fn public_description(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>) {
     for (part, text) in PARTS.into_iter().zip(&DESCRIPTIONS) {
+        // Standbys serve it, too, since it depends on the version only.
         config.service(fixed_resource(part.description, limits, move |_| {
             description(text)
         }));
@@ -90,6 +92,7 @@ pub fn public_resource(
     route: actix_web::Route,
     limits: &Arc<FixedLimits>,
 ) -> actix_web::Resource {
+    // 405 needs no credential, so it has a rate, too.
     let other = fixed_handler(limits, move |_| method_not_allowed(method.as_str()));
     web::resource(path)
         .route(route)
@@ -110,6 +113,7 @@ pub fn method_not_allowed(allowed: &str) -> HttpResponse {
     let allowed = with_head(allowed);
     let message = format!("this path accepts {allowed}");
     let mut response = ApiError::from(Problem::new(ErrorCode::MethodNotAllowed, message)).to_http();
+    // RFC 9110, section 15.5.6, requires `Allow`.
     if let Ok(allowed) = HeaderValue::from_str(&allowed) {
         response.headers_mut().insert(ALLOW, allowed);
     }
@@ -130,6 +134,7 @@ pub fn single_method_resource(
 pub fn no_such_route() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
+        // Without the path: it may contain a secret.
         "no such route; see /openapi.json and /ext/openapi.json",
     )
 }
@@ -148,7 +153,9 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     response
         .insert_header((CONTENT_SECURITY_POLICY, policy))
+        // Types are exact, and a browser's guess could turn text into a script.
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        // A URL of the console names projects and rooms, which other sites must not see.
         .insert_header((REFERRER_POLICY, "no-referrer"))
         .insert_header((CACHE_CONTROL, "no-cache"));
     response
@@ -157,6 +164,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
 /// Whether the client has the content with this tag.
 pub fn client_has(request: &HttpRequest, tag: &EntityTag) -> bool {
     match request.get_header::<IfNoneMatch>() {
+        // `*` matches every version.
         Some(IfNoneMatch::Any) => true,
         // `If-None-Match` compares weakly (RFC 9110, section 13.1.2).
         Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(tag)),

@@ -37,6 +37,7 @@ use crate::tls::TlsStatus;
 
 /// Shared state, created at the start. Parts for some kinds of requests only are grouped.
 pub struct AppState {
+    // A reference to it keeps the store open, so tasks that outlive requests take parts only.
     /// The records. Reads go to it directly, as do changes that no actor owns.
     pub store: Store,
     /// The actors. Changes of live things go through them.
@@ -89,6 +90,7 @@ impl Guarded for AppState {
 pub struct RequestChecks {
     /// Limits on request rates.
     pub limits: Limits,
+    // Shared with standbys and the redirect, so that a client has one rate for all.
     /// Limits on responses that need no credential and no record.
     pub fixed: Arc<FixedLimits>,
     /// Admitted requests.
@@ -107,6 +109,7 @@ pub struct RequestChecks {
 
 /// Drivers of the media plane, if clients reach it through this server.
 pub struct Planes {
+    // Both are `None` with LiveKit.
     /// Driver of the embedded plane, if the sandbox is on.
     pub sandbox: Option<EmbeddedPlane>,
     /// Driver of the embedded plane, if WebRTC clients can connect.
@@ -162,6 +165,7 @@ pub struct AdminState {
     pub relay: EventRelay,
     /// Notified to start a step-down.
     pub step_down: Arc<Notify>,
+    // Taken by `/debug/projects/…/events` as well.
     /// Permits for further streams of `/debug/events`.
     pub event_streams: Arc<Semaphore>,
     /// Check of LiveKit's own configuration, if that is the configured plane.

@@ -27,6 +27,7 @@ pub enum Credential {
 
 impl<'de> Deserialize<'de> for Credential {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // By `Text`, which refuses U+0000.
         Ok(match String::from(Text::deserialize(deserializer)?) {
             // Console and API clients send back the form that they read.
             hidden if hidden == HIDDEN => Self::Hidden,

@@ -76,6 +76,7 @@ impl DestinationKind {
     }
 
     /// Returns the plan feature that this kind of destination needs.
+    // Recording and RTMP destinations need the feature that their jobs need (contract).
     pub const fn feature(self) -> Feature {
         match self {
             Self::Recording => Feature::Recording,
@@ -95,6 +96,7 @@ pub enum DestinationConfig {
 
 /// A project's object storage.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+// Tagged as on the wire, so that the redacted form parses as well.
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingConfig {
     /// Amazon S3, or a service with its protocol.
@@ -170,6 +172,7 @@ impl TryFrom<String> for StorageText {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
+        // 1024 bytes: the longest object name of S3 and of Google Cloud Storage.
         if (1..=1_024).contains(&text.len()) && !text.chars().any(char::is_control) {
             Ok(Self(text))
         } else {

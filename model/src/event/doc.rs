@@ -30,6 +30,7 @@ pub(super) struct BodySchema {
 impl BodySchema {
     /// The schema of a body with the name of its event alone.
     pub(super) fn new(name: &str) -> Self {
+        // An enum of one value, by which generated clients distinguish the events.
         let words = ObjectBuilder::new()
             .schema_type(Type::String)
             .enum_values(Some([name]));

@@ -41,6 +41,7 @@ macro_rules! events {
 
         /// An event. Its JSON is the body of a webhook delivery.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+        // The name is the field `type`, first in the body.
         #[serde(tag = "type")]
         pub enum Event {
             $(
@@ -100,6 +101,7 @@ macro_rules! events {
     };
 }
 
+// The contract's twenty events, in its order.
 events! {
     /// The first participant has joined.
     RoomStarted = "room.started" {},
@@ -109,6 +111,7 @@ events! {
     ParticipantJoined = "participant.joined" { participant: ParticipantRef },
     /// A participant has left cleanly.
     ParticipantLeft = "participant.left" { participant: ParticipantRef },
+    // A join that fails gets only this event, without a session.
     /// A join failed, or a connection broke without a clean leave.
     ParticipantConnectionAborted = "participant.connection_aborted" { participant: ParticipantRef },
     /// A participant has been given another role.
@@ -183,12 +186,14 @@ impl EventContext {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ParticipantRef {
     /// The identity, unique in the room while the participant is connected.
+    // With the prefix, because all parts share one flat object.
     #[serde(rename = "participant_identity")]
     pub identity: Identity,
     /// The id of the join.
     #[serde(rename = "participant_sid")]
     pub sid: ParticipantSid,
     /// The role at the time of the event; absent if the participant has none.
+    // Absent rather than null (contract).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub role: Option<RoleName>,
@@ -219,6 +224,7 @@ impl From<&Participant> for ParticipantRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RoleChangeSummary {
     /// The role before the change; absent if the participant had none.
+    // Absent rather than null (contract).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub previous_role: Option<RoleName>,
@@ -295,6 +301,7 @@ pub struct PublishLimit {
     #[serde(skip)]
     pub exceeded: bool,
     /// The published track; absent unless there is exactly one.
+    // Absent rather than null (contract).
     #[serde(rename = "track_sid", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub track: Option<TrackSid>,

@@ -15,6 +15,7 @@ macro_rules! text_id {
     ($(#[doc = $doc:literal])+ $name:ident, $pattern:literal, $lengths:expr, $rule:expr, allowed: $allowed:literal) => {
         $(#[doc = $doc])+
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        // An `Arc`, because ids are cloned into messages and keys of maps.
         pub struct $name(std::sync::Arc<str>);
 
         impl $name {
@@ -72,6 +73,7 @@ macro_rules! uuid_id {
 
         impl $name {
             /// The pattern of every value, as a regular expression.
+            // Upper case is accepted and written in lower case.
             pub const PATTERN: &'static str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
             /// Returns a new id of version 7, so that ids created in sequence are adjacent in an index.
@@ -158,6 +160,7 @@ fn is_dot_segment(text: &str) -> bool {
 
 pub(super) fn is_prefixed_hex(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|hex| {
+        // Lower case only, so that each id has one spelling.
         hex.len() == 12 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     })
 }

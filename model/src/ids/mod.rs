@@ -26,6 +26,7 @@ text_id!(
 );
 text_id!(
     /// The name of a room on the media plane: project id, dot, room name.
+    // At least 16 + 1 + 1 characters, and at most 16 + 1 + 128.
     NamespacedRoom, "^prj_[0-9a-f]{12}\\.[a-zA-Z0-9_-]{1,128}$", 18..=145, is_namespaced
 );
 text_id!(
@@ -56,6 +57,7 @@ text_id!(
 text_id!(
     /// The name of a bucket or container of object storage. It can become part of a host name, so it contains no
     /// character that ends one.
+    // S3's oldest buckets have up to 255 characters, Google's contain dots, and Azure's `$web` a dollar sign.
     BucketName, "^[a-zA-Z0-9._$-]{1,255}$", 1..=255, is_bucket
 );
 text_id!(
@@ -64,6 +66,7 @@ text_id!(
 );
 text_id!(
     /// The id that the media plane gives to one join of a participant.
+    // The media plane chooses it, so its form is not known in advance.
     ParticipantSid, "^[!-~]{1,128}$", 1..=128, is_sid, allowed: "1 to 128 printable characters"
 );
 text_id!(
@@ -157,6 +160,7 @@ impl Identity {
 
     /// Returns a random identity for a participant that exchanges a room code without naming one: `guest-` and eight characters.
     pub fn guest() -> Self {
+        // 40 bits, enough to be unique in a room.
         const RANDOM_CHARACTERS: usize = 8;
         let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
         // Within the identity's pattern, so it needs no check.

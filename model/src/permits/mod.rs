@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use crate::{Counts, ProjectId, RoundRobin};
 
 /// Time for which a refused project is remembered: three times the `Retry-After` value, 30 s.
+// A client that waits for `Retry-After` has repeated its request by then.
 pub const REFUSAL_MEMORY: Duration = Duration::from_secs(90);
 
 /// Limits for one kind of permit.
@@ -63,6 +64,7 @@ struct QueuePosition<'a> {
 impl PermitLimits {
     /// Creates limits without a maximum per project.
     pub const fn new(total: usize) -> Self {
+        // Equal to the total: a single project may use everything while it is alone.
         Self {
             total,
             per_project: total,

@@ -9,6 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use crate::participant::is_reserved_attribute;
 
 /// Maximum number of attributes per role.
+// 16 × (64 + 256) ASCII characters take about 7 KB in a token; nginx, for one, accepts request lines of 8 KB by default.
 const MOST: usize = 16;
 /// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 64;
@@ -84,6 +85,7 @@ impl TryFrom<BTreeMap<String, AttributeValue>> for RoleAttributes {
             return Err(RoleAttributesError::TooMany);
         }
         for name in attributes.keys() {
+            // `svc.` belongs to the server: a role could otherwise claim another role (S-44).
             if is_reserved_attribute(name) {
                 return Err(RoleAttributesError::Reserved);
             }

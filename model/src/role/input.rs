@@ -157,6 +157,7 @@ impl RoleInput {
             },
             // All false: moderation has to be granted.
             permissions: self.permissions.unwrap_or_default(),
+            // 3 in the contract.
             priority: self.priority.unwrap_or(Priority::known(3)),
             max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
             hidden: self.hidden.unwrap_or(false),
@@ -179,6 +180,7 @@ impl RolePublishInput {
             max_kbps: self.max_kbps,
             audio: AudioProfile {
                 max_kbps: audio.max_kbps.unwrap_or(Kbps::known(32)),
+                // The contract's only audio codec.
                 codec: audio.codec.unwrap_or(AudioCodec::Opus),
             },
             video: self

@@ -41,6 +41,7 @@ pub struct Role {
     /// Whether holders are invisible to other participants.
     pub hidden: bool,
     /// Beyond the contract: attributes that participants who join with the role start with. Shown only if there are any.
+    // Absent if empty, so that responses have the contract's fields only.
     #[serde(default, skip_serializing_if = "RoleAttributes::is_empty")]
     pub attributes: RoleAttributes,
 }
@@ -77,6 +78,7 @@ pub struct RolePermissions {
     /// May start and stop broadcasts.
     pub broadcast: bool,
     /// Beyond the contract: may change its own name, metadata and attributes by the protocol of clients. Shown only if it is true.
+    // Absent if false, for the same reason.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update_own_metadata: bool,
 }

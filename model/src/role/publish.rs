@@ -100,6 +100,7 @@ word_enum! {
         Vp9 = "vp9",
         /// AV1.
         Av1 = "av1",
+        // Not among the contract's codecs, but clients can publish it.
         /// H.265.
         H265 = "h265",
     }

@@ -20,6 +20,7 @@ const PRESETS: &[&str] = &[
     "veryslow",
 ];
 /// Width and height of composed video. H.264 with 4:2:0 halves both for its colours, so they must be even.
+// 3840 is the width of 4K video.
 const PIXELS: Rule = Rule::EvenNumbers(160, 3_840);
 
 crate::settings! {
@@ -62,6 +63,7 @@ crate::settings! {
         /// The file is in recordings.dir. When it is full, the recording drops video frames, counted by the metric
         /// `conclave_egress_dropped_frames_total`. With 0, only memory is used.
         pub buffer_mib: u32 = 1_024, Rule::Numbers(0, 1_048_576);
+        // Size, frame rate and video bitrate are LiveKit's preset `H264_720P_30`.
         /// Width of composed video in pixels.
         pub width: u32 = 1_280, PIXELS;
         /// Height of composed video in pixels.
@@ -71,6 +73,7 @@ crate::settings! {
         /// Bitrate of encoded video, in kbit/s.
         pub video_kbps: u32 = 3_000, Rule::Numbers(100, 50_000);
         /// Bitrate of encoded audio, in kbit/s.
+        // 510 kbit/s is the maximum of Opus (RFC 6716, section 2.1.1).
         pub audio_kbps: u32 = 128, Rule::Numbers(16, 510);
         /// Preset of x264, from `ultrafast` (least CPU time) to `veryslow` (best quality).
         pub preset: String = "veryfast".into(), Rule::OneOf(PRESETS);

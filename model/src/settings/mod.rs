@@ -149,6 +149,7 @@ macro_rules! settings {
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        // A misspelled setting would otherwise have no effect.
         #[serde(default, deny_unknown_fields)]
         pub struct $section {
             $(

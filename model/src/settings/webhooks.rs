@@ -10,6 +10,7 @@ use crate::Timestamp;
 
 const DAY: u64 = 24 * 60 * 60;
 /// Delays between a delivery's attempts, in seconds.
+// The contract's schedule: five attempts.
 const RETRY_DELAYS: [u64; 4] = [60, 300, 1_800, 7_200];
 
 crate::settings! {
@@ -18,8 +19,10 @@ crate::settings! {
         /// Interval at which due deliveries are sent, including first attempts.
         ///
         /// Ticks are at whole multiples of the interval.
+        // The contract's tick.
         pub tick: Duration = Duration::from_secs(5);
         /// Timeout of a delivery attempt.
+        // The contract's timeout.
         pub timeout: Duration = Duration::from_secs(10);
         /// Delays between a delivery's attempts. There is one more attempt than there are delays.
         pub retry_delays: Vec<Duration> = RETRY_DELAYS.map(Duration::from_secs).into(),

@@ -23,8 +23,10 @@ use crate::http::listener::client_address::TrustedProxies;
 /// Session cookie's name.
 pub const COOKIE_NAME: &str = "conclave_session";
 /// Operator session lifetime.
+// Not renewed by use, so a stolen cookie ends within half a day.
 pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum number of operator sessions. The oldest are dropped first.
+// Bounds the memory, although only holders of the admin token can start a session.
 const MAX_SESSIONS: usize = 1_000;
 
 /// How operators sign in.
@@ -80,6 +82,7 @@ impl ConsoleAccess {
             gate,
             clock,
             proxies,
+            // In memory only: forms from before a restart are refused, like their sessions.
             key: random()?,
             sessions: Mutex::default(),
         })
@@ -94,6 +97,7 @@ impl ConsoleAccess {
     pub fn operator(&self, request: &HttpRequest) -> Option<Operator> {
         match &self.gate {
             Gate::Closed => None,
+            // One token for all, because without sign-in there is no session to bind it to.
             Gate::Open => Some(Operator {
                 csrf: self.form_token(b"open"),
                 has_session: false,
@@ -129,10 +133,12 @@ impl ConsoleAccess {
         };
         // Trimmed, because a token copied from a terminal or a file often ends with a line break.
         expected.check(request, token.trim())?;
+        // 32 random bytes, so the id cannot be guessed and needs no rate of its own.
         let value = hex(&random().map_err(|_| Problem::internal())?);
         let now = self.clock.monotonic();
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, ends| *ends > now);
+        // After expired ones, so that a current session goes only if all are current.
         drop_oldest(&mut sessions);
         sessions.insert(hash(&value), now + SESSION_LIFE);
         Ok(value)
@@ -169,6 +175,7 @@ impl ConsoleAccess {
     }
 
     fn form_token(&self, of: &[u8]) -> String {
+        // Keyed by the session, so that one operator's token does not work in another's browser (S-22).
         hex(blake3::keyed_hash(&self.key, of).as_bytes())
     }
 }
@@ -191,6 +198,7 @@ fn cookie(request: &HttpRequest) -> Option<String> {
         .headers()
         .get_all(COOKIE)
         .filter_map(|value| value.to_str().ok());
+    // A browser may split cookies over several headers (RFC 9113, section 8.2.3).
     let mut pairs = headers
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='));
@@ -214,10 +222,12 @@ fn hex(bytes: &[u8; 32]) -> String {
 }
 
 /// Maximum number of wrong tokens per address within [`TRY_WINDOW`].
+// S-21. With 16 random characters, five tries a minute find nothing.
 pub const MAX_TRIES: usize = 5;
 /// Time that a wrong token counts, and minimum time between two warnings about an address.
 const TRY_WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of tracked addresses. The address with the oldest last guess is dropped first.
+// Bounds the memory against guesses from many addresses, such as an IPv6 range.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// Admin token, with the guesses at it.
@@ -282,6 +292,7 @@ impl AdminToken {
 
 impl Guesses {
     fn refuse_beyond_limit(&mut self, now: Duration) -> Result<(), Problem> {
+        // Tries count by a sliding window, so a new minute does not give five more at once.
         self.0.retain(|at| now.saturating_sub(*at) < TRY_WINDOW);
         match self.0.first() {
             Some(first) if self.0.len() >= MAX_TRIES => {
@@ -298,6 +309,7 @@ impl Guesses {
 
 fn make_room(guesses: &mut HashMap<Option<ClientAddress>, Guesses>, client: Option<ClientAddress>) {
     if guesses.len() < MAX_ADDRESSES || guesses.contains_key(&client) {
+        // An address that is tracked already needs no room.
         return;
     }
     let oldest = guesses

@@ -37,6 +37,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         Method::Get,
         one,
     ));
+    // On SQLite there is no lease, so the path is a 404.
     if let Some(lease) = state.lease.clone() {
         let shown = web::get().to(move || {
             let shown = HttpResponse::Ok().json(lease.to_json());
@@ -109,6 +110,7 @@ async fn list(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse
         page,
         filter: ActorQuery { kind, project, q },
     } = Paged::from_query(request.query_string())?;
+    // The endpoint shows all; only the console filters by failure.
     let filter = ActorFilter {
         kind,
         project,
@@ -141,6 +143,7 @@ async fn one(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse,
             .into_iter()
             .flatten()
         {
+            // Writing into a `String` cannot fail.
             let _ = writeln!(text, "  media  {participant}");
         }
         for step in actor.history.iter().flatten() {
@@ -193,6 +196,7 @@ fn tree(list: &ActorList) -> String {
         .iter()
         .map(|(kind, count)| format!("{}={count}", kind.as_str()))
         .collect();
+    // Writing into a `String` cannot fail.
     let _ = writeln!(
         text,
         "-- {}{}",
@@ -229,6 +233,7 @@ struct Watch {
 async fn next_event(mut watch: Watch) -> Option<(String, Watch)> {
     loop {
         let text = match watch.events.recv().await {
+            // The relay sends all projects' events, so they are filtered here.
             Ok(event)
                 if watch
                     .project
@@ -241,7 +246,9 @@ async fn next_event(mut watch: Watch) -> Option<(String, Watch)> {
                 "id: {}\nevent: {}\ndata: {}\n\n",
                 event.id, event.event_type, event.payload
             ),
+            // A comment in the stream: clients ignore it, and readers of the text see it.
             Err(RecvError::Lagged(missed)) => format!(": {missed} events were missed\n\n"),
+            // The server stops.
             Err(RecvError::Closed) => return None,
         };
         return Some((text, watch));

@@ -33,8 +33,10 @@ use crate::http::resource::single_method_resource;
 use crate::http::state::AppState;
 
 /// Maximum number of events per response.
+// Bounds the memory of a response; a client with a backlog asks again at once.
 const PAGE: u32 = 100;
 /// Maximum time that a request waits for an event.
+// Below the idle timeouts of common proxies, 30 s and more.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Routes the endpoints.
@@ -125,6 +127,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     let project = project(&request)?;
     let PositionQuery { after } = PositionQuery::from_query(request.query_string())?;
     let Some(after) = after else {
+        // A new follower starts at the present, not at the oldest event.
         let position = state.store.events().newest(project).await?;
         return Ok(respond(EventPage {
             events: Vec::new(),
@@ -152,6 +155,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
     };
     match timeout(LONGEST_WAIT, news).await {
         Ok(page) => page.map(respond),
+        // An empty page after the wait: the client repeats the request with the same position.
         Err(_) => Ok(respond(EventPage {
             events: Vec::new(),
             position: after.into(),
@@ -179,6 +183,7 @@ async fn next_of(committed: &mut Receiver<CommittedEvent>, project: &ProjectId) 
 
 fn respond(page: EventPage) -> HttpResponse {
     HttpResponse::Ok()
+        // A cached page would hide later events.
         .insert_header((CACHE_CONTROL, "no-store"))
         .json(PageJson::from(page))
 }
@@ -237,6 +242,7 @@ fn stream_permit(state: &AppState) -> Option<OwnedSemaphorePermit> {
 
 /// Refuses a stream beyond [`MAX_STREAMS`] and closes the connection, which would otherwise occupy a connection slot.
 fn too_many_streams(state: &AppState) -> HttpResponse {
+    // Counted with refused requests, so that operators see which limit was reached.
     state
         .metrics
         .requests_refused

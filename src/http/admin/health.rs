@@ -1,9 +1,8 @@
 //! Endpoints for probes and Prometheus.
 //!
 //! - `/healthz`: the process serves.
-//! - `/readyz`: its dependencies are available ([`Readiness`]). They are checked at most once per second, however many probes arrive:
-//!   a
-//!   check costs a write and a call to the media plane.
+//! - `/readyz`: its dependencies are available ([`Readiness`]). They are checked at most once per second, however many probes
+//!   arrive: a check costs a write and a call to the media plane.
 //! - `/metrics`: the server's metrics in Prometheus' text format.
 //!
 //! The first two need no admin token, since load balancers and orchestrators send none.
@@ -174,6 +173,7 @@ async fn check(state: Arc<AppState>) -> Parts {
 }
 
 /// Media type of Prometheus' text format.
+// Prometheus 3 refuses a response without a media type that it knows.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Adds `GET /metrics` to the admin listener.

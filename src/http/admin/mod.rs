@@ -33,6 +33,7 @@ pub use standby::configure_standby;
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let hosts = AllowedHosts(state.admin.hosts.clone());
     let by_host = from_fn(move |request, next| require_host(hosts.clone(), request, next));
+    // With a token, DNS rebinding gains nothing: a page does not know it.
     let all = web::scope("").wrap(Condition::new(state.admin.token.is_none(), by_host));
     config.service(all.configure(|config| configure_all(config, state)));
 }
@@ -53,6 +54,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
             standby::configure_step_down(config, state);
         });
     config.service(programs);
+    // Without the token, as its module explains.
     docs::configure(config, state);
     super::console::sdks::configure(config, state);
     console::configure(config, state, &readiness);
@@ -64,6 +66,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 fn is_for_programs(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
     ["/debug", "/metrics", "/sandbox", "/step-down"]
+        // By prefix: a longer path, such as `/debugger`, is guarded rather than open.
         .iter()
         .any(|prefix| path.starts_with(prefix))
 }

@@ -30,6 +30,7 @@ pub fn configure(config: &mut web::ServiceConfig, plane: &EmbeddedPlane, bodies:
         |path: &str, route: actix_web::Route| single_method_resource(path, Method::Post, route);
     let sandbox = web::scope("/sandbox")
         .app_data(web::Data::new(plane.sandbox()))
+        // As in the API: a small body, JSON, within a deadline.
         .app_data(bodies.clone())
         .service(post("/join", web::post().to(join)))
         .service(single_method_resource(
@@ -100,6 +101,7 @@ impl SandboxRequest {
             .match_info()
             .query("sid")
             .parse()
+            // A malformed id names nobody, so it is a 404.
             .map_err(|_| SandboxError::NoSuchParticipant.into())
     }
 
@@ -228,6 +230,7 @@ struct Leave {
 async fn leave(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Leave { clean } = body::read(&request.body)?;
     let departure = if clean {
+        // Decides between `left` and `connection_aborted`.
         Departure::Left
     } else {
         Departure::Lost
@@ -291,6 +294,7 @@ struct Outage {
 
 async fn outage(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Outage { seconds } = body::read(&request.body)?;
+    // Calls to the media plane fail meanwhile, as in an outage.
     plane.simulate_outage(Duration::from_secs(seconds.into()));
     Ok(HttpResponse::Ok().json(json!({"seconds": seconds})))
 }
@@ -303,6 +307,7 @@ struct DropReports {
 
 async fn drop_reports(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let DropReports { count } = body::read(&request.body)?;
+    // For tests of reconciliation, which has to find what the reports contained.
     plane.drop_reports(count);
     Ok(HttpResponse::Ok().json(json!({"count": count})))
 }

@@ -39,6 +39,7 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
         let programs = guarded(state.token.clone()).guard(fn_guard(is_for_programs));
         config.service(programs.configure(|config| configure_programs(config, state)));
         console::configure_standby(config, state);
+        // 503 rather than 404: the active server may know the path.
         config.default_service(web::to(async || unavailable()));
     }));
 }
@@ -56,6 +57,7 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
         async move { response }
     });
     config.service(single_method_resource("/debug/lease", Method::Get, lease));
+    // Routed, so that `conclave step-down` gets a reason instead of a 503.
     let refused = web::post().to(async || refuse("this server is not the active one"));
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
@@ -71,6 +73,7 @@ fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     let reaches = state.reaches_active.as_ref().map(|reaches| reaches());
     // A stopping standby still proxies its open requests, but must not get new ones.
     let serves = reaches == Some(true) && !state.is_stopping.load(Ordering::Relaxed);
+    // `?role=active` is never satisfied here, whatever the proxy reaches.
     let ready = serves && asked.is_none_or(|asked| asked == role && role != Role::Active);
     let parts = json!({"database": database, "lease": state.lease.status()});
     let mut body = json!({"ready": ready, "role": role.as_str(), "parts": parts});
@@ -95,6 +98,7 @@ const SEARCH: Duration = Duration::from_secs(3);
 /// Adds the path, if several servers share the database.
 pub fn configure_step_down(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let Some(lease) = state.lease.clone() else {
+        // Without a lease there is nobody to hand over to, so the path is a 404.
         return;
     };
     let asked = Arc::clone(&state.admin.step_down);
@@ -111,6 +115,7 @@ pub fn configure_step_down(config: &mut web::ServiceConfig, state: &Arc<AppState
 
 async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse, &'static str> {
     if lease.role() != Role::Active {
+        // Before the search, which takes seconds.
         return Err("this server is not the active one");
     }
     // Without a successor the database would have no active server until this one takes the lease again.
@@ -123,6 +128,7 @@ async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse
         asked.notify_one();
     });
     log::info!(caller = "operator"; "this server steps down");
+    // 202: the hand-over goes on after the response.
     Ok(HttpResponse::Accepted().json(json!({"stepping_down": true, "standbys": standbys})))
 }
 

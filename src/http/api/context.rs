@@ -44,6 +44,7 @@ impl Caller {
     pub fn project(&self) -> Option<ProjectId> {
         match self {
             Self::Key(credential) => Some(credential.project_id.clone()),
+            // A room token names its project in its room's name, which the signature covers.
             Self::RoomToken(claims) => Some(claims.room.split().0),
             Self::Operator(project) => Some(project.clone()),
             Self::Anonymous => None,
@@ -98,6 +99,7 @@ impl RequestContext {
     /// 500 for a request without a credential: no such request makes a logged change.
     pub fn changed_by(&self) -> Result<ChangedBy, ApiError> {
         match &self.caller {
+            // The prefix identifies a key in the change log without revealing it (contract).
             Caller::Key(credential) => Ok(ChangedBy::ApiKey(credential.prefix.clone())),
             Caller::RoomToken(claims) => Ok(ChangedBy::Identity(claims.identity.clone())),
             Caller::Operator(_) => Ok(ChangedBy::Operator),
@@ -177,8 +179,10 @@ impl RequestContext {
 
     /// Like [`media_url`](Self::media_url), but `None` if the URL is the same for all clients.
     pub fn derived_media_url(&self) -> Option<String> {
+        // Clients know a server that listens on all addresses by different hosts (`media_url`).
         match &self.source {
             RequestSource::Http { request, .. } => self.state.media_url.derived(request),
+            // A call by the console is no request to the API listener, so its page has derived the URL.
             RequestSource::Console { media_url, .. } => media_url.clone(),
         }
     }
@@ -211,6 +215,7 @@ impl RequestContext {
     /// # Errors
     /// 403 `permission_denied`, `field` the permission; 503 if the decision needs the media plane and it is unreachable.
     pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
+        // Before any look-up: most callers are backends.
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
         };
@@ -221,6 +226,7 @@ impl RequestContext {
             "the acting role lacks the permission {}",
             permission.as_str()
         );
+        // By the contract, `field` names the missing permission.
         Err(Problem::new(ErrorCode::PermissionDenied, message)
             .at(permission.as_str())
             .into())
@@ -282,6 +288,7 @@ async fn permissions_of(
     let (identity, role, role_change) =
         (claims.identity.clone(), claims.role(), claims.role_change());
     let actor = TokenActor {
+        // Limited: the token of an open room code gets at most its own role (S-47).
         identity,
         role,
         role_change,
@@ -300,5 +307,6 @@ async fn is_connected_by(state: &AppState, claims: &Claims) -> Result<bool, Medi
         .media
         .participant(&claims.room, &claims.identity)
         .await?;
+    // Compared by exchange, because the holder of an open room code chooses the identity (S-47).
     Ok(connected.is_some_and(|participant| participant.exchange() == claims.exchange()))
 }

@@ -39,6 +39,7 @@ pub struct ApiError {
 
 impl ApiError {
     /// Returns 500 `internal_error`. `cause` goes to the log only.
+    // General on purpose: a cause may name the operator's tables, paths and hosts.
     pub fn internal(cause: impl ToString) -> Self {
         Problem::internal().because(cause).into()
     }
@@ -61,6 +62,7 @@ impl ApiError {
             let seconds = wait.as_millis().div_ceil(1_000).max(1);
             http.headers_mut().insert(
                 RETRY_AFTER,
+                // Digits always parse; the fallback only avoids a panic.
                 seconds.to_string().parse().unwrap_or(HeaderValue::from(1)),
             );
         }
@@ -100,6 +102,7 @@ struct Envelope<'a> {
 struct Body<'a> {
     code: &'static str,
     message: &'a str,
+    // Omitted rather than null (contract).
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'a str>,
 }
@@ -134,7 +137,9 @@ impl From<Infallible> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
+            // A rule of the records, such as a unique name, has chosen code and field.
             StoreError::Refused(problem) => problem.into(),
+            // A damaged table fails only the operations that need it, like an outage (F-5).
             StoreError::Unavailable(cause) | StoreError::Damaged(cause) => {
                 let message = "the database cannot be reached or written now; retry with backoff";
                 Problem::new(ErrorCode::DatabaseUnavailable, message)
@@ -155,6 +160,7 @@ impl From<TreeError> for ApiError {
             TreeError::Refused(problem) => problem.into(),
             TreeError::Store(error) => error.into(),
             TreeError::Media(error) => error.into(),
+            // Not a 503, which means that a retry is safe: the actor may have acted.
             TreeError::NoReply => Self::internal(error),
         }
     }
@@ -173,6 +179,7 @@ impl From<MediaError> for ApiError {
             .because(cause),
             // The message names the remedy, so that the client's developer does not need the server's log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
+            // The participant may have unpublished the track meanwhile.
             MediaError::NoSuchTrack => Problem::track_not_found(),
             MediaError::Encrypted { field } => {
                 Problem::new(ErrorCode::InvalidRequest, error.to_string()).at(field)
@@ -181,6 +188,7 @@ impl From<MediaError> for ApiError {
                 Problem::new(ErrorCode::InvalidFilepath, problem).at("filepath")
             }
             MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
+            // No call was made (`media/src/monitor`), so nothing is repeated by a retry.
             MediaError::CircuitOpen { retry_after } => {
                 let message = "the media plane is unreachable; retry after the time in Retry-After";
                 unavailable(message.into(), retry_after)
@@ -191,6 +199,7 @@ impl From<MediaError> for ApiError {
 }
 
 impl From<BillingError> for ApiError {
+    // Only operations that list the code get here; others go on without a verdict (`quota`).
     fn from(error: BillingError) -> Self {
         let message = "the billing service did not confirm that work may start; retry with backoff";
         Problem::new(ErrorCode::BillingUnavailable, message)
@@ -237,6 +246,7 @@ impl From<EncoderRefusal> for ApiError {
         let message = refusal.to_string();
         let problem = match refusal {
             EncoderRefusal::UnknownKey => Problem::new(ErrorCode::IngressNotFound, message),
+            // Counted per address and per key, so that stream keys cannot be guessed (S-78).
             EncoderRefusal::TooManyTries { retry_after } => {
                 Problem::new(ErrorCode::RateLimited, message).after(retry_after)
             }
@@ -257,6 +267,7 @@ impl From<WhipPatchError> for ApiError {
     fn from(error: WhipPatchError) -> Self {
         let code = match error {
             WhipPatchError::NoSession => ErrorCode::NotFound,
+            // WHIP requires 428 without an entity tag and 412 with an outdated one (RFC 9725, section 4.3).
             WhipPatchError::NoCondition => ErrorCode::PreconditionRequired,
             WhipPatchError::Stale => ErrorCode::PreconditionFailed,
             WhipPatchError::BadFragment(_) => ErrorCode::InvalidRequest,

@@ -10,7 +10,6 @@
 //! From the route to the handler: [`routes::find_route`] finds the operation; [`frame::handle`](super::frame::handle) checks the
 //! request and looks for a stored response; [`Operation::run`](operation::Operation::run) parses the input, checks permission and
 //! quota, and calls the handler.
-//! the handler.
 
 pub mod context;
 pub mod error;

@@ -50,17 +50,20 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for code in operation.error_codes() {
         by_status
+            // OpenAPI has one response object per status, so codes share it.
             .entry(code.status())
             .or_default()
             .push(code.as_str());
     }
     let response = |(status, codes): (u16, Vec<&str>)| {
+        // Never empty: a status has an entry only with a code.
         let example = json!({"error": {"code": codes[0], "message": "human-readable explanation"}});
         let mut response = json!({
             "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
             "content": {"application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"}, "example": example
             }},
+            // An extension field, because OpenAPI has none for error codes.
             "x-error-codes": codes
         });
         // Only these refusals pass with time.
@@ -89,6 +92,7 @@ fn describe(operation: &dyn Operation) -> Value {
         responses.insert(status.to_string(), response);
     }
     let mut parameters = doc.parameters.clone();
+    // Added here, since the frame reads the header, not the operation's input.
     parameters.extend(spec.idempotent.then(idempotency_key));
     let mut described = json!({
         "operationId": spec.id, "tags": [doc.tag], "summary": doc.summary, "parameters": parameters,
@@ -106,6 +110,7 @@ fn describe(operation: &dyn Operation) -> Value {
         .map(|permission| permission.as_str())
         .collect();
     if !permissions.is_empty() {
+        // An extension field, because a security scheme cannot express a room token's permissions.
         described["x-permission"] = permissions.join("|").into();
     }
     described
@@ -130,6 +135,7 @@ fn idempotency_key() -> Value {
     json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "A repeated request with the same key and body returns the stored response, for 24 hours",
+        // At least one visible character: HTTP trims spaces around a value (RFC 9110, section 5.5).
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
     })
 }
@@ -139,6 +145,7 @@ fn security_schemes(part: &ApiPart) -> Value {
     let mut schemes = json!({
         "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"}
     });
+    // Only schemes in use, because all operations beyond the contract take keys alone.
     let takes_tokens = |access| matches!(access, Access::KeyOrRoomToken(_));
     let mut operations = part.operations().iter();
     if operations.any(|operation| takes_tokens(operation.spec().access)) {
@@ -163,6 +170,7 @@ fn error_schema() -> Value {
         "properties": {"error": {
             "type": "object", "required": ["code", "message"],
             "properties": {
+                // Not an `enum`: generated clients would fail at a code that a later version adds.
                 "code": {"type": "string", "description": "stable; treat an unknown code by its HTTP status", "examples": codes},
                 "message": {"type": "string", "description": "human-readable; it may change"},
                 "field": {"type": "string", "description": "the invalid field, or the missing permission"}
@@ -183,6 +191,7 @@ fn rendered(schema: &RefOr<Schema>) -> Value {
 fn correct(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
+            // A field with a maximum of its own keeps it.
             if fields.get("format").is_some_and(|format| format == "int32")
                 && !fields.contains_key("maximum")
             {
@@ -199,11 +208,13 @@ fn correct(schema: &mut Value) {
 /// Describes the webhook request for an event.
 fn describe_event(event: EventDoc) -> Value {
     json!({"post": {
+        // No scheme: the receiver verifies the signature.
         "operationId": event.name, "tags": ["webhooks"], "summary": event.summary.trim_end_matches('.'), "security": [],
         "requestBody": {
             "required": true,
             "content": {"application/json": {"schema": rendered(&RefOr::T(Schema::Object(event.schema))), "example": event.example}}
         },
+        // The contract counts every 2xx as delivered.
         "responses": {"2XX": {"description": "Accepted. After any other response, the delivery is sent again"}}
     }})
 }
@@ -234,6 +245,7 @@ pub fn document(part: &ApiPart) -> Value {
         schemas.extend(parts.map(|(name, schema)| (name.clone(), rendered(schema))));
         webhooks.insert(event.name.to_owned(), describe_event(event));
     }
+    // Last, so that no operation's type can replace it.
     schemas.insert("Error".into(), error_schema());
     let tags: Vec<_> = TAGS
         .into_iter()
@@ -243,9 +255,11 @@ pub fn document(part: &ApiPart) -> Value {
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
+            // The API's version, not the program's.
             "title": part.title, "version": "v1", "description": part.about,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}
         },
+        // Relative, so that the description is right behind every host name.
         "servers": [{"url": "/", "description": "The server that this description comes from"}],
         "tags": tags,
         "paths": paths,

@@ -26,6 +26,7 @@ use super::spec::{Access, Link, Method, OpenAccess, OpenRates, OperationDoc, Ope
 use crate::http::measured::Measured;
 
 /// API operation: a [`Declaration`] with erased types, for the operations table.
+// `Any`, for the console's downcast; `Send + Sync`, because all workers share the table.
 pub trait Operation: Any + Send + Sync {
     /// Returns path, credential, and the checks before the operation runs.
     fn spec(&self) -> &OperationSpec;
@@ -55,6 +56,7 @@ impl dyn Operation {
 }
 
 /// Future that stays on a worker's thread.
+// Not `Send`: a request of actix-web is bound to its worker.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ApiError>> + 'a>>;
 
 /// Function that derives the required permission from the input.
@@ -92,6 +94,7 @@ where
         context: RequestContext,
         input: I,
     ) -> impl Future<Output = Result<S, ApiError>> + 'static {
+        // Not an `async fn`: the future must be `'static`, because it may outlive the request in a task of its own.
         self(context, input)
     }
 }
@@ -122,10 +125,12 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
             id,
             method,
             path,
+            // The strictest access, so that an operation opens up only by declaration.
             access: Access::Key,
             idempotent: false,
             secret_response: false,
             secret_path: None,
+            // `only_reads` marks a POST that changes nothing.
             only_reads: method == Method::Get,
             starts_work: false,
             feature: None,
@@ -228,6 +233,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
 
     /// Also accepts a room token with this one permission.
     #[must_use]
+    // An array of one, because `require_permission` takes the first if there is no `choose`.
     pub fn room_token(mut self, permission: &'static [Permission; 1]) -> Self {
         self.spec.access = Access::KeyOrRoomToken(permission);
         self
@@ -290,7 +296,9 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     /// Completes the declaration.
     #[must_use]
     pub fn build(mut self) -> Box<dyn Operation> {
+        // Described last, since the example may be set at any point of the chain.
         self.doc.response = H::Success::describe(mem::take(&mut self.response_example));
+        // A path with a refusal of its own causes no 400.
         self.spec.parse_errors = self.doc.parse_errors(self.malformed_path.is_none());
         Box::new(self)
     }
@@ -302,9 +310,11 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     pub async fn call(&self, mut context: RequestContext) -> Result<H::Success, ApiError> {
         let input = self.parse(&context)?;
         if let Some(check) = self.check {
+            // Before the permission: a malformed request is a 400 for every caller.
             check(&context, &input).await?;
         }
         self.require_permission(&context, &input).await?;
+        // 402 comes after 403 in the order of checks.
         if self.spec.starts_work {
             let owner = context.owner().await?;
             // The handler reuses the record, so plan and quota are decided on the same read.
@@ -352,6 +362,7 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
             let Ok(input) = self.parse(context) else {
                 return require_every_permission(context).await;
             };
+            // After parsing, since the permission may depend on the input: mute and unmute have one each.
             self.require_permission(context, &input).await?;
             match self.replay_check {
                 Some(check) => check(context, &input).await,

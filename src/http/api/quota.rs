@@ -33,6 +33,7 @@ pub struct QuotaOwner {
 pub fn plan<'a>(plans: &'a Plans, id: &str) -> Result<&'a Plan, ApiError> {
     plans
         .get(id)
+        // A mistake in the operator's plans, which no client can avoid.
         .ok_or_else(|| ApiError::internal(format!("the plan {id:?} is not configured")))
 }
 
@@ -73,6 +74,7 @@ pub async fn billing_verdict(
 ) -> Option<Result<BillingVerdict, BillingError>> {
     let verdict = state.billing.as_ref()?.verdict(project).await;
     // An operation that does not list the code may not return it (contract), so it has to go on without a verdict.
+    // Keeps verdicts, and errors that the operation may return.
     Some(verdict).filter(|verdict| {
         verdict.is_ok() || operation.errors.contains(&ErrorCode::BillingUnavailable)
     })
@@ -86,6 +88,7 @@ pub fn with_billing(
     ledger: QuotaDecision,
     verdict: Option<Result<BillingVerdict, BillingError>>,
 ) -> Result<QuotaDecision, ApiError> {
+    // Suspension and a spent block stand whatever the service replies.
     match verdict.filter(|_| ledger.depends_on_balance()) {
         None => Ok(ledger),
         Some(verdict) => Ok(ledger.with_billing(verdict?)),
@@ -103,6 +106,7 @@ pub async fn confirm(
     operation: &OperationSpec,
 ) -> Result<QuotaDecision, ApiError> {
     let verdict = if ledger.depends_on_balance() {
+        // Only then, because it costs a call to another service.
         billing_verdict(state, project, operation).await
     } else {
         None
@@ -116,6 +120,7 @@ async fn ledger(
     owner: &QuotaOwner,
     plan: &Plan,
 ) -> Result<QuotaDecision, ApiError> {
+    // First, as it needs no further read.
     if owner.status == ProjectStatus::Suspended {
         return Ok(QuotaDecision::Suspended);
     }

@@ -51,6 +51,7 @@ impl<T: Serialize + ToSchema + 'static, const STATUS: u16> Success for Json<T, S
 pub enum Put<T> {
     /// The resource is new.
     Created(T),
+    // The contract lists both for a PUT on a role.
     /// The resource existed.
     Replaced(T),
 }
@@ -82,6 +83,7 @@ impl Success for NoContent {
     }
 
     fn into_response(self) -> Response {
+        // Without a body, and therefore without a media type (RFC 9110, section 15.3.5).
         Response {
             code: 204,
             body: Vec::new(),
@@ -113,6 +115,7 @@ struct Envelope<'a, T>(&'a Page<T>);
 impl<T: Listed> Serialize for Envelope<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(page) = self;
+        // In the order of the contract's envelope.
         let mut map = serializer.serialize_map(Some(4))?;
         map.serialize_entry(T::COLLECTION, &page.items)?;
         map.serialize_entry("limit", &page.request.limit)?;
@@ -163,6 +166,7 @@ pub fn send(response: Response) -> HttpResponse {
         return builder.finish();
     }
     builder
+        // Without `charset`, which JSON's media type does not have (RFC 8259, section 11).
         .insert_header((CONTENT_TYPE, HeaderValue::from_static("application/json")))
         .body(response.body)
 }

@@ -31,6 +31,7 @@ pub static CONTRACT: ApiPart = ApiPart {
     prefix: "/v1",
     description: "/openapi.json",
     title: "Conclave",
+    // Codes that the frame returns for any operation are listed here, instead of 54 times.
     about: "Control plane for real-time video calls. Every error has the same envelope; branch on `code`. \
         Besides the codes listed with an operation, any operation can return 403 `origin_rejected` (a browser call from another \
         origin), 408 `request_timeout`, 413 `payload_too_large`, 415 `unsupported_media_type` and 503 `database_unavailable`.",
@@ -45,6 +46,7 @@ pub static EXTENSIONS: ApiPart = ApiPart {
     title: "Conclave extensions",
     about: "Operations beyond the contract. Credentials, errors, paging, idempotency and rates are the same as for the operations below \
         `/v1`, which `/openapi.json` describes.",
+    // Events belong to the contract, which describes them once.
     has_events: false,
     operations: ext::operations,
 };
@@ -76,6 +78,7 @@ pub struct Route {
 
 impl Route {
     /// Returns the operation for a method, given in upper case as in a request line.
+    // Apart from the path: an unknown path is a 404, another method a 405 with `Allow`.
     pub fn operation(&self, method: &str) -> Option<&'static dyn Operation> {
         let has_method = |operation: &&&dyn Operation| operation.spec().method.as_str() == method;
         self.operations.iter().find(has_method).copied()
@@ -93,6 +96,7 @@ static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
     // A linear search is enough: the tree is built once, from a few dozen paths.
     let mut routes: Vec<Route> = Vec::new();
     for operation in operations() {
+        // Operations are unique by path and method; a path alone repeats.
         let path = operation.spec().path;
         match routes.iter_mut().find(|route| route.path == path) {
             Some(route) => route.operations.push(operation),
@@ -116,6 +120,7 @@ static ROUTES: LazyLock<Router<Route>> = LazyLock::new(|| {
 
 /// Returns the route for a path. Each parameter matches exactly one non-empty segment.
 pub fn find_route(path: &str) -> Option<&'static Route> {
+    // Matched before decoding, because `%2F` would split a parameter.
     ROUTES.at(path).ok().map(|found| found.value)
 }
 

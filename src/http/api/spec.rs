@@ -31,6 +31,7 @@ pub enum Method {
 
 impl Method {
     /// The method in upper case, as in a request line.
+    // Methods are case-sensitive (RFC 9110, section 9.1).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -74,6 +75,7 @@ pub enum OpenRates {
 #[derive(Debug)]
 pub struct OperationSpec {
     /// Operation id: in the description, logs, metrics, and the scope of idempotency keys.
+    // Never renamed: stored idempotency keys and dashboards refer to it.
     pub id: &'static str,
     /// HTTP method.
     pub method: Method,
@@ -107,6 +109,7 @@ impl OperationSpec {
     /// Returns the path parameter that no log may show, if there is one.
     pub const fn secret_parameter(&self) -> Option<&'static str> {
         match self.access {
+            // An open operation's secret is its credential.
             Access::Open(open) => Some(open.secret),
             Access::Key | Access::KeyOrRoomToken(_) => self.secret_path,
         }
@@ -133,6 +136,7 @@ impl OperationSpec {
 
     /// Returns every error code of the description, sorted by status: its own, and its declared checks'.
     pub fn error_codes(&self) -> Vec<ErrorCode> {
+        // Any operation can be over its rate or meet a fault.
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
         if !matches!(self.access, Access::Open(_)) {
             codes.push(ErrorCode::Unauthorized);
@@ -159,6 +163,7 @@ impl OperationSpec {
             codes.push(ErrorCode::InvalidRequest);
         }
         codes.sort_by_key(|code| (code.status(), code.as_str()));
+        // A declaration may list a code that follows from it anyway.
         codes.dedup();
         codes
     }
@@ -294,6 +299,7 @@ impl ResponseDoc {
                 "has_more": {"type": "boolean"}
             }
         });
+        // The default limit, as for a client without parameters.
         let example = json!({collection: [example], "limit": 50, "offset": 0, "has_more": false});
         Self {
             schema,
@@ -332,6 +338,7 @@ impl ParameterDocs {
     /// Appends `limit` and `offset`.
     #[must_use]
     pub fn paged(mut self) -> Self {
+        // By hand, because both are removed before serde parses the filters.
         let parameter = |name: &str, description: &str, schema: Value| json!({"name": name, "in": "query", "required": false, "description": description, "schema": schema});
         let limit = json!({
             "type": "integer", "minimum": 1, "maximum": PageRequest::MAX_LIMIT, "default": PageRequest::DEFAULT_LIMIT
@@ -346,6 +353,7 @@ impl ParameterDocs {
 /// For `schema_with`: marks a field that the contract does not have. A request without it means what the contract defines.
 pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
+    // Only an inline schema can carry the mark.
     if let RefOr::T(Schema::Object(field)) = &mut schema {
         field
             .extensions
@@ -373,6 +381,7 @@ impl BodyDoc {
         let mut schemas = Vec::new();
         T::schemas(&mut schemas);
         schemas.push((name.clone(), T::schema()));
+        // Referenced by name, so that a type of several operations is described once.
         Self {
             schema: json!({"$ref": format!("#/components/schemas/{name}")}),
             schemas,

@@ -73,6 +73,7 @@ async fn open(
     request: &HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
+    // First, so that a refused page does not even use up a rate.
     AllowedHosts(state.admin.hosts.clone()).check(request)?;
     state.checks.limits.check_address(request)?;
     let wanted: OpenRoom = body::read(&state.checks.bodies.collect(request, payload).await?)?;
@@ -85,10 +86,12 @@ async fn open(
         project_id: project,
         room,
         role: wanted.role,
+        // An open code: each window gets an identity of its own.
         identity: None,
         expires_at: state.clock.now().after(DEFAULT_LIFE),
         max_uses: None,
     };
+    // No recorder: the page repeats nothing, so no response is stored.
     let created = state.store.codes().create(new, None).await?;
     Ok(HttpResponse::Created().json(json!({"code": created.code.reveal()})))
 }
@@ -212,6 +215,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
     let running = state
         .store
         .egresses()
+        // For everyone, whatever the permissions: participants must see that a recording runs.
         .running_in(project, room.name)
         .await?;
     Ok(Abilities {
@@ -220,7 +224,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         title,
         running: running
             .into_iter()
-            // One that is ending cannot be stopped any longer.
+            // An egress that is ending cannot be stopped.
             .filter(|egress| egress.status != EgressStatus::Ending)
             .map(|egress| running_egress(egress, permissions))
             .collect(),
@@ -240,6 +244,7 @@ fn running_egress(egress: Egress, permissions: RolePermissions) -> RunningEgress
 }
 
 fn title_in(metadata: &str) -> Option<String> {
+    // Metadata belongs to the backend and may have any shape, so anything else is no title.
     let metadata: Value = serde_json::from_str(metadata).ok()?;
     Some(metadata.get("title")?.as_str()?.to_owned())
 }

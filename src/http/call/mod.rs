@@ -29,6 +29,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Routes the page, its files and its endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage) {
+    // For files: only the page itself depends on the request's host.
     let policy: Arc<str> = policy(state.media_url.fixed(), page).into();
     show(config, state, page, Arc::clone(&policy));
     for (name, content) in FILES {
@@ -48,9 +49,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
         serve_effect(config, state, file, Arc::clone(&policy));
     }
     endpoints::configure_role(config, state);
+    // Without allowed origins, nothing may frame the page, so the script would not work.
     if !page.embed_origins.is_empty() {
         embed(config, state, policy);
     }
+    // In `dev` only: elsewhere, a room needs a credential.
     if let Some(project) = &page.dev_project {
         endpoints::configure_rooms(config, state, project);
     }
@@ -62,6 +65,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
     let parents = list(&page.embed_origins);
     let is_dev = page.dev_project.is_some();
     // Rendered once: only the policy depends on the request.
+    // Inserted as attributes of the page, because its policy allows no inline script.
     let text: web::Bytes = PAGE
         .replace("{dev}", &is_dev.to_string())
         .replace("{parents}", &parents)
@@ -69,6 +73,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
         .replace("{effects}", &(!page.effects.is_empty()).to_string())
         .into();
     let shown = move |request: &HttpRequest| {
+        // The browser would show an empty frame: `frame-ancestors` blocks without a reason.
         if let Some(parent) = parent(request).filter(|parent| {
             !served
                 .embed_origins
@@ -80,6 +85,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
         // The page connects to the URL in its token, which may depend on the request.
         let derived = media_url.derived(request).map(|url| policy(&url, &served));
         let policy = derived.as_deref().unwrap_or(&fixed);
+        // With allowed origins, `X-Frame-Options` cannot be sent: it knows no list.
         let mut response = if parents.is_empty() {
             page_response(policy)
         } else {
@@ -114,6 +120,7 @@ fn parent(request: &HttpRequest) -> Option<Origin> {
 
 /// Responds with a page that explains, to the framing page's developer, why there is no call in the frame.
 fn refused(parent: &Origin) -> HttpResponse {
+    // Framed by the refused origin, so that the explanation is displayed at all.
     framed_page_response(&refused_policy(parent))
         .content_type(ContentType::html())
         .body(REFUSED.replace("{origin}", parent.as_str()))
@@ -125,6 +132,7 @@ fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str
     let script = move |_: &HttpRequest| {
         page_response(&policy)
             .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, "*"))
+            // For pages with `Cross-Origin-Embedder-Policy: require-corp`.
             .insert_header((CROSS_ORIGIN_RESOURCE_POLICY, "cross-origin"))
             .content_type(JAVASCRIPT)
             .body(EMBED)
@@ -157,6 +165,7 @@ fn content_type(name: &str) -> &'static str {
     match name.rsplit_once('.') {
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "json")) => "application/json",
+        // Browsers run a module only with a JavaScript type.
         _ => JAVASCRIPT,
     }
 }
@@ -222,6 +231,7 @@ const FILES: [(&str, &str); 53] = [
     file!("page", "texts.js"),
     file!("page", "tile.js"),
     file!("page", "timer.js"),
+    // The one classic script: LiveKit's client is a UMD bundle.
     file!("vendor", "livekit-client.umd.js"),
     file!("page", "ar.json"),
     file!("page", "de.json"),
@@ -255,6 +265,7 @@ fn policy(media_url: &str, page: &CallPage) -> String {
         "'self' 'wasm-unsafe-eval'"
     };
     format!(
+        // `data:` for the page's empty icon.
         "default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
          connect-src 'self'{media}; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
     )
@@ -289,6 +300,7 @@ fn media_origins(media_url: &str) -> Option<String> {
     } else {
         ["ws", "http"]
     };
+    // The SDK requests `/rtc/validate` by HTTP at the same host, after a failed WebSocket.
     Some(
         schemes
             .map(|scheme| format!(" {scheme}://{host}{port}"))

@@ -24,6 +24,7 @@ const MANY_ACTORS: usize = 10_000;
 pub fn routes() -> Vec<Route> {
     vec![
         route::page("/actors", tree),
+        // An id contains slashes.
         route::page("/actors/{id:.+}", one),
     ]
 }
@@ -67,6 +68,7 @@ pub fn failures(actors: &[ActorView]) -> Markup {
 }
 
 async fn tree(visit: Visit) -> PageResult {
+    // An unknown kind is no filter: the list is chosen in a form.
     let kind = visit.query("kind");
     let filter = ActorFilter {
         kind: ActorKind::ALL
@@ -81,6 +83,7 @@ async fn tree(visit: Visit) -> PageResult {
         offset: visit.offset(),
     };
     let list = visit.state.tree.actors(&filter, page).await;
+    // Read apart: the tree's filter and page do not apply to failed actors.
     let failed = failing_actors(&visit.state.tree).await;
     let every = if list.totals.values().sum::<usize>() < MANY_ACTORS {
         REFRESH_INTERVAL
@@ -174,6 +177,7 @@ fn timers(actor: &ActorView) -> Markup {
 async fn one(visit: Visit) -> PageResult {
     let id = visit.param("id");
     let not_found = || {
+        // Usual, not a fault: rooms end, and idle ones hibernate while the page is open.
         Problem::new(
             ErrorCode::NotFound,
             "no actor by that path; it may have ended",
@@ -194,6 +198,7 @@ async fn one(visit: Visit) -> PageResult {
 }
 
 fn details(actor: &ActorView) -> Markup {
+    // A JSON value always has a text.
     let snapshot = serde_json::to_string_pretty(&actor.state).unwrap_or_default();
     html! {
         @if let Some(failure) = &actor.last_failure {
@@ -225,6 +230,7 @@ fn messages(actor: &ActorView) -> Markup {
     if history.is_empty() {
         return empty(
             "It has handled no message yet.",
+            // The registry keeps that many per actor.
             "The last 16 are shown here.",
         );
     }

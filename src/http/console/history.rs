@@ -14,6 +14,7 @@ pub const SAMPLES: usize = 288;
 
 /// Samples of the last day, oldest first.
 #[derive(Debug, Default)]
+// In memory: after a restart, the plots start anew.
 pub struct History(Mutex<VecDeque<Sample>>);
 
 /// Counts at one time.
@@ -29,6 +30,7 @@ impl History {
     /// Adds a sample, and drops samples older than a day.
     pub fn add(&self, sample: Sample) {
         let mut samples = self.0.lock();
+        // One day at that interval, so the memory is bounded.
         if samples.len() == SAMPLES {
             samples.pop_front();
         }

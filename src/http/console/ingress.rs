@@ -38,6 +38,7 @@ async fn list(visit: Visit) -> PageResult {
             @if rows.is_empty() {
                 (empty("There is no ingress endpoint.", "Create one for an encoder on the page of an open room."))
             } @else {
+                // The URL has no stream key, which only the creation shows.
                 (table("Ingress endpoints", &["Room", "Status", "Joins as", "Input", "URL", "Created", "Actions"], &rows))
             }
             (pager(&visit, visit.offset(), listed.has_more))
@@ -65,6 +66,7 @@ fn row(visit: &Visit, path: &str, ingress: &IngressJson) -> Vec<Markup> {
         html! { code { (ingress.url) } },
         time(ingress.created_at),
         html! {
+            // A deleted endpoint stays in the list as history.
             @if ingress.status != IngressStatus::Deleted { (danger(visit, &format!("{path}/{id}/delete"), "Delete", &question)) }
         },
     ]

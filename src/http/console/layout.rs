@@ -12,6 +12,7 @@ use super::visit::Visit;
 use crate::http::admin::access::Operator;
 
 /// Settings for htmx: no inline styles, no `eval`, and errors are shown in the page.
+// `historyCacheSize` 0 keeps pages with secrets out of the browser's storage.
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
 /// Main navigation: path, name.
@@ -20,6 +21,7 @@ const MAIN: [(&str, &str); 7] = [
     ("/projects", "Projects"),
     ("/actors", "Actors"),
     ("/server", "Server"),
+    // Outside the console, but on the same listener.
     ("/docs/api", "API"),
     ("/docs/", "Documentation"),
     ("/sdk/", "SDKs"),
@@ -83,6 +85,7 @@ pub fn page(visit: &Visit, position: PagePosition<'_>, title: &str, content: &Ma
         position,
         title,
         &html! {
+            // `role="status"` has it read aloud without moving the focus.
             @if let Some(note) = note { p.note.good role="status" { (note) } }
             (content)
         },
@@ -97,6 +100,7 @@ fn framed(
 ) -> Markup {
     let current = match position {
         PagePosition::Server(path) => path,
+        // Project pages belong to the entry "Projects".
         PagePosition::Project(..) => "/projects",
     };
     document(
@@ -131,12 +135,14 @@ fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Ma
         header.top {
             a.brand href="/" { "Conclave" }
             nav aria-label="Main" {
+                // `aria-current` marks the page for screen readers, and for the style sheet.
                 @for (path, name) in pages {
                     a href=(path) aria-current=[(*path == current).then_some("page")] { (name) }
                 }
             }
             // In `dev` there is no session to sign out from.
             @if let Some(operator) = operator.filter(|operator| operator.has_session) {
+                // A POST, because a link could be followed by a prefetch or from another site.
                 form.sign-out method="post" action="/sign-out" {
                     input type="hidden" name="csrf" value=(operator.csrf);
                     button.plain type="submit" { "Sign out" }
@@ -177,6 +183,7 @@ fn project_head(project: &Project, tab: &str) -> Markup {
                 strong { (project.name) }
                 " " code { (project.id) }
                 " " (badge(project.env.as_str()))
+                // The usual status needs no badge.
                 @if project.status.as_str() != "active" { " " (badge(project.status.as_str())) }
             }
             nav.tabs aria-label="Project" {
@@ -196,6 +203,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                // As a meta element: an inline script would violate the content security policy.
                 meta name="htmx-config" content=(HTMX);
                 title { (title) " · Conclave" }
                 link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
@@ -218,6 +226,7 @@ fn document(title: &str, body: &Markup) -> Markup {
 /// Renders a problem as a note above a page.
 pub fn problem(problem: &Problem) -> Markup {
     html! {
+        // `role="alert"`: read aloud at once, because the action has not happened.
         p.note.bad role="alert" {
             strong { "That did not work: " }
             @if let Some(field) = &problem.field { code { (field) } " " }
@@ -287,9 +296,11 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
                 @if let Some(wrong) = wrong { (problem(wrong)) }
                 form.card method="post" action="/sign-in" {
                     input type="hidden" name="csrf" value=(csrf);
+                    // Returns to the page that required the sign-in; checked again when the form is sent (S-33).
                     input type="hidden" name="next" value=(next);
                     p.field {
                         label for="token" { "Admin token" }
+                        // `current-password` lets password managers fill it in.
                         input #token type="password" name="token" autocomplete="current-password" required autofocus
                             aria-describedby="token-help";
                         small #token-help { "The value of " code { "admin.token" } ". The session lasts 12 hours." }
@@ -301,7 +312,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     )
 }
 
-/// Notes: name, text.
+/// Confirmations: name, text.
 const NOTES: [(&str, &str); 31] = [
     (
         "project-created",
@@ -378,6 +389,7 @@ const NOTES: [(&str, &str); 31] = [
     ("delivery-retried", "The delivery is queued again."),
 ];
 
+// By name only: a text in the URL could imitate a message of the server (S-33).
 /// Returns a note's text; `None` for an unknown name.
 pub fn text(name: &str) -> Option<&'static str> {
     NOTES

@@ -50,6 +50,7 @@ pub fn configure(
     state: &Arc<AppState>,
     readiness: &Arc<Readiness>,
 ) {
+    // The probes' own cache, so that the overview costs no additional check.
     config.app_data(web::Data::from(Arc::clone(readiness)));
     configure_assets(config);
     sign_in::configure(config, state);
@@ -77,6 +78,7 @@ fn routes() -> Vec<route::Route> {
 }
 
 /// Content security policy: files from this listener only, without inline scripts and styles.
+// htmx is configured not to need inline styles or `eval` (`layout`).
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; \
                           connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

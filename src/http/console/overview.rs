@@ -98,6 +98,7 @@ fn content(overview: &Overview) -> Markup {
         }
         h2 { "Failing receivers" }
         (receivers(&overview.failing))
+        // A fresh server: everything else on the page is empty, too.
         @if totals.projects == 0 {
             (empty("There is no project yet.", "A project owns rooms and API keys. Create the first one under Projects."))
         }

@@ -16,6 +16,7 @@ pub const ROWS: u32 = 50;
 
 /// Renders a status as a word, coloured by its meaning.
 pub fn badge(word: &str) -> Markup {
+    // One mapping for all pages, so that a word has one colour everywhere.
     let meaning = match word {
         "open" | "active" | "standby" | "ok" | "included" | "running" | "delivered"
         | "complete" | "publishing" | "connected" | "live" | "good" | "excellent" => "good",
@@ -34,6 +35,7 @@ pub fn badge(word: &str) -> Markup {
         | "waiting_for_upgrade" => "warn",
         "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
         | "failing" | "wrong_keys" => "bad",
+        // Unknown words are shown without a judgement.
         _ => "idle",
     };
     html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }
@@ -46,6 +48,7 @@ pub fn time(at: impl Into<Option<Timestamp>>) -> Markup {
     };
     let text = at.to_string();
     let (day, rest) = text.split_once('T').unwrap_or((&text, ""));
+    // Seconds suffice on a page; the attribute has the exact instant.
     html! { time datetime=(text) { (day) " " (rest.get(..8).unwrap_or(rest)) } }
 }
 
@@ -56,6 +59,7 @@ pub fn countdown(at: Timestamp) -> Markup {
 
 /// Renders the placeholder for an absent value.
 pub fn nothing() -> Markup {
+    // A dash for the eye, a word for screen readers.
     html! { span.none { span aria-hidden="true" { "–" } span.unseen { "none" } } }
 }
 
@@ -77,10 +81,12 @@ pub fn pretty(json: &RawValue) -> String {
 pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     html! {
         table {
+            // Hidden, because a heading names the table visibly.
             caption.unseen { (caption) }
             thead { tr { @for column in columns { th scope="col" { (column) } } } }
             tbody {
                 @for row in rows {
+                    // On narrow screens, the style sheet shows the column's name from this attribute.
                     tr { @for (cell, column) in row.iter().zip(columns) { td data-label=(column) { div { (cell) } } } }
                 }
             }
@@ -113,6 +119,7 @@ pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     html! {
         @if offset > 0 || has_more {
             nav.pager aria-label="Pages of the list" {
+                // "Newer" and "Older", since all lists are sorted by time.
                 @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { "Newer" } }
                 @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { "Older" } }
             }
@@ -143,6 +150,7 @@ pub fn button(visit: &Visit, path: &str, label: &str, about: &str) -> Markup {
 /// Renders a button for an irreversible action, with a confirmation.
 pub fn danger(visit: &Visit, path: &str, label: &str, question: &str) -> Markup {
     form(
+        // A script asks the question; without scripts, the button acts at once.
         visit,
         path,
         &html! {
@@ -182,6 +190,7 @@ pub fn live(visit: &Visit, id: &str, seconds: u32, content: &Markup) -> Markup {
     };
     html! {
         // The page itself is requested and this part selected from it, so that a part needs no route of its own.
+        // The id lets the refreshed part replace this one.
         div id=(id) data-every=(seconds) hx-get=(path) hx-trigger="refresh" hx-select={ "#" (id) } hx-swap="outerHTML" {
             (content)
         }
@@ -193,6 +202,7 @@ pub fn secret(label: &str, value: &str) -> Markup {
     html! {
         div.secret {
             p { strong { (label) } " is shown this once. Store it now." }
+            // Copied by a script, as selecting a long secret is error-prone.
             p.copy { code #secret { (value) } button type="button" data-copy="#secret" { "Copy" } }
         }
     }
@@ -237,6 +247,7 @@ pub fn length(seconds: u64) -> String {
 /// Width and height for a small plot, in view box units.
 const SMALL: (f64, f64) = (240.0, 48.0);
 /// Minimum points for a line.
+// Fewer points would draw a line that shows nothing.
 const MIN_POINTS: usize = 3;
 /// Size of a plot by day.
 const DAYS: (f64, f64) = (720.0, 160.0);
@@ -249,6 +260,7 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     let step = width / f64::from(u32::try_from(most.max(2) - 1).unwrap_or(u32::MAX));
     let point = |(back, value): (u32, &u32)| {
         let x = width - step * f64::from(back);
+        // Two units of margin, so that the line's width stays visible at top and bottom.
         let y = height - 2.0 - f64::from(*value) / top * (height - 4.0);
         format!("{x:.1},{y:.1}")
     };
@@ -263,6 +275,7 @@ pub fn line(name: &str, values: &[u32], most: usize) -> Markup {
     }
     html! {
         figure.plot {
+            // Stretched to the tile, so the aspect ratio is not kept.
             svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(description) preserveAspectRatio="none" {
                 line.axis x1="0" x2=(width) y1=(height - 1.0) y2=(height - 1.0) {}
                 polyline.line points=(points.join(" ")) {}
@@ -282,6 +295,7 @@ pub fn bars(name: &str, days: &[(String, f64)]) -> Markup {
         if top > 0.0 {
             value / top * (height - 4.0)
         } else {
+            // A month without use has only zeros.
             0.0
         }
     };

@@ -31,6 +31,7 @@ async fn list(visit: Visit) -> PageResult {
         limit: ROWS,
         offset: visit.offset(),
     };
+    // From the store: the API has no operation on projects.
     let projects = visit.state.store.projects().summaries(page).await?;
     let content = html! {
         h1 { "Projects" }
@@ -190,6 +191,7 @@ fn range(days: &[UsageDayJson], path: &str) -> Markup {
     let day = |day: Option<&UsageDayJson>| day.map_or_else(String::new, |day| day.date.to_string());
     html! {
         form.filters method="get" action=(path) {
+            // Dates come from the response, so that defaults are visible.
             (field("from", "From", &html! { input #from type="date" name="from" value=(day(days.first())); }, ""))
             (field("to", "To", &html! { input #to type="date" name="to" value=(day(days.last())); }, ""))
             button type="submit" { "Show" }

@@ -92,9 +92,11 @@ async fn one(visit: Visit) -> PageResult {
     let is_final = recording.tail.ended_at.is_some();
     let is_local = recording.tail.destination.is_none();
     let recordings = &visit.state.admin.recordings;
+    // Opened only to learn whether it exists.
     let found = if is_final && is_local {
         download::open(recordings, &project.id, &recording.filepath)
             .await
+            // Every error means the same here: there is nothing to play.
             .ok()
     } else {
         None
@@ -186,13 +188,16 @@ fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
         link::DEFAULT_LIFE,
     );
     let url = format!("{}{path}", visit.state.api.url);
+    // `noreferrer`: the link contains a signature.
     html! { p { a href=(url) rel="noreferrer" { "Link for an hour" } " " small { "(for those without an API key)" } } }
 }
 
 /// Renders the state of a pending upload and its next attempt; `None` if there is none.
 async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Option<Markup> {
+    // Without a destination there is no upload.
     tail.destination.as_ref()?;
     let id = format!("{}/egress/{}", head.project_id, head.egress_id);
+    // The actor's snapshot, because the record has no phase of the upload.
     let actor = visit.state.tree.actor(&id).await?;
     let phase = actor
         .state
@@ -210,6 +215,7 @@ async fn upload(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Opti
 fn player(path: &str, file: &NamedFile) -> Markup {
     let size = file.metadata().len();
     html! {
+        // `metadata` reads the duration only: a recording can have gigabytes.
         @if is_media(file, "video") { video controls preload="metadata" src=(path) aria-label="The recording" {} }
         @if is_media(file, "audio") { audio controls preload="metadata" src=(path) aria-label="The recording" {} }
         p { a href={ (path) "?download=1" } { "Download" } " " small { "(" (size.div_ceil(1024)) " KiB)" } }
@@ -236,6 +242,7 @@ async fn file(visit: Visit) -> PageResult {
         &recording.filepath,
     )
     .await?;
+    // By type and not by extension alone: other content could run scripts.
     let is_shown =
         visit.query("download").is_none() && (is_media(&file, "video") || is_media(&file, "audio"));
     let name = Path::new(recording.filepath.as_str()).file_name();
@@ -252,6 +259,7 @@ async fn file(visit: Visit) -> PageResult {
     let file = if is_shown {
         file
     } else {
+        // A browser saves this type instead of displaying it.
         file.set_content_type(actix_web::mime::APPLICATION_OCTET_STREAM)
     };
     // `NamedFile` supports ranges, which players need for seeking.
@@ -357,6 +365,7 @@ fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressSt
 
 /// Whether a recording or broadcast can be stopped.
 pub fn is_stoppable(status: EgressStatus) -> bool {
+    // Ending ones stop already, and final ones have stopped.
     matches!(status, EgressStatus::Starting | EgressStatus::Active)
 }
 

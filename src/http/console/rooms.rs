@@ -36,6 +36,7 @@ async fn list(visit: Visit) -> PageResult {
         limit: ROWS,
         offset: visit.offset(),
     };
+    // From the store: the API has neither a search by prefix nor a list of live rooms.
     let rooms = match visit.query("q") {
         Some(prefix) => found(&visit, &project, prefix, page).await?,
         None => all(&visit, &project, page).await?,
@@ -154,6 +155,7 @@ fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) ->
 pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJson>, ApiError> {
     Ok(visit
         .call(v1::templates::list, &project.id)
+        // The API's largest page.
         .page(200, 0)
         .send()
         .await?

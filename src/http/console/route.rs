@@ -23,6 +23,7 @@ use crate::http::state::AppState;
 /// Form field with the session's token.
 pub const CSRF_FIELD: &str = "csrf";
 
+// `Rc`, because each worker builds its own routes.
 type Handler = Rc<dyn Fn(Visit) -> LocalBoxFuture<'static, PageResult>>;
 
 /// Path with a method and its handler.
@@ -110,10 +111,12 @@ async fn answer(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
+    // Before the body is read: a request without a session costs nothing.
     let Some(operator) = state.admin.console.operator(&request) else {
         return refuse_without_session(&*state, &request);
     };
     let failed = FailedVisit {
+        // Kept for the error page, because the handler consumes the request.
         request: request.clone(),
         operator: operator.clone(),
     };
@@ -181,6 +184,7 @@ pub async fn form(
         .find(|(name, _)| name == CSRF_FIELD)
         // Compared in constant time, like every secret.
         .map_or("", |(_, value)| value);
+    // 403 rather than 401: the session exists, and a new form is enough.
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {
         let message = "the form has expired because its session ended or the server restarted; reload the page";
         return Err(Problem::new(ErrorCode::OriginRejected, message).into());
@@ -197,6 +201,7 @@ struct FailedVisit {
 impl FailedVisit {
     fn respond(&self, error: &ApiError) -> HttpResponse {
         if error.status() >= 500 && !error.problem.is_logged {
+            // The pattern, since a path may contain names of the customer's.
             log::error!(path = self.request.match_pattern().unwrap_or_default().as_str(); "the console: {error}");
         }
         let status =

@@ -35,6 +35,7 @@ async fn show(visit: Visit) -> PageResult {
         .admin
         .settings
         .iter()
+        // A setting without an origin has its default.
         .filter(|setting| setting.origin.is_some())
         .count();
     let content = html! {
@@ -118,6 +119,7 @@ fn node_row(node: &Node) -> Vec<Markup> {
     let age = u64::try_from(node.age.as_millis()).unwrap_or(u64::MAX);
     vec![
         html! { @match &node.info.admin_url {
+            // The other server's console, as this one has no data of it.
             Some(console) => a href=(console) { (node.info.url) },
             None => (node.info.url),
         } },
@@ -139,6 +141,7 @@ fn seconds(milliseconds: u64) -> String {
 pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     console::configure_assets(config);
     sign_in::configure(config, state);
+    // Both paths, as on an active server.
     for path in ["/", "/server"] {
         let state = Arc::clone(state);
         let page = web::get().to(move |request: HttpRequest| {

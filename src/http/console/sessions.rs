@@ -114,7 +114,7 @@ async fn rows_of_timeline(
     let now = visit.state.clock.now();
     let mut rows = Vec::new();
     for session in listed.iter().rev() {
-        // A call per session, of which one page has at most `ROWS`.
+        // A call per session: at most `ROWS` on a page.
         let Json(detail) = visit
             .call(sessions::get, project)
             .path("id", &session.id.to_string())
@@ -133,6 +133,7 @@ fn timeline_row(SessionDetail { session, tracks }: &SessionDetail, now: Timestam
     };
     let track = |track: &SessionTrackJson| {
         let kind = match track.source {
+            // Screen audio belongs to the shared screen.
             TrackSource::ScreenShare | TrackSource::ScreenShareAudio => "screen",
             _ => track.kind.as_str(),
         };
@@ -290,8 +291,10 @@ impl Scale {
         html! {
             div {
                 span.name title=(row.name) { (row.name) }
+                // Hidden from screen readers, which have the table.
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
                     (self.bar(&row.whole, 0.0, HEIGHT))
+                    // More would not fit into a row's height.
                     @for (at, track) in (0u32..).zip(row.tracks.iter().take(MAX_TRACKS)) {
                         (self.bar(track, 1.5 + f64::from(at) * TRACK, TRACK - 1.0))
                     }

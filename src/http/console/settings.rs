@@ -86,6 +86,7 @@ fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Mark
             html! { @if key.revoked_at.is_none() { (danger(visit, &path, "Revoke", &question)) } },
         ]
     };
+    // Newest first.
     let rows: Vec<_> = keys.iter().rev().map(row).collect();
     html! {
         h2 { "API keys" }
@@ -163,6 +164,7 @@ fn status_form(visit: &Visit, project: &Project) -> Markup {
             @if project.status == ProjectStatus::Active {
                 p.help { "A suspended project can start no new work. Running work continues." }
                 (form(visit, &path, &html! {
+                    // The state to set, so that a repeated click changes nothing.
                     input type="hidden" name="status" value="suspended";
                     button.danger type="submit" data-confirm="Suspend the project?" { "Suspend project" }
                 }))
@@ -212,6 +214,7 @@ async fn set_status(visit: Visit) -> PageResult {
 async fn credit(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let amount = visit
+        // Checked here, because no operation of the API credits a wallet.
         .number("ugx")?
         .filter(|ugx| (1..=MAX_CREDIT_UGX).contains(ugx));
     let message = || format!("must be an integer from 1 to {MAX_CREDIT_UGX}");

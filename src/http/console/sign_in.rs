@@ -36,6 +36,7 @@ fn show(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     let next = next(&query(request, "next"));
     match state.console().gate() {
         Gate::Closed => visit::html(StatusCode::FORBIDDEN, layout::closed()),
+        // A second sign-in would only create another session.
         _ if state.console().operator(request).is_some() => visit::redirect(request, &next),
         _ => visit::html(
             StatusCode::OK,
@@ -50,6 +51,7 @@ async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let mut response = visit::html(status, layout::sign_in(&token, next, Some(problem)));
         if let Some(wait) = problem.retry_after {
+            // Rounded up, so that a retry at that time succeeds.
             let seconds = wait.as_secs().saturating_add(1);
             response
                 .headers_mut()
@@ -93,6 +95,7 @@ async fn sign_out(visit: Visit) -> PageResult {
 pub fn end_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     state.console().sign_out(request);
     let mut response = visit::redirect(request, "/sign-in");
+    // An empty cookie with no lifetime removes the old one.
     set_cookie(state, request, &mut response, "", 0);
     response
 }
@@ -142,6 +145,7 @@ fn next(asked: &str) -> String {
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         && !asked.starts_with("//");
+    // Compared without query and fragment, which patterns do not contain.
     let path = asked.split(['?', '#']).next().unwrap_or_default();
     let is_page = is_plain && PAGES.iter().any(|page| page.is_match(path));
     if is_page {

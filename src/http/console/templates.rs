@@ -86,6 +86,7 @@ async fn one(visit: Visit) -> PageResult {
         .path("id", &id)
         .send()
         .await?;
+    // Apart, because the template's response has no list of regions.
     let Json(settings) = visit
         .call(templates::get_settings, &project.id)
         .path("id", &id)
@@ -267,6 +268,7 @@ fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
 /// Returns a configuration without the values that are not shown: credentials, and URLs, which contain stream keys.
 fn editable(config: &Value) -> String {
     let fields = config.as_object().into_iter().flatten();
+    // Masked credentials are left out, because an update keeps omitted ones.
     let shown = fields.filter(|(name, value)| *name != "urls" && value.as_str() != Some("***"));
     let shown: serde_json::Map<_, _> = shown
         .map(|(name, value)| (name.clone(), value.clone()))
@@ -316,6 +318,7 @@ async fn delete_destination(visit: Visit) -> PageResult {
 }
 
 /// Kinds that a role may publish, with their labels in the matrix.
+// In the order of the contract.
 const KINDS: [(PublishKind, &str); 4] = [
     (PublishKind::Audio, "Publish audio"),
     (PublishKind::Video, "Publish camera"),
@@ -390,6 +393,7 @@ fn role_table(roles: &Roles) -> Markup {
                 @for (kind, label) in KINDS {
                     (role_row(label, roles, |name, role| {
                         let allowed = role.publish.allowed.contains(&kind);
+                        // Names contain no colon, so the field's name is unambiguous.
                         check(&format!("{name}:publish:{kind}"), &format!("{label}: {name}"), allowed)
                     }))
                 }
@@ -458,6 +462,7 @@ fn apply(visit: &Visit, name: &RoleName, role: &mut Role) -> Result<(), Problem>
         .iter()
         .filter(|(kind, _)| visit.has(&format!("{name}:publish:{kind}")));
     role.publish.allowed = kinds.map(|(kind, _)| *kind).collect();
+    // All permissions come from the form: an unticked checkbox is not sent.
     role.permissions =
         RolePermissions::new(|held| visit.has(&format!("{name}:permissions:{held}")));
     role.hidden = visit.has(&format!("{name}:hidden"));

@@ -86,10 +86,12 @@ impl Visit {
             .query("offset")
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
+        // Clamped, so that a URL by hand shows an empty page instead of an error.
         u64::min(offset, conclave_model::page::PageRequest::MAX_OFFSET)
     }
 
     /// Returns a form field without surrounding white space; empty if it is absent.
+    // Trimmed, because pasted values often end with a space.
     pub fn field(&self, name: &str) -> &str {
         self.form
             .iter()
@@ -124,6 +126,7 @@ impl Visit {
     /// # Errors
     /// 404 if it is not a valid id.
     pub fn project_id(&self) -> Result<ProjectId, Problem> {
+        // 404 as for an unknown project.
         self.param("project").parse().map_err(|_| no_such_project())
     }
 
@@ -143,6 +146,7 @@ impl Visit {
 
     /// Responds to a completed action: the browser loads `path`, with the named note.
     pub fn done(&self, path: &str, note: &'static str) -> HttpResponse {
+        // A redirect, so that reloading the page does not repeat the action.
         redirect(&self.request, &format!("{path}?note={note}"))
     }
 
@@ -180,6 +184,7 @@ pub fn redirect(request: &HttpRequest, to: &str) -> HttpResponse {
     if is_partial(request) {
         return HttpResponse::Ok().insert_header((HX_REDIRECT, to)).finish();
     }
+    // 303 turns the POST into a GET (RFC 9110, section 15.4.4).
     HttpResponse::SeeOther()
         .insert_header((LOCATION, to))
         .insert_header((CACHE_CONTROL, "no-store"))
@@ -192,6 +197,7 @@ pub fn html(status: StatusCode, page: Markup) -> HttpResponse {
     response
         .status(status)
         .content_type(ContentType::html())
+        // Pages show data of customers, and may contain form tokens.
         .insert_header((CACHE_CONTROL, "no-store"));
     // With `no-referrer`, browsers send forms with `Origin: null`, which the origin check refuses.
     response.insert_header((REFERRER_POLICY, "same-origin"));
@@ -250,6 +256,7 @@ impl Visit {
         let mut operations = routes::operations();
         OperatorCall {
             state: Arc::clone(&self.state),
+            // By type: a handler belongs to one operation.
             operation: operations.find_map(|known| known.typed()),
             project: project.clone(),
             path: Vec::new(),
@@ -292,6 +299,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
     /// # Errors
     /// The operation's errors.
     pub async fn send(mut self) -> Result<H::Success, ApiError> {
+        // Impossible while every called handler is in the table of operations.
         let unknown = || ApiError::internal("the console calls a handler without an operation");
         let operation = self.operation.ok_or_else(unknown)?;
         let spec = operation.spec();
@@ -304,12 +312,15 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
                 query: self.query.finish(),
                 media_url: self.media_url,
             },
+            // Through JSON, so that the same parser and checks apply as for a client.
             body: self
                 .body
                 .map_or_else(Bytes::new, |body| body.to_string().into()),
+            // Without a key: no program repeats an operator's click.
             record: None,
             owner: None,
         });
+        // A read may end with its request.
         if spec.method == Method::Get {
             return Box::pin(operation.call(context)).await;
         }

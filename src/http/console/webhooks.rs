@@ -211,6 +211,7 @@ async fn one(visit: Visit) -> PageResult {
         @if !delivery.last_error.is_empty() {
             p.note.bad { strong { "The last attempt failed: " } (delivery.last_error) }
         }
+        // The API retries failed deliveries only.
         @if delivery.status == DeliveryStatus::Failed {
             div.actions { (button(&visit, &path, "Retry", "the delivery")) }
         }

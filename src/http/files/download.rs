@@ -60,6 +60,7 @@ pub fn respond(
 ) -> HttpResponse {
     let (size, validators) = (file.metadata().len(), Validators::from_file(&file));
     if validators.is_known(request) {
+        // 304 before the range: a client with the whole file needs no part (RFC 9110, section 13.2.2).
         return head(StatusCode::NOT_MODIFIED, &validators).finish();
     }
     let (status, part) = match requested_part(request, size, &validators) {
@@ -72,6 +73,7 @@ pub fn respond(
         ),
         RequestedPart::Range(part) => (StatusCode::PARTIAL_CONTENT, part),
         RequestedPart::Unsatisfiable => {
+            // By the standard, 416 includes the size, so that the client can correct its range.
             let range = (CONTENT_RANGE, format!("bytes */{size}"));
             return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators)
                 .insert_header(range)
@@ -87,6 +89,7 @@ pub fn respond(
         .content_type(file.content_type().clone())
         .insert_header(ContentDisposition {
             disposition: DispositionType::Attachment,
+            // To be saved: a recording must not open as a page of this origin.
             parameters: file_name(name),
         });
     // For a `HEAD`, the length is the file's, although nothing is read.
@@ -125,6 +128,7 @@ fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
         .insert_header(ETag(validators.tag.clone()))
         .insert_header(LastModified(validators.modified))
         .insert_header((ACCEPT_RANGES, "bytes"))
+        // `no-cache`: a copy must be revalidated, because the recording may be deleted; `private`: no proxy may share it.
         .insert_header((CACHE_CONTROL, "private, no-cache"))
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .insert_header((CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"));
@@ -136,6 +140,7 @@ impl Validators {
         let metadata = file.metadata();
         let tag = format!(
             "{:x}-{:x}-{:x}.{:x}",
+            // The inode differs if a file is replaced by another with the same size and time.
             metadata.ino(),
             metadata.len(),
             metadata.mtime(),
@@ -157,6 +162,7 @@ impl Validators {
 
     /// Whether a range may be sent to a client with an earlier part of the file.
     fn permit_range(&self, request: &HttpRequest) -> bool {
+        // Without `If-Range`, the client accepts any version.
         if !request.headers().contains_key(IF_RANGE) {
             return true;
         }
@@ -164,6 +170,7 @@ impl Validators {
             // Weakly equal files may differ in bytes, so joining their parts would corrupt the copy (RFC 9110, section 13.1.5).
             Some(IfRange::EntityTag(tag)) => tag.strong_eq(&self.tag),
             Some(IfRange::Date(date)) => date == self.modified,
+            // A malformed condition does not match, so the whole file is sent.
             None => false,
         }
     }
@@ -175,6 +182,7 @@ fn requested_part(request: &HttpRequest, size: u64, validators: &Validators) -> 
         .headers()
         .get(RANGE)
         .and_then(|value| value.to_str().ok());
+    // A range applies to GET only (RFC 9110, section 14.2).
     match header.filter(|_| !asks_for_head(request) && validators.permit_range(request)) {
         Some(header) => range(header, size),
         None => RequestedPart::Whole,
@@ -183,6 +191,7 @@ fn requested_part(request: &HttpRequest, size: u64, validators: &Validators) -> 
 
 fn range(header: &str, size: u64) -> RequestedPart {
     if !header.starts_with("bytes=") || header.contains(',') {
+        // A server may ignore a range (RFC 9110, section 14.2); several ranges would need a multipart body.
         return RequestedPart::Whole;
     }
     match HttpRange::parse(header, size).as_deref() {
@@ -209,10 +218,12 @@ fn pieces(
             }
             let reader = Arc::clone(&file);
             // A read can take long, for example on a network file system.
+            // A piece at a time: memory stays bounded, and the client's reading sets the pace.
             let piece = web::block(move || {
                 let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
                 reader
                     .file()
+                    // At an offset, so that the file needs no position shared between reads.
                     .read_exact_at(&mut piece, start)
                     .map(|()| Bytes::from(piece))
             });
@@ -241,6 +252,7 @@ pub async fn open(
         .await
         .map_err(ApiError::internal)?;
     let message = "the recording has no file on this machine: it was moved, deleted, never written, or is on another server";
+    // One text for all causes, since a cause would reveal paths of the server.
     opened.map_err(|_| Problem::new(ErrorCode::RecordingNotFound, message).into())
 }
 

@@ -12,7 +12,9 @@ use crate::http::derived_keys::DerivedKeys;
 /// Default link lifetime.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Maximum link lifetime.
+// Like the longest presigned URLs of S3.
 const LONGEST_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+// RFC 3986, section 2.3.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -54,8 +56,8 @@ impl LinkQuery {
             .is_ok_and(|sent| sent == keys.recording_signature(&project, id, expires));
         if !is_ours {
             return refused("the link is invalid");
-            // Only after the signature, so that a forged link learns nothing.
         }
+        // Only after the signature, so that a forged link reveals nothing.
         if now.millis() >= i64::from(expires) * 1_000 {
             return refused("the link has expired");
         }
@@ -92,6 +94,7 @@ pub fn make(
     );
     let path = format!(
         "/files/recordings/{segment}?project={project}&expires={expires}&signature={}",
+        // Hexadecimal needs no escapes in a URL.
         signature.to_hex()
     );
     (path, Timestamp::from_millis(i64::from(expires) * 1_000))

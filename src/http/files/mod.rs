@@ -69,6 +69,7 @@ async fn respond(
 ) -> HttpResponse {
     let timed = state.metrics.time(NO_OPERATION);
     let response = handle(&state, &request)
+        // Counted under one label: file requests are no operation of the description.
         .await
         .unwrap_or_else(|error| error.to_http());
     timed.answered(response.status());
@@ -112,6 +113,7 @@ async fn authorize(
     state: &AppState,
     request: &HttpRequest,
 ) -> Result<(Credential, ProjectId, EgressId), ApiError> {
+    // A query is a link, as requests with a key have none. A broken link is therefore a 400, not a missing key.
     if request.query_string().is_empty() {
         let project = require_project_key(state, request).await?;
         return Ok((Credential::Key, project, egress_id(request)?));
@@ -133,6 +135,7 @@ async fn require_project_key(
     request: &HttpRequest,
 ) -> Result<ProjectId, ApiError> {
     let credential = credential::require_key(state, request).await?;
+    // As in the frame: a key must not be used by another origin's page (S-73).
     state.checks.origins.check(request)?;
     state.checks.limits.check_key(&credential.prefix)?;
     Ok(credential.project_id.clone())
@@ -145,6 +148,7 @@ async fn find_admitted(
     project: &ProjectId,
     id: &EgressId,
 ) -> Result<(NamedFile, String), ApiError> {
+    // For the look-up only: the download has a permit of its own.
     let admitted = admission.admit(Some(project.clone()))?;
     admitted
         .acquire()
@@ -183,6 +187,7 @@ async fn find(
         .rsplit('/')
         .next()
         .unwrap_or_default()
+        // The name alone: folders are the backend's affair, and browsers would replace the slashes.
         .to_owned();
     Ok((file, name))
 }
@@ -192,6 +197,7 @@ fn path_of(recording: &Egress) -> Result<&FilePath, Problem> {
     let EgressDetail::Recording { filepath, .. } = &recording.detail else {
         return Err(EgressKind::Recording.not_found());
     };
+    // A running file has no final length, and may become seekable at its end.
     if !recording.status.is_final() {
         return Err(without_file(format!(
             "the recording is {}: its file is available after it has ended",
@@ -236,6 +242,7 @@ async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
         expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
     let life =
         checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
+    // The file must exist now, so that a link fails at its creation rather than at its recipient.
     find_admitted(state, &state.checks.admission, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))

@@ -96,6 +96,7 @@ enum AdmissionLimit {
 impl AdmissionLimit {
     const fn as_str(self) -> &'static str {
         match self {
+            // Values of the metric's label `limit`: dashboards and alerts compare them.
             Self::Total => "total",
             Self::Waiting => "project",
             Self::Wait => "wait",
@@ -107,10 +108,12 @@ impl From<AdmissionLimit> for Problem {
     fn from(limit: AdmissionLimit) -> Self {
         let (code, message) = match limit {
             AdmissionLimit::Total => (
+                // 503, since the whole server is affected. The contract has no code for overload; clients retry any 503.
                 ErrorCode::DatabaseUnavailable,
                 "the server is at its request limit; see Retry-After",
             ),
             AdmissionLimit::Waiting => (
+                // 429, since the project's own requests fill its queue: its backend can slow down.
                 ErrorCode::RateLimited,
                 "too many requests of the project are queued; see Retry-After",
             ),
@@ -146,8 +149,10 @@ impl Admission {
         self.try_admit(project).map_err(|limit| match limit {
             AdmissionLimit::Total => {
                 self.warn();
+                // `warn` has logged it, at most once a minute. A line per refusal would add load when there is most of it.
                 self.refuse(limit).logged()
             }
+            // Not logged: the project's clients see it, and the metric counts it.
             AdmissionLimit::Waiting | AdmissionLimit::Wait => self.refuse(limit),
         })
     }
@@ -354,6 +359,7 @@ impl<'a> RunPermit<'a> {
             .permit
             .as_ref()
             .is_some_and(|permit| permit.num_permits() > 1)
+        // With a single permit there is nothing to return, so no timer is needed.
         {
             // Most requests end within this time.
             if let Ok(output) = Box::pin(timeout(SLOW, request.as_mut())).await {
@@ -392,6 +398,7 @@ pub struct Downloads {
     /// Downloads by link.
     pub by_link: ProjectPermits,
     /// Admits requests by link, which do not count as the project's requests.
+    // Separate, because a flood of requests by link must not fill the queue of the project's backend (S-25).
     pub link_requests: Arc<Admission>,
 }
 

@@ -29,6 +29,7 @@ pub async fn identify(
     state: &AppState,
     request: &HttpRequest,
 ) -> Result<Caller, ApiError> {
+    // Before the key: a key that is sent along must cost no look-up.
     if let Access::Open(open) = spec.access {
         state
             .checks
@@ -74,6 +75,7 @@ async fn sent_key(
     match bearer(request).and_then(|text| text.parse().ok()) {
         Some(key) => look_up(state, request, key).await,
         None => {
+            // Requests without a key count, too, even if they end in a 401: a room token is a guess like any other until it is verified.
             state.checks.limits.check_address(request)?;
             Ok(None)
         }
@@ -112,6 +114,7 @@ fn refusal(found: Option<&Credential>) -> Problem {
 fn bearer(request: &HttpRequest) -> Option<&str> {
     let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
+    // RFC 9110, section 11.1: the scheme is case-insensitive.
     scheme
         .eq_ignore_ascii_case("bearer")
         .then_some(token.trim())
@@ -146,6 +149,8 @@ pub fn room_token(
         .headers()
         .get(ROOM_TOKEN)
         .and_then(|value| value.to_str().ok());
+    // Browsers send the token in its own header, because calls with `Authorization` are refused across origins. Other clients may
+    // send it in either.
     let claims = state
         .signer
         .verify(header.or(bearer)?, state.clock.now())

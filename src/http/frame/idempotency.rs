@@ -220,6 +220,7 @@ fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
         return Ok(None);
     };
     let invalid = |reason: String| Problem::invalid("Idempotency-Key", reason);
+    // Refused, because proxies and servers differ in which of two values counts.
     if headers.next().is_some() {
         return Err(invalid("must be sent once".into()));
     }
@@ -229,6 +230,7 @@ fn slot(context: &RequestContext) -> Result<Option<IdempotencySlot>, Problem> {
     let key: IdempotencyKey = text.parse().map_err(|error| invalid(format!("{error}")))?;
     Ok(Some(IdempotencySlot {
         project_id: context.project(),
+        // The contract scopes a key to project and operation: the same key for two operations is no reuse.
         operation: context.spec.id,
         key,
         refused: None,

@@ -19,6 +19,7 @@ type SecretHash = [u8; 32];
 /// Limiters for the open operations with one of [`OpenRates`].
 struct OpenLimits {
     addresses: RateLimits<ClientAddress>,
+    // Hashes, so that the limiter's memory contains no code.
     secrets: RateLimits<SecretHash>,
 }
 
@@ -98,6 +99,7 @@ impl Limits {
         }
         let until = self
             .trusted_proxies
+            // By address alone, so that another key does not help a client that is over its rate.
             .client(request)
             .and_then(|client| lookups.refused.get(&client));
         match until.and_then(|until| until.checked_sub(self.clock.monotonic())) {
@@ -123,6 +125,7 @@ impl Limits {
         key: &ApiKeyHash,
         request: &HttpRequest,
     ) -> Result<(), Problem> {
+        // Before the map is locked, so that its lock is held for the change only.
         let checked = self.check_address(request);
         let mut lookups = self.lookups.write();
         // The key may have been revoked since its last lookup.
@@ -135,6 +138,7 @@ impl Limits {
         lookups
             .refused
             .extend(refused.map(|(client, wait)| (client, self.clock.monotonic() + wait)));
+        // Within the rate, the caller goes on to its 401.
         checked
     }
 
@@ -199,6 +203,7 @@ impl Limits {
     /// Removes expired refusals.
     pub fn forget_refusals(&self) {
         let now = self.clock.monotonic();
+        // Without this, each address that ever guessed a key would keep an entry.
         self.lookups.write().refused.retain(|_, until| *until > now);
     }
 }

@@ -68,6 +68,7 @@ pub async fn handle(
             http
         }
         Err(error) => {
+            // Logged before it is replaced, so that the log has the actual failure.
             log_fault(operation.spec(), &request, &error);
             without_faults_of_deposed(&state, error).to_http()
         }
@@ -100,8 +101,10 @@ async fn run_checks(
             state
                 .checks
                 .limits
+                // Decoded, because each spelling of a code, such as `%61` for `a`, would otherwise have a rate of its own.
                 .check_open_secret(open.rates, &decode_segment(secret))?;
         }
+        // A room token's request was counted by its client's address in `identify`; an operator calls through the console.
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
     // Before the body is read, so that a refused request takes no memory for it.

@@ -18,8 +18,10 @@ use crate::config::HostName;
 use crate::http::api::error::ApiError;
 use crate::http::api::spec::OperationSpec;
 
+// None of them is CORS-safelisted (Fetch standard): `Content-Type` is for a form's types and plain text only, not for JSON.
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-svc-room-token");
+// A page's script reads only safelisted response headers without this list.
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("idempotency-replayed, retry-after, x-request-id");
 
@@ -68,6 +70,7 @@ impl Origins {
     /// # Errors
     /// 403 `origin_rejected`.
     pub fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        // Servers and curl send no `Origin`. Browsers add it to cross-origin calls, and scripts cannot remove it.
         if !request.headers().contains_key(header::ORIGIN) {
             return Ok(());
         }
@@ -86,6 +89,7 @@ impl Origins {
 
     fn admits(&self, operation: &OperationSpec, origin: &str) -> bool {
         self.admits_every_call(origin)
+            // Browser origins get no operation that takes an API key only: a key has no place in a page (S-73).
             || (operation.is_for_browsers() && listed(&self.browser, origin))
     }
 
@@ -129,6 +133,7 @@ impl Origins {
             return ApiError::from(rejected()).to_http();
         };
         HttpResponse::NoContent()
+            // The requested origin, because `*` would allow every site.
             .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
             .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, wanted))
             .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS))
@@ -181,6 +186,7 @@ impl AllowedHosts {
     }
 
     fn allows(&self, host: &HostName) -> bool {
+        // DNS rebinding arrives with the attacker's name in `Host`, so a loopback name proves a local request.
         host.is_loopback() || self.0.contains(host)
     }
 }
@@ -196,6 +202,7 @@ pub(in crate::http) fn requested_host(headers: &HeaderMap) -> Option<HostName> {
 /// Returns host and port in `Host`; `None` if there is none, or several.
 pub(in crate::http) fn requested_authority(headers: &HeaderMap) -> Option<Authority> {
     let mut values = headers.get_all(HOST);
+    // RFC 9112, section 3.2, requires a refusal of two `Host` headers.
     let authority = values.next()?.to_str().ok()?.parse().ok()?;
     values.next().is_none().then_some(authority)
 }

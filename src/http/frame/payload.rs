@@ -150,6 +150,7 @@ impl BodyReader {
     ) -> Result<Bytes, BodyError> {
         let mut buffered: Option<BufferedBody> = None;
         while let Some(chunk) = payload.next().await {
+            // The client has disconnected, or its framing is invalid.
             let chunk = chunk.map_err(|_| BodyError::Incomplete)?;
             if buffered.as_ref().map_or(0, BufferedBody::len) + chunk.len() > limit {
                 return Err(BodyError::TooLarge(limit));
@@ -170,6 +171,7 @@ impl BodyReader {
     }
 
     fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
+        // The limit was checked, and is far below 4 GiB, so this cannot fail.
         let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoMemory)?;
         Arc::clone(&self.memory)
             // Not queued: waiting bodies would occupy their connections' buffers.
@@ -205,6 +207,7 @@ fn is_json(request: &HttpRequest) -> bool {
     let essence = value
         .and_then(|value| value.split(';').next())
         .map(str::trim);
+    // RFC 9110, section 8.3.1: type and subtype are case-insensitive.
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 

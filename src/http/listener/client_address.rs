@@ -25,6 +25,7 @@ impl TrustedProxies {
 
     /// Returns a request's client, see [`Self::client_ip`], as limits count it.
     pub fn client(&self, request: &HttpRequest) -> Option<ClientAddress> {
+        // IPv6 counts by /64, the least that a provider assigns to a customer (S-4).
         self.client_ip(request).map(ClientAddress::from)
     }
 
@@ -38,6 +39,7 @@ impl TrustedProxies {
         let forwarded = request
             .headers()
             .get_all("x-forwarded-for")
+            // No proxy appends an address that is not ASCII, so such a value is the client's own.
             .filter_map(|value| value.to_str().ok());
         let hops: Vec<&str> = forwarded
             .flat_map(|value| value.split(','))

@@ -88,6 +88,7 @@ impl ClientStream {
     /// Completes an operation for which the client is not ready: with an error once the client has kept the server waiting for too
     /// long, or the connection must close.
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        // At each wait: `close` may be called meanwhile by another task of this worker.
         self.activity.register(context.waker());
         if self.activity.is_closed() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -95,6 +96,7 @@ impl ClientStream {
         loop {
             // The timer is not reset at each read and write; it catches up here, at most once per timeout.
             ready!(self.timer.as_mut().poll(context));
+            // A client that cannot be written to gets one timeout to send its rest, such as a WebSocket's `leave` (S-58).
             let unwritable = self
                 .unwritable_since
                 .map(|since| since + self.timeouts.request);
@@ -137,6 +139,7 @@ impl ClientStream {
             {
                 return self.poll_deadline(context);
             }
+            // Reading nothing means the end of the input.
             self.has_read_all |= buffer.filled().len() == before;
             let taken = self.activity.take(&buffer.filled()[before..]);
             // Bytes of the next request stay here until the response is written.
@@ -220,6 +223,7 @@ impl AsyncWrite for ClientStream {
     ) -> Poll<io::Result<usize>> {
         if self.unwritable_since.is_some() {
             return Poll::Ready(
+                // Reported as written: after an error, actix-http would drop the input that it has not read.
                 self.record_unwritable(io::ErrorKind::BrokenPipe.into(), bytes.len()),
             );
         }

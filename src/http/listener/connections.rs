@@ -30,6 +30,7 @@ use super::client_address::TrustedProxies;
 use super::request_boundary::{Body, RequestBoundary};
 
 /// Maximum connections per client, except from this machine and trusted proxies.
+// `http.max_connections` in docs/configuration.md states it.
 pub const MAX_PER_CLIENT: usize = 1_024;
 /// Minimum time between two warnings about closed connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -99,6 +100,7 @@ impl Connections {
     /// # Errors
     /// The limit that the connection would exceed.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, ConnectionLimit> {
+        // A listener on `::` has IPv4 peers as IPv4-mapped addresses; they count as the IPv4 addresses that they are.
         let client = self.counted_client(peer.to_canonical());
         self.count(client)
             .inspect_err(|limit| self.refused.with_label_values(&[limit.as_str()]).inc())?;
@@ -165,6 +167,7 @@ pub struct ClientTimeouts {
 }
 
 /// The server's activity on a connection.
+// Cells suffice: a connection and its requests stay on one worker's thread.
 pub struct Activity {
     /// Number of requests and response streams being handled.
     handling: Cell<usize>,
@@ -219,6 +222,7 @@ impl Handling {
 
     fn new(activity: &Rc<Activity>, body: Body) -> Self {
         activity.handling.set(activity.handling.get() + 1);
+        // `record_body_read` clears it once a handler has read the body.
         activity.has_unread_body.set(body != Body::Absent);
         activity.ignored.set(0);
         Self(Rc::clone(activity))
@@ -230,6 +234,7 @@ impl Drop for Handling {
         // The client's time starts now, not when it sent the request.
         self.0.handling.set(self.0.handling.get() - 1);
         self.0.record_progress();
+        // With an unread body, the client may still be sending: the short timeout applies.
         self.0.is_idle.set(!self.0.has_unread_body.get());
     }
 }
@@ -299,6 +304,7 @@ impl Activity {
     /// request is being handled.
     pub fn waiting_since(&self) -> Option<Instant> {
         let waits = self.handling.get() == 0 || self.has_unread_body.get();
+        // A connection that is closing already cannot make room again.
         (waits && self.permit.borrow().is_some()).then(|| self.waiting_since.get())
     }
 
@@ -420,6 +426,7 @@ impl OpenConnections {
     /// Closes a connection on which no request is being handled. Returns whether there is one.
     pub fn close_one(&self) -> bool {
         let open = self.0.borrow();
+        // First within a client, then among clients: the client with the most connections loses its longest-idle one.
         let longest_waiting = |client_connections: &Vec<Weak<Activity>>| {
             let waiting = client_connections
                 .iter()

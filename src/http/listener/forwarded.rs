@@ -16,6 +16,7 @@ use super::client_address::TrustedProxies;
 use crate::http::api::error::ApiError;
 
 /// Request header with the epoch of the node that the request was forwarded to.
+// Named after an earlier term. It stays, because nodes of two versions forward to each other during an upgrade.
 pub const FORWARDED_TO: &str = "conclave-passed-on";
 /// Response header of a node that is not active and did nothing with the request.
 pub const NOT_ACTIVE: &str = "conclave-not-active";
@@ -80,6 +81,7 @@ impl NotActive {
 /// Returns the epoch that a request was forwarded to, if the sender is a node.
 #[must_use]
 pub fn forwarded_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
+    // The peer counts, not `X-Forwarded-For`: a client could write that header.
     let epoch = request.headers().get(FORWARDED_TO)?;
     let peer = request.peer_addr()?.ip().to_canonical();
     if nodes.contains(peer) {
@@ -101,6 +103,7 @@ pub enum NotAccepted {
 /// Progress of a node's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GateState {
+    // A stop goes in one direction only: a gate never opens again.
     Open,
     /// Nothing is accepted. Clients' requests wait until it is known whether there is another node.
     Closing,
@@ -192,6 +195,7 @@ impl ForwardingGate {
             .as_deref()
         {
             Ok(GateState::Closed(client_outcome)) => Err(*client_outcome),
+            // Unreachable, since `self` keeps the sender.
             _ => Err(stopping),
         }
     }

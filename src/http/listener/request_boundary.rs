@@ -47,6 +47,7 @@ impl Body {
         }
         match length() {
             Some(length) if length > 0 => Self::Length(length),
+            // Tunnel data follows a CONNECT (RFC 9110, section 9.3.6). No route accepts one, but its bytes must not count as a request.
             _ if request.method() == Method::CONNECT => Self::Rest,
             _ => Self::Absent,
         }
@@ -138,6 +139,7 @@ impl RequestBoundary {
         let mut at = 0;
         while at < bytes.len() && self.is_open() {
             at += match self.0 {
+                // Never ends: nothing after a WebSocket's opening is another request.
                 Part::Rest => bytes.len() - at,
                 Part::Length(left) => {
                     let taken = at_most(bytes.len() - at, left);
@@ -188,6 +190,7 @@ impl RequestBoundary {
 }
 
 fn at_most(available: usize, left: u64) -> usize {
+    // Only on a 32-bit machine: a length above its memory leaves all available bytes to the body.
     usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
@@ -205,6 +208,7 @@ fn after(part: Part, byte: u8) -> Part {
 
 fn after_chunked(chunked: Chunked, byte: u8) -> Part {
     let next = match (chunked, byte) {
+        // An empty chunk is the last one; trailers follow, up to an empty line (RFC 9112, section 7.1).
         (Chunked::Size(0) | Chunked::Extension(0), b'\n') => Chunked::Trailer {
             is_empty_line: true,
         },
@@ -233,6 +237,7 @@ fn after_chunked(chunked: Chunked, byte: u8) -> Part {
         (Chunked::Trailer { .. }, _) => Chunked::Trailer {
             is_empty_line: false,
         },
+        // Extensions and carriage returns change nothing here: actix-http judges them.
         (chunked, _) => chunked,
     };
     Part::Chunked(next)

@@ -49,6 +49,7 @@ pub async fn trace(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    // Version 7, so that ids sort by time.
     let id = Uuid::now_v7();
     // Held until this function returns, so that the connection's timeout does not run while the request is handled.
     let (exchange, _handling) = connections::start_exchange(request.request(), id).unzip();
@@ -60,6 +61,7 @@ pub async fn trace(
     else {
         log::error!(request_id = id.to_string().as_str(); "a handler panicked");
         let mut response = ApiError::from(Problem::internal()).to_http();
+        // Set here, because an error does not reach the end of this function.
         stamp(id, response.headers_mut());
         return Err(InternalError::from_response("a handler panicked", response).into());
     };
@@ -101,6 +103,7 @@ pub struct ShownPath(pub fn(&HttpRequest) -> Option<Cow<'_, str>>);
 /// Returns a path for the log. A path with a secret is shown as its pattern. A path without a route is not shown at all: a mistyped
 /// one may contain a secret, too.
 fn shown(request: &HttpRequest) -> Cow<'_, str> {
+    // Such a scope routes by itself, so actix knows no pattern for its paths.
     if let Some(ShownPath(show)) = request.app_data() {
         return show(request).unwrap_or(NO_ROUTE.into());
     }
@@ -112,6 +115,7 @@ fn shown(request: &HttpRequest) -> Cow<'_, str> {
 }
 
 fn stamp(id: Uuid, headers: &mut HeaderMap) {
+    // Formatted on the stack, as this runs for every request.
     let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
     let text = id.hyphenated().encode_lower(&mut text);
     if let Ok(value) = HeaderValue::from_str(text) {
@@ -128,6 +132,7 @@ fn handle_as_get(request: &mut ServiceRequest) -> bool {
     let is_head = request.method() == Method::HEAD && !opens_websocket(request.request());
     if is_head {
         request.head_mut().method = Method::GET;
+        // For routes with a `HEAD` of their own: a download reads no file, and at `/` it is a client's probe.
         request.extensions_mut().insert(AsksForHead);
     }
     is_head

@@ -17,6 +17,7 @@ pub type NamedHost = (String, String);
 pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<NamedHost> {
     urls.iter()
         .enumerate()
+        // By position, so that the response names the wrong URL.
         .map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned()))
         .collect()
 }
@@ -34,6 +35,7 @@ pub fn http_host(field: &'static str, url: &str) -> Result<NamedHost, Problem> {
     let parsed = parse_url(url).map_err(|refusal| refuse(refusal.to_string()))?;
     Ok((
         field.to_owned(),
+        // A URL that was parsed as HTTP has a host.
         parsed.host_str().unwrap_or_default().to_owned(),
     ))
 }
@@ -49,10 +51,12 @@ pub async fn check_hosts(filter: &AddressFilter, hosts: Vec<NamedHost>) -> Resul
             let filter = filter.clone();
             (
                 field,
+                // Port 0: only the address is checked, and no connection is made.
                 tokio::task::spawn_blocking(move || permits_host(&host, 0, &filter)),
             )
         })
         .collect();
+    // In the order of the request, whichever look-up ends first: the same request gets the same error.
     for (field, lookup) in lookups {
         if !lookup.await? {
             let message = "the URL resolves to an address that is not public";

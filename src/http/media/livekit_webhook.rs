@@ -17,6 +17,7 @@ use crate::http::resource::public_resource;
 use crate::http::state::AppState;
 
 /// Maximum report size in bytes.
+// Far above the API's limit: a report may contain the whole metadata of a room or a participant.
 pub const LIMIT: usize = 16 * 1024 * 1024;
 /// Label in the metrics.
 const OPERATION: &str = "livekit_webhook";
@@ -31,6 +32,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
     let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, plane) = (Arc::clone(&state), plane.clone());
         async move {
+            // Outside the frame, so measured here.
             let timed = state.metrics.time(OPERATION);
             let response = match handle(&state, plane, &request, payload).await {
                 Ok(()) => HttpResponse::Ok().json(json!({})),
@@ -72,8 +74,10 @@ async fn handle(
     // end.
     let handled =
         actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
+    // A panic in the handler counts as not recorded, so LiveKit sends the report again.
     match handled.await.unwrap_or(WebhookOutcome::Unavailable) {
         WebhookOutcome::Accepted | WebhookOutcome::Ignored => Ok(()),
+        // The header was signed, but for another body: the signature contains its hash.
         WebhookOutcome::Unsigned => Err(unsigned()),
         WebhookOutcome::Malformed => Err(Problem::new(
             ErrorCode::InvalidRequest,
@@ -100,6 +104,7 @@ fn unavailable() -> Problem {
 
 fn unread(error: BodyError) -> Problem {
     match error {
+        // A 5xx, so that LiveKit repeats the report.
         BodyError::NoMemory => unavailable(),
         BodyError::TooLarge(_) | BodyError::Late(_) | BodyError::Incomplete => error.into(),
     }

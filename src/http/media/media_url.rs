@@ -36,6 +36,7 @@ impl MediaUrl {
     /// trusted only from `proxies`.
     #[must_use]
     pub fn new(fixed: String, has_tls: bool, proxies: TrustedProxies) -> Self {
+        // 0.0.0.0 and [::] are addresses to listen on, and no client can connect to them.
         let by_request = names_all_addresses(&fixed).then_some(ByRequest { has_tls, proxies });
         Self {
             fixed: fixed.into(),
@@ -60,13 +61,17 @@ impl MediaUrl {
     pub fn derived(&self, request: &HttpRequest) -> Option<String> {
         let ByRequest { has_tls, proxies } = self.by_request.as_ref()?;
         let is_forwarded = proxies.have_sent(request);
+        // From anyone else, the headers could send clients to a foreign server.
         let forwarded = |name: &str| first_value(request, name).filter(|_| is_forwarded);
         let is_secure = forwarded("x-forwarded-proto")
+            // Without the header, TLS ends here or nowhere.
             .map_or(*has_tls, |scheme| matches!(scheme, "https" | "wss"));
         let scheme = if is_secure { "wss" } else { "ws" };
         let port = forwarded("x-forwarded-port").and_then(|port| port.parse().ok());
+        // A proxy may rewrite `Host` to the server's own name.
         forwarded("x-forwarded-host")
             .and_then(|authority| websocket_url(scheme, &authority.parse().ok()?, port))
+            // A host that cannot be used falls through to the next source.
             .or_else(|| websocket_url(scheme, &requested_authority(request)?, port))
     }
 
@@ -78,6 +83,7 @@ impl MediaUrl {
         } else {
             "ws"
         };
+        // The admin listener's own TLS and port do not matter: clients use the API listener.
         websocket_url(
             scheme,
             &requested_authority(request)?.host().parse().ok()?,
@@ -131,6 +137,7 @@ fn websocket_url(scheme: &str, authority: &Authority, port: Option<u16>) -> Opti
     if authority.port().is_none() && port.is_some() {
         url.set_port(port).ok()?;
     }
+    // Up to the port: a path or query has no place in the URL.
     let text = &url[..Position::AfterPort];
     (!names_all_addresses(text)).then(|| text.to_owned())
 }

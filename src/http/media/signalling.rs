@@ -39,6 +39,7 @@ use crate::http::state::AppState;
 /// Label in the metrics.
 const OPERATION: &str = "signalling";
 /// Paths, with the number of peer connections for clients that send no join request.
+// LiveKit's newer SDKs request `/rtc/v1`, and `/rtc` after a 404 there.
 const PATHS: [(&str, &str, ConnectionMode); 2] = [
     ("/rtc", "/rtc/validate", ConnectionMode::Dual),
     ("/rtc/v1", "/rtc/v1/validate", ConnectionMode::Single),
@@ -77,6 +78,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
             ApiError::from(no_such_route()).to_http()
         })
     });
+    // LiveKit's client SDK sends a HEAD to the server's root to find out whether the network is back.
     config.service(web::resource("/").default_service(web::to(probe)));
 }
 
@@ -100,6 +102,7 @@ async fn counted(
     handled: impl Future<Output = HttpResponse>,
 ) -> HttpResponse {
     let timed = state.metrics.time(OPERATION);
+    // Before the token is verified, because verification costs a signature and a look-up.
     let response = match state.checks.limits.check_signalling(request) {
         Ok(()) => handled.await,
         Err(problem) => ApiError::from(problem).to_http(),
@@ -143,6 +146,7 @@ async fn validate(
             .await
     };
     match validated.await {
+        // The word that LiveKit's server sends.
         Ok(()) => plain(StatusCode::OK, "success"),
         Err(refusal) => refused(&refusal),
     }
@@ -188,6 +192,7 @@ fn refused(refusal: &Refusal) -> HttpResponse {
     let status = match refusal {
         Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
         Refusal::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+        // For an SDK, a 404 means an older server without this path, unless its text names the missing room.
         Refusal::NoRoom => StatusCode::NOT_FOUND,
         Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
         Refusal::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -195,6 +200,7 @@ fn refused(refusal: &Refusal) -> HttpResponse {
     };
     let mut response = plain(status, refusal.to_string());
     if *refusal == Refusal::Unavailable {
+        // For the cluster's proxy: another node may succeed.
         response.extensions_mut().insert(DatabaseFailed);
     }
     response
@@ -230,6 +236,7 @@ fn open(request: &HttpRequest, payload: Payload, connection: SignalConnection) -
         // Dropping the connection reports to the session that its participant has lost its signalling.
         Err(error) => return error.error_response(),
     };
+    // The default of 64 KiB would be too small for an offer with many tracks.
     let stream = stream.max_frame_size(MAX_MESSAGE);
     // While the WebSocket is open, the connection has no idle timeout; pings detect a dead client.
     let handling = Handling::start(request);
@@ -304,9 +311,11 @@ async fn forward_until_end(
     // After a delay, one ping suffices; the default would send the missed ones in a burst.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        // Not biased: neither direction can starve the other.
         let forwarded = tokio::select! {
             reply = replies.recv() => match reply {
                 Some(reply) => write(session, reply).await,
+                // The session has ended and has sent its last frame.
                 None => Err(ForwardingEnd::Other),
             },
             message = stream.recv() => match message {
@@ -318,6 +327,7 @@ async fn forward_until_end(
                 Some(Err(ProtocolError::Overflow)) => Err(ForwardingEnd::TooLarge),
                 Some(Err(_)) | None => Err(ForwardingEnd::Other),
             },
+            // An empty payload is enough: only the pong counts.
             _ = pings.tick() => in_time(session.ping(b"")).await,
         };
         if let Err(end) = forwarded {
@@ -337,6 +347,7 @@ async fn forward_buffered(incoming: &mut Incoming, stream: &mut MessageStream) {
                     return;
                 }
             }
+            // Once: the second error means that nothing is left.
             Some(Err(ProtocolError::Io(_))) if !is_broken => is_broken = true,
             Some(Err(_)) | None => return,
         }
@@ -372,10 +383,12 @@ impl Incoming {
 
 fn close_reason(end: ForwardingEnd, replies: &Replies) -> CloseReason {
     match replies.excess() {
+        // 1008 (RFC 6455, section 7.4.1): the client has exceeded a budget.
         Some(excess) => CloseReason {
             code: CloseCode::Policy,
             description: Some(excess.to_string()),
         },
+        // 1009 of the same section.
         None if end == ForwardingEnd::TooLarge => CloseReason::from(CloseCode::Size),
         None => CloseReason::from(CloseCode::Normal),
     }
@@ -388,6 +401,7 @@ async fn write(session: &mut Session, frame: SignalFrame) -> Result<(), Forwardi
     }
 }
 
+// A client that accepts no frame for this long blocks its session, so the WebSocket is closed.
 async fn in_time(written: impl Future<Output = Result<(), Closed>>) -> Result<(), ForwardingEnd> {
     timeout(WRITE_TIMEOUT, written)
         .await
@@ -430,6 +444,7 @@ impl Fragments {
             Item::Continue(bytes) => (bytes, false),
             Item::Last(bytes) => (bytes, true),
         };
+        // Before copying, so that memory never exceeds the limit.
         if self.joined.len() + bytes.len() > self.max_bytes {
             return Err(FragmentError::TooLarge);
         }
@@ -442,6 +457,7 @@ impl Fragments {
     }
 
     fn start(&mut self, is_text: bool, bytes: Bytes) -> Bytes {
+        // A new first fragment abandons an unfinished message.
         self.joined.clear();
         self.is_text = is_text;
         bytes
@@ -450,6 +466,7 @@ impl Fragments {
     fn complete(&mut self) -> Result<SignalFrame, FragmentError> {
         let joined = std::mem::take(&mut self.joined);
         match self.is_text {
+            // Checked once at the end: a character may be split between fragments (RFC 6455, section 5.6).
             true => String::from_utf8(joined)
                 .map(SignalFrame::Text)
                 .map_err(|_| FragmentError::NotUtf8),

@@ -93,6 +93,7 @@ impl Whip {
                 .fixed
                 .respond(request, || method_not_allowed(methods))),
         };
+        // Also on refusals: without the header, a page cannot read the status.
         let response = any_origin(handled.unwrap_or_else(|error| refused(request, &error)));
         timed.answered(response.status());
         response
@@ -127,6 +128,7 @@ impl Whip {
         if !self.plane.has_whip_session(name.borrowed()) {
             return Err(WhipPatchError::NoSession.into());
         }
+        // The entity tag of the ICE session (RFC 9725, section 4.3.1).
         let condition = request
             .headers()
             .get(IF_MATCH)
@@ -154,6 +156,7 @@ impl Whip {
             .delete_whip(SessionName::new(request).borrowed())
             .await;
         if was_connected {
+            // 200 rather than 204 (RFC 9725).
             Ok(deleted())
         } else {
             Err(WhipPatchError::NoSession.into())
@@ -204,6 +207,7 @@ impl SessionName {
     fn new(request: &HttpRequest) -> Self {
         match request.match_info().get("session") {
             Some(_) => Self::Id(segment(request, "session")),
+            // By hash, so that the key itself is in no structure that could be logged.
             None => Self::Key(StreamKeyHash::from_key(&segment(request, "stream_key"))),
         }
     }
@@ -240,8 +244,10 @@ fn connected(answer: &WhipAnswer) -> HttpResponse {
         .content_type(SDP)
         .insert_header((
             LOCATION,
+            // Relative, as proxies may change the host.
             format!("/whip/session/{}", answer.session.reveal()),
         ))
+        // The client needs it to restart ICE.
         .insert_header((ETAG, answer.etag.as_str()))
         .insert_header((ACCEPT_PATCH, FRAGMENT))
         // The links contain TURN credentials.
@@ -255,6 +261,7 @@ fn connected(answer: &WhipAnswer) -> HttpResponse {
 /// Responds to a PATCH request, with the server's new credentials if ICE restarts.
 fn patched(restarted: Option<WhipRestart>) -> HttpResponse {
     match restarted {
+        // 200 with the new credentials for a restart; 204 for candidates alone (RFC 9725, section 4.3).
         Some(WhipRestart { etag, fragment }) => builder(HttpResponse::Ok())
             .content_type(FRAGMENT)
             .insert_header((ETAG, etag))
@@ -282,6 +289,7 @@ fn options(methods: &'static str) -> HttpResponse {
 
 fn builder(mut response: HttpResponseBuilder) -> HttpResponseBuilder {
     response.insert_header((ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED));
+    // On every response: without it, pages cannot read `Location` and `Link`.
     response
 }
 

@@ -1,9 +1,8 @@
 //! Documentation for this version. [`FILES`] has its pages, and the images and files that they link to.
 //!
 //! - `/docs/`: HTML pages, rendered by [`site`].
-//! - The same pages as Markdown, each file at its path in the repository, and `/llms.txt`, which lists the pages: for programs, and
-//!   for
-//!   readers who have only the server.
+//! - The same pages as Markdown, each file at its path in the repository, and `/llms.txt`, which lists the pages: for programs,
+//!   and for readers who have only the server.
 //! - `/docs/api`: the OpenAPI description in Swagger UI ([`viewer`]).
 //!
 //! Everything works without internet access; the content security policy blocks other sources. It needs no admin token: browsers send
@@ -29,6 +28,7 @@ use crate::http::state::AppState;
 use site::{Form, Site};
 
 /// Content security policy for a site page.
+// `frame-ancestors` guards against clickjacking; `'none'` for the rest, as pages load only their own files.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 /// Content security policy for a file of the repository: SVG diagrams contain styles.
@@ -67,6 +67,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     // Relative links in the pages need the trailing slash.
     let moved = web::get().to(async || {
         let mut response = HttpResponse::TemporaryRedirect();
+        // Not a permanent redirect, which browsers would remember even if the path changed.
         response
             .insert_header((LOCATION, ROOT))
             .insert_header((CACHE_CONTROL, "no-cache"))
@@ -125,6 +126,7 @@ fn file(path: &str) -> HttpResponse {
     let Some(found) = viewer::file(path) else {
         return ApiError::from(no_such_route()).to_http();
     };
+    // Stored compressed only: every browser accepts gzip.
     if found.is_gzip {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
@@ -138,6 +140,7 @@ fn file(path: &str) -> HttpResponse {
 
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
+        // Compiled in, so that the documentation fits the version and needs no files or network.
         &[$(File { path: concat!("/", $path), content: include_bytes!(concat!("../../../../", $path)) }),+]
     };
 }
@@ -235,6 +238,7 @@ pub(super) const README: &str = include_str!("../../../../README.md");
 
 /// Returns `/llms.txt`: a description of Conclave, and the pages with their topics, in the format of <https://llmstxt.org>.
 pub(super) fn index() -> String {
+    // The paragraph below the heading describes Conclave.
     let about = README
         .split("\n\n")
         .nth(1)

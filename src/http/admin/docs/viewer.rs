@@ -6,7 +6,6 @@
 //!
 //! In `dev`, the viewer gets the development project's key, since everyone who reaches that console may create one. The key is served
 //! as JSON, which only scripts of the same origin can read; a script file could be loaded by pages of other origins, too.
-//! a script of the same origin can read: as a script, pages of other origins could load it, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +30,7 @@ const HEADER_LEN: usize = 30;
 /// Compression method that gzip uses, too.
 const DEFLATE: usize = 8;
 /// Gzip header without time and name (RFC 1952, section 2.3).
+// The third byte is the method, deflate; the last one means an unknown operating system.
 static GZIP: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// Viewer file.
@@ -44,6 +44,7 @@ pub struct File {
 /// Returns a file by its name.
 pub fn file(name: &str) -> Option<File> {
     // A zip archive is read from its end, where the directory's offset is (field at byte 16 of the end record).
+    // The last match, because a file may contain the same bytes.
     let end = ARCHIVE.windows(END.len()).rposition(|bytes| bytes == END)?;
     let mut entry = ARCHIVE.get(number::<4>(ARCHIVE, end + 16)?..end)?;
     while entry.starts_with(ENTRY) {
@@ -68,6 +69,7 @@ pub fn file(name: &str) -> Option<File> {
 
 fn read(entry: &'static [u8]) -> Option<File> {
     let header = ARCHIVE.get(number::<4>(entry, 42)?..)?;
+    // The lengths in the local header count: its extra field may differ from the directory's.
     let begin = HEADER_LEN + number::<2>(header, 26)? + number::<2>(header, 28)?;
     let content = header.get(begin..begin + number::<4>(entry, 20)?)?;
     let is_gzip = number::<2>(entry, 10)? == DEFLATE;
@@ -76,6 +78,7 @@ fn read(entry: &'static [u8]) -> Option<File> {
     let parts = if is_gzip {
         [&GZIP, content, checksum, length]
     } else {
+        // A file that compression would enlarge is stored as it is.
         [content, &[], &[], &[]]
     };
     Some(File { parts, is_gzip })
@@ -91,6 +94,7 @@ const PAGE: &str = include_str!("viewer.html");
 const SCRIPT: &str = include_str!("viewer.js");
 const STYLE: &str = include_str!("viewer.css");
 /// Header with the relation between a request's initiator and its target (Fetch Metadata).
+// Sent by browsers only, and not changeable by scripts.
 const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Documentation page for each operation group: group, title, URL.
@@ -245,6 +249,7 @@ fn settings(state: &AppState, request: &HttpRequest) -> HttpResponse {
         pages,
     };
     page_response(&policy(None))
+        // It may contain the key.
         .insert_header((CACHE_CONTROL, "no-store"))
         .json(settings)
 }

@@ -24,6 +24,7 @@ pub struct CodeIdPath {
 
 /// Returns the operations on room codes.
 pub fn operations() -> Vec<Box<dyn Operation>> {
+    // By id, since nobody can look up the code itself: only its hash is stored.
     vec![
         operation(
             Method::Delete,
@@ -46,6 +47,7 @@ pub async fn disable(
 ) -> Result<NoContent> {
     let CodeIdPath { name, id } = input.path;
     context
+        // By room and id, so that an id of another room is a 404.
         .state
         .store
         .codes()

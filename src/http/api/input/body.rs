@@ -47,6 +47,7 @@ pub struct NoBody;
 impl FromBody for NoBody {
     fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
         #[derive(Deserialize)]
+        // Fields for an operation that takes none are a mistake of the client, so they are refused, too.
         #[serde(deny_unknown_fields)]
         struct Empty {}
         // `{}` has no fields either, so it is accepted like an empty body.
@@ -82,6 +83,7 @@ pub struct OptionalBody<T>(pub T);
 
 impl<T: DeserializeOwned + ToSchema + Default> FromBody for OptionalBody<T> {
     fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        // A body that is sent must parse: a typing mistake must not result in the defaults.
         if is_blank(bytes) {
             Ok(Self(T::default()))
         } else {
@@ -112,6 +114,7 @@ pub struct Checked<T: Validate>(pub T::Valid);
 
 impl<T: DeserializeOwned + ToSchema + Validate> FromBody for Checked<T> {
     fn from_body(bytes: &[u8]) -> Result<Self, Problem> {
+        // Types first: the rules between fields need all of them.
         read::<T>(bytes)?.validate().map(Self)
     }
 
@@ -137,6 +140,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
     // Tracking the path costs several allocations per field, so only a refused body is parsed again with it.
     match serde_json::from_slice(bytes) {
+        // `Object`, because serde would also accept an array for a struct, field by field.
         Ok(Object(body)) => Ok(body),
         Err(_) => read_with_path(bytes),
     }
@@ -167,6 +171,7 @@ pub fn read_at<T: DeserializeOwned>(field: &'static str, part: &RawValue) -> Res
 }
 
 fn is_json(bytes: &[u8]) -> bool {
+    // JSON is UTF-8 (RFC 8259, section 8.1).
     std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
@@ -194,12 +199,14 @@ fn refusal(bytes: &[u8], error: &serde_path_to_error::Error<serde_json::Error>) 
 
 /// Returns the path to the error. For a missing or unknown field, serde points at the object around it or at the field itself.
 fn error_field(path: &str, text: &str) -> Option<String> {
+    // Only serde's message contains the field's name.
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
         .find_map(|start| text.strip_prefix(start))
         .and_then(|rest| rest.split_once('`'))
         .map(|(name, _)| name);
     match named {
+        // For an unknown field, the path includes the field itself.
         Some(name) if path == name || path.ends_with(&format!(".{name}")) => Some(path.to_owned()),
         Some(name) if path.is_empty() => Some(name.to_owned()),
         Some(name) => Some(format!("{path}.{name}")),
@@ -210,6 +217,7 @@ fn error_field(path: &str, text: &str) -> Option<String> {
 
 /// Replaces serde's message, which repeats the unexpected value: it may be a secret in the wrong field.
 fn without_value(text: String) -> String {
+    // The rightmost match: the unexpected value in front may contain the same words.
     match text.rsplit_once(", expected ") {
         Some((head, expected))
             if head.starts_with("invalid ") || head.starts_with("unknown variant") =>
@@ -236,6 +244,7 @@ fn number_range(expected: &str) -> String {
 
 /// Removes the position that serde_json appends, which adds nothing to the path.
 fn without_position(text: &str) -> String {
+    // The rightmost match, as the message may quote the body.
     text.rsplit_once(" at line ")
         .map_or(text, |(message, _)| message)
         .to_owned()
@@ -267,6 +276,7 @@ fn levels(json: &str) -> usize {
     // level.
     for byte in json.bytes() {
         match (is_text, byte) {
+            // The character behind a backslash belongs to the text, even if it is a quote.
             (true, _) if is_escaped => is_escaped = false,
             (true, b'\\') => is_escaped = true,
             (_, b'"') => is_text = !is_text,
@@ -295,6 +305,7 @@ impl From<Base64Bytes> for Vec<u8> {
 impl<'de> Deserialize<'de> for Base64Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
+        // With padding and zero spare bits, as the pattern below describes: each value has one spelling (RFC 4648, section 3.5).
         STANDARD
             .decode(text)
             .map(Self)

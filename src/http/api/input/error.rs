@@ -9,6 +9,7 @@ use serde::de;
 /// Returns the error code for text outside a pattern, and the message with the allowed characters.
 fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
     match pattern {
+        // Only these two patterns have codes of their own in the contract.
         RoomName::PATTERN => Some((
             ErrorCode::InvalidRoomName,
             "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -",
@@ -30,6 +31,7 @@ pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
 /// whether the pattern has a code of its own.
 pub(super) fn refusal(message: String) -> Problem {
     let has_pattern = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
+    // Both texts come from `ParseIdError`, so a new wording changes both.
     match [RoomName::PATTERN, Identity::PATTERN]
         .into_iter()
         .find(has_pattern)
@@ -80,6 +82,7 @@ impl ParameterError {
 
     /// Converts a query parameter's error; the known parameters are `first` and the type's own.
     pub(super) fn into_problem(self, first: &[&str]) -> Problem {
+        // With the allowed names, because most unknown names are typing mistakes.
         let message = match self.cause {
             ParameterErrorCause::Value(message) => message,
             ParameterErrorCause::Unknown(known) if first.is_empty() && known.is_empty() => {
@@ -102,6 +105,7 @@ impl Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             ParameterErrorCause::Value(message) => f.write_str(message),
+            // Required by serde, and never sent: `into_problem` writes the text.
             ParameterErrorCause::Unknown(_) => f.write_str("unknown parameter"),
         }
     }

@@ -93,6 +93,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        // A parameter without text is present, too: absent ones are not in the map.
         visitor.visit_some(self)
     }
 
@@ -105,10 +106,12 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        // serde's own `bool` and integers do not parse text.
         visitor.visit_bool(self.parse("one of true, false")?)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        // The only integer type among the parameters; another one would get a text and fail.
         visitor.visit_u32(self.parse(format_args!("an integer from 0 to {}", u32::MAX))?)
     }
 
@@ -123,6 +126,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     forward_to_deserialize_any! {
+        // Other types get the text, which their own `Deserialize` parses.
         i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
     }
@@ -192,6 +196,7 @@ impl RequestSource {
     /// Returns the path parameters, decoded, by name.
     pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         match self {
+            // Split again, because the path tree keeps no match with the request (`routes`).
             Self::Http { request, pattern } => parameters(pattern, request)
                 .map(|(name, raw)| (name.into(), decode_segment(raw)))
                 .collect(),

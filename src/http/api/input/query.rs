@@ -106,6 +106,7 @@ fn page(given: &mut QueryParameters<'_>) -> Result<PageRequest, Problem> {
         Some(PageRequest::MAX_LIMIT),
         PageRequest::DEFAULT_LIMIT,
     )?;
+    // The contract sets no maximum. Beyond the database's largest integer there can be no row.
     let offset = whole_number(given, "offset", 0, None, 0)?;
     let offset = Some(offset).filter(|offset| *offset <= PageRequest::MAX_OFFSET);
     let offset = offset.ok_or_else(|| {
@@ -127,6 +128,7 @@ fn whole_number<N>(
 where
     N: FromStr + PartialOrd + Display + Copy,
 {
+    // Removed, so that only the filters remain.
     let Some(text) = given.remove(name) else {
         return Ok(default);
     };

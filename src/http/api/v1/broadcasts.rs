@@ -30,6 +30,7 @@ use crate::http::media::egress_address::{check_hosts, rtmp_hosts};
 pub struct StartBroadcast {
     /// 1 to 8 `rtmp://` or `rtmps://` URLs. Required without `destination`; mutually exclusive with it.
     #[serde(default, deserialize_with = "non_null")]
+    // Texts here, because `parse_urls` refuses each by its position, such as `urls[2]`.
     #[schema(value_type = Option<Vec<RtmpUrl>>, nullable = false, min_items = 1, max_items = 8)]
     urls: Option<Vec<String>>,
     /// An RTMP destination of the room's template. Mutually exclusive with `urls`.
@@ -106,8 +107,10 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             start,
         )
         .about("broadcasts", "Start a broadcast")
+        // A literal public address, so that the example needs no DNS.
         .example(json!({"urls": ["rtmp://8.8.8.8/app/stream-key"], "layout": "grid"}))
         .body_rule(
+            // A rule between fields, which the struct's schema cannot express.
             "oneOf",
             json!([{"required": ["urls"]}, {"required": ["destination"]}]),
         )
@@ -116,6 +119,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             &["get_broadcast", "stop_broadcast"],
             &[("egress_id", "$response.body#/egress_id")],
         )
+        // Before the permission: a URL inside the operator's network is a 400 for every caller (S-68).
         .check(check_urls)
         .room_token(&[Permission::Broadcast])
         .idempotent()
@@ -165,6 +169,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .about("broadcasts", "Stop a broadcast")
         .responds(stopped)
         .room_token(&[Permission::Broadcast])
+        // The path names no room, so the room of a stored response's broadcast is checked, too.
         .replay_check(egress::check_stop_replay::<Broadcast>)
         .idempotent()
         .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
@@ -185,6 +190,7 @@ impl Validate for StartBroadcast {
     fn validate(self) -> Result<ValidBroadcast, Problem> {
         let audio_only = self.audio_only.unwrap_or(false);
         let source = EgressSource::RoomComposite {
+            // The contract's default for broadcasts; for recordings it is the speaker layout.
             layout: self.layout.unwrap_or(Layout::Grid),
             media: if audio_only {
                 CompositeMedia::AudioOnly

@@ -34,6 +34,7 @@ use crate::http::api::spec::{Method, OpenRates, extension};
 pub struct CodePath {
     /// The room code
     #[serde(deserialize_with = "from_text")]
+    // Without i, l, 0 and 1, which are easily confused: 32 characters of five bits, 60 bits in all (S-36).
     #[param(value_type = String, pattern = "^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$")]
     code: RoomCode,
 }
@@ -50,10 +51,12 @@ pub struct CreateCode {
     expires_at: Option<Timestamp>,
     /// Default 86400. Mutually exclusive with `expires_at`.
     #[serde(default, deserialize_with = "non_null")]
+    // 60 seconds to 30 days (contract).
     #[schema(minimum = 60, maximum = 2_592_000, nullable = false)]
     ttl_seconds: Option<u64>,
     /// Maximum number of exchanges; null or omitted: unlimited.
     #[schema(minimum = 1)]
+    // An explicit null is allowed, and means unlimited (contract).
     max_uses: Option<u32>,
     /// Locks the code to one identity.
     #[serde(default, deserialize_with = "non_null")]
@@ -89,6 +92,7 @@ pub struct RoomCodeJson {
     /// Complete only in the response that creates it, otherwise masked: `abcd-****-****`.
     pub code: String,
     /// If set, tokens are always for this identity.
+    // Serialised even if null.
     #[schema(required = true)]
     pub identity: Option<Identity>,
     pub expires_at: Timestamp,
@@ -122,6 +126,7 @@ impl RoomCodeJson {
 
 impl From<RoomCodeRecord> for RoomCodeJson {
     fn from(record: RoomCodeRecord) -> Self {
+        // Only the first four characters are stored in clear.
         let masked = record.prefix.masked();
         Self::new(record, masked)
     }
@@ -129,6 +134,7 @@ impl From<RoomCodeRecord> for RoomCodeJson {
 
 impl From<CreatedCode> for RoomCodeJson {
     fn from(CreatedCode { record, code }: CreatedCode) -> Self {
+        // Only now: the store keeps the code's hash.
         Self::new(record, code.reveal().to_owned())
     }
 }
@@ -192,7 +198,9 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
                 "codes",
                 "Disable a room code; tokens from earlier exchanges stay valid",
             )
+            // A key is required, too, but no log may show the code.
             .secret_path("code")
+            // The contract lists no 400 here: a malformed code is an unknown one.
             .malformed_path(Problem::code_not_found)
             .errors(&[ErrorCode::CodeNotFound])
             .build(),
@@ -205,6 +213,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .about("codes", "Exchange a room code for a room token")
         .example(json!({"identity": "alice", "name": "Alice"}))
         .responds(Token::example())
+        // The code is the credential.
         .open("code", OpenRates::Exchange)
         .malformed_path(Problem::code_not_found)
         .secret_response()
@@ -273,6 +282,7 @@ pub async fn create(
     input: Input<RoomPath, NoParams, CreateCode>,
 ) -> Result<Created<RoomCodeJson>> {
     let body = input.body;
+    // `u32` alone would accept 0, a code that nobody can use.
     if body.max_uses == Some(0) {
         return Err(
             Problem::invalid("max_uses", "must be at least 1, or null for unlimited use").into(),
@@ -325,6 +335,7 @@ async fn exchange(
         (taken, _) => taken?,
     };
     let plan = quota::plan(&context.state.plans, &exchange.plan)?;
+    // A malformed identity gets here only with a locked code, which ignores it.
     let requested = requested.unwrap_or_default();
     let holder = TokenHolder {
         identity: exchange
@@ -333,8 +344,11 @@ async fn exchange(
             .or(requested)
             .unwrap_or_else(Identity::guest),
         name: body.name.map(String::from).unwrap_or_default(),
+        // Metadata comes from the backend alone, by `POST /v1/tokens`.
         metadata: String::new(),
+        // The default: the contract gives the exchange no lifetime.
         ttl: ttl(None),
+        // Unused: without a role, the exchange was refused.
         grants: Grants::default(),
         // Marks the token, so that it cannot take over a participant that joined with another token.
         exchange: exchange.identity.is_none().then(ExchangeId::new),
@@ -398,6 +412,7 @@ fn ensure_can_exchange(
         let message = "the room's template no longer has the code's role";
         return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
     }
+    // An open code gives no identity that is connected or has had its role changed (S-47).
     if exchange.is_identity_taken {
         Err(Problem::identity_taken().into())
     } else {

@@ -49,6 +49,7 @@ pub struct EgressQuery {
 
 impl From<EgressQuery> for EgressFilter {
     fn from(query: EgressQuery) -> Self {
+        // Destructured, so that a new filter cannot be forgotten here.
         let EgressQuery {
             room,
             status,
@@ -79,6 +80,7 @@ pub struct EgressHead {
 #[derive(Serialize, ToSchema)]
 pub struct EgressTail {
     /// Destination that was used, if one was named.
+    // Absent rather than null (contract).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub destination: Option<DestinationName>,
@@ -108,6 +110,7 @@ impl EgressHead {
     pub fn split(egress: Egress) -> (Self, EgressDetail, EgressStatus, EgressTail) {
         let head = Self {
             id: egress.id,
+            // Before its fields are moved below.
             namespaced_room: egress.namespaced_room(),
             project_id: egress.project_id,
             room: egress.room,
@@ -175,6 +178,7 @@ pub async fn start<J: EgressJson>(
     output: EgressOutput,
     destination: Option<UsedDestination>,
 ) -> Result<Created<J>> {
+    // The media plane opens the room with this cap, if no participant has joined yet.
     let max_participants = context.plan().await?.effective_cap(room.max_participants);
     let (room_id, room) = (room.id, room.namespaced_name());
     let plan = EgressPlan {
@@ -271,6 +275,7 @@ pub async fn list_in_room<J: EgressJson>(
     context: RequestContext,
     input: Input<RoomPath, Paged<NoParams>, NoBody>,
 ) -> Result<Page<J>> {
+    // For an unknown room, a 404 rather than an empty list (contract).
     let room = context
         .state
         .store

@@ -50,6 +50,7 @@ pub struct IngressQuery {
 
 impl From<IngressQuery> for IngressFilter {
     fn from(query: IngressQuery) -> Self {
+        // Destructured, so that a new filter cannot be forgotten here.
         let IngressQuery {
             room,
             status,
@@ -74,8 +75,10 @@ pub struct CreateIngress {
     /// Display name with which the encoder joins.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
+    // `Text` rather than `DisplayName`, since the backend vouches for it.
     participant_name: Option<Text>,
     /// Null or omitted: the media plane's default for the input type.
+    // Null is allowed (contract).
     enable_transcoding: Option<bool>,
 }
 
@@ -174,6 +177,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             }))
             .responds(created_example())
             .links(&["get_ingress", "delete_ingress"], &[("ingress_id", "$response.body#/ingress_id")])
+            // Without `idempotent` (contract).
             .starts_work()
             .feature(Feature::Streaming)
             .errors(&[
@@ -230,6 +234,7 @@ pub async fn create(
         room: room.id,
         ingress,
     };
+    // Not `recorded`: without an `Idempotency-Key`, there is no response to store.
     let created = context
         .state
         .tree

@@ -110,6 +110,7 @@ pub async fn list(
                 .participants(&room.namespaced_name())
                 .await?
         }
+        // Even while the media plane is still disconnecting participants.
         RoomStatus::Ended => Vec::new(),
     };
     // The media plane guarantees no order, and pages need a total one.
@@ -148,6 +149,7 @@ pub struct MuteTrack {
     /// A track that the participant publishes.
     track_sid: TrackSid,
     /// true mutes, false unmutes.
+    // Required: with a default, a forgotten field would mute or unmute (contract).
     muted: bool,
 }
 
@@ -253,6 +255,7 @@ pub async fn remove(
         .tree
         .remove_participant(room.project_id, room.name, input.path.identity)
         .await?;
+    // Decided live: the participant may have left a moment ago.
     if removed {
         Ok(NoContent)
     } else {
@@ -292,6 +295,7 @@ pub async fn send_data(
         data: body.data.into(),
         topic: body.topic.map(String::from),
         kind: body.kind.unwrap_or(DataKind::Reliable),
+        // Empty means all participants (contract).
         to: body.destination_identities.unwrap_or_default(),
     };
     let room = context
@@ -300,6 +304,7 @@ pub async fn send_data(
         .rooms()
         .get(context.project(), input.path.name)
         .await?;
+    // The contract's 404, with a message that the room has ended.
     if room.status == RoomStatus::Ended {
         return Err(Problem::no_room_for_data().into());
     }
@@ -310,6 +315,7 @@ pub async fn send_data(
         // Through the room's actor, which orders the message after earlier joins.
         .send_data(room.project_id, room.name, message)
         .await?;
+    // True even if no participant receives it (contract).
     Ok(Json(DataSent { sent: true, bytes }))
 }
 
@@ -375,6 +381,7 @@ impl From<RoleChange> for RoleChangeJson {
         let (changed_by_identity, changed_by_api_key_prefix) = match change.changed_by {
             ChangedBy::Identity(identity) => (Some(identity), None),
             ChangedBy::ApiKey(prefix) => (None, Some(prefix.into())),
+            // An operator has no key; the word cannot be a prefix, which starts with `vk_`.
             ChangedBy::Operator => (None, Some(ChangedBy::OPERATOR.into())),
         };
         Self {
@@ -401,6 +408,7 @@ impl From<RoleChanged> for RoleChangeResult {
         Self {
             role_change: change.into(),
             participant,
+            // Grants and attribute change without a new join (contract).
             applies_live: true,
             note: NOTE,
         }

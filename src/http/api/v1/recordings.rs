@@ -53,6 +53,7 @@ pub struct StartRecording {
     /// A relative path inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or `.ogg` for
     /// audio only, including an audio track.
     #[serde(default, deserialize_with = "non_null")]
+    // A text here, because a refused path has a code of its own, `invalid_filepath`.
     #[schema(value_type = Option<FilePath>, nullable = false)]
     filepath: Option<String>,
     /// A recording destination of the room's template. Without one, the file is written to the project's local directory.
@@ -118,11 +119,13 @@ fn example() -> serde_json::Value {
 
 /// Returns the fields allowed per type, as JSON Schema.
 fn options_by_type() -> serde_json::Value {
+    // `audio_only: true` with `video_only: false` is no conflict.
     let both = json!({
         "required": ["audio_only", "video_only"],
         "properties": {"audio_only": {"const": true}, "video_only": {"const": true}}
     });
     json!([
+        // One entry per type; `false` forbids a field.
         {"not": both, "properties": {"type": {"const": "room_composite"}, "track_id": false, "identity": false}},
         {"required": ["track_id"], "properties": {
             "type": {"const": "track"}, "identity": false, "layout": false, "audio_only": false, "video_only": false
@@ -214,6 +217,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         )
         .responds(stopped)
         .room_token(&[Permission::Record])
+        // The path names no room, so the room of a stored response's recording is checked, too.
         .replay_check(egress::check_stop_replay::<Recording>)
         .idempotent()
         .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
@@ -232,6 +236,7 @@ impl Validate for StartRecording {
     type Valid = ValidRecording;
 
     fn validate(self) -> Result<ValidRecording, Problem> {
+        // First, so that a superfluous field is named rather than a missing one.
         self.refuse_fields_of_other_types()?;
         let source = self.source()?;
         let refuse =
@@ -257,6 +262,7 @@ impl StartRecording {
         };
         match self.recording_type {
             RecordingType::RoomComposite => {
+                // The contract's default for recordings; for broadcasts it is the grid.
                 let layout = self.layout.unwrap_or(Layout::Speaker);
                 Ok(EgressSource::RoomComposite {
                     layout,

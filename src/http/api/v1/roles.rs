@@ -50,6 +50,7 @@ fn example() -> serde_json::Value {
 pub fn operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Put, PATH, "put_role", put)
+            // Not idempotent by a key: a repeated PUT has the same effect.
             .about("roles", "Create or replace a role")
             .example(json!({"permissions": {"end_room": true}}))
             .responds(example())
@@ -69,6 +70,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .errors(&[
                 ErrorCode::TemplateNotFound,
                 ErrorCode::RoleNotFound,
+                // A live participant holds it, or another role's `subscribe.to_roles` lists it (contract).
                 ErrorCode::RoleReferenced,
             ])
             .build(),
@@ -83,6 +85,7 @@ pub async fn put(
     let role = input
         .body
         .with_defaults(name)
+        // A name in the body must be the path's (contract).
         .map_err(|error| Problem::invalid("name", error.to_string()))?;
     let PutRole { role, is_new } = context
         .state
@@ -90,6 +93,7 @@ pub async fn put(
         .templates()
         .put_role(context.project(), id, role)
         .await?;
+    // By the store's transaction: of two concurrent requests, one creates the role.
     Ok(if is_new {
         Put::Created(role)
     } else {

@@ -33,8 +33,10 @@ pub struct CreateRoom {
     #[schema(nullable = false)]
     max_participants: Option<u32>,
     /// Time in seconds that the room stays open without participants; default 300.
+    // Null is allowed, and means the default (contract).
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
+    // As text, to return it with its order of keys and spelling of numbers.
     #[serde(default, deserialize_with = "shallow")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
@@ -136,6 +138,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .errors(&[
                 ErrorCode::RoomLimitReached,
                 ErrorCode::TemplateNotFound,
+                // Also for a room that has ended: names are never released.
                 ErrorCode::RoomExists,
             ])
             .build(),
@@ -165,6 +168,7 @@ pub async fn create(
     let new = NewRoom {
         project_id: context.project(),
         name: body.name,
+        // The plan's limit (contract).
         max_participants: body.max_participants.unwrap_or(0),
         empty_timeout_seconds: body
             .empty_timeout_seconds
@@ -186,6 +190,7 @@ pub async fn create(
     context
         .recorded(|recorder| {
             context
+                // Through the project's actor, which counts the open rooms (S-65).
                 .state
                 .tree
                 .create_room(new, limits.concurrent_rooms, recorder)
@@ -224,6 +229,7 @@ pub async fn end(
     context: RequestContext,
     input: Input<RoomPath, NoParams, NoBody>,
 ) -> Result<NoContent> {
+    // For the 404 of an unknown room.
     let room = context
         .state
         .store

@@ -31,6 +31,7 @@ pub struct SessionPath {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RoomSessionQuery {
+    // The project's filters without `room`, which the path names.
     /// Only with this identity
     #[param(inline)]
     identity: Option<Identity>,
@@ -72,6 +73,7 @@ pub struct SessionQuery {
 
 impl From<SessionQuery> for SessionFilter {
     fn from(query: SessionQuery) -> Self {
+        // Destructured, so that a new filter cannot be forgotten here.
         let SessionQuery {
             room,
             identity,
@@ -93,6 +95,7 @@ impl From<SessionQuery> for SessionFilter {
 
 impl RoomSessionQuery {
     fn in_room(self, room: RoomName) -> SessionFilter {
+        // Destructured, so that a new filter cannot be forgotten here.
         let Self {
             identity,
             role,
@@ -121,6 +124,7 @@ pub struct SessionJson {
     pub participant_identity: Identity,
     pub participant_sid: ParticipantSid,
     /// Null if the token had no role.
+    // Serialised even if null (contract).
     #[schema(required = true)]
     pub role: Option<RoleName>,
     pub joined_at: Timestamp,
@@ -162,6 +166,7 @@ impl SessionJson {
         Self {
             id: session.id,
             namespaced_room: NamespacedRoom::new(&session.project_id, &session.room),
+            // Before the room's name is moved; an open session counts until now.
             duration_seconds: session.duration_seconds(now),
             room: session.room,
             participant_identity: session.participant_identity,
@@ -264,6 +269,7 @@ async fn read(
         .sessions()
         .list(context.project(), filter, page)
         .await?;
+    // One instant for the whole page.
     let now = context.state.clock.now();
     Ok(sessions.map(|session| SessionJson::new(session, now)))
 }

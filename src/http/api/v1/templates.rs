@@ -43,6 +43,7 @@ pub struct CreateTemplate {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplate {
+    // Null is allowed, and changes nothing (contract).
     name: Option<TemplateName>,
     #[serde(default, deserialize_with = "non_null_object")]
     #[schema(nullable = false)]
@@ -53,6 +54,7 @@ pub struct UpdateTemplate {
     roles: Option<RoleInputs>,
 }
 
+// Keys as texts, so that a malformed one is refused at `roles.{key}`.
 type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 
 /// A template's settings.
@@ -126,6 +128,7 @@ impl From<Template> for TemplateSettingsDetail {
         Self {
             region,
             allowed_regions: Region::ALL,
+            // False while a single media region runs (contract).
             region_enforced: false,
             region_note: REGION_NOTE,
         }
@@ -253,6 +256,7 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
         let name: RoleName = key.parse().map_err(|error| {
             Problem::invalid(format!("roles.{key}"), format!("a role's name {error}"))
         })?;
+        // A name in the role must be its key (contract).
         let role = input.with_defaults(name.clone());
         let role =
             role.map_err(|error| Problem::invalid(format!("roles.{key}.name"), error.to_string()))?;
@@ -276,6 +280,7 @@ pub async fn create(
         region: body
             .settings
             .and_then(|settings| settings.region)
+            // `auto`, the contract's default.
             .unwrap_or_default(),
         roles: roles(body.roles)?,
     };
@@ -318,6 +323,7 @@ pub async fn update(
     let change = TemplateChange {
         name: body.name,
         region: body.settings.and_then(|settings| settings.region),
+        // Sent roles are completed with defaults, because they replace stored ones as a whole (contract).
         roles: roles(body.roles)?,
     };
     let template = context

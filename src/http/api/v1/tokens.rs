@@ -36,6 +36,7 @@ pub struct CreateToken {
     /// The participant's display name.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
+    // `Text` rather than `DisplayName`, since the backend vouches for it.
     name: Option<Text>,
     /// Forwarded to the media plane unchanged.
     #[serde(default, deserialize_with = "non_null")]
@@ -49,6 +50,7 @@ pub struct CreateToken {
         minimum = 0,
         maximum = 18_446_744_073_709_551_615_u64
     )]
+    // Any `u64`, because the contract clamps instead of refusing.
     ttl_seconds: Option<u64>,
     /// A role in the room's template; it replaces `permissions`.
     #[serde(default, deserialize_with = "non_null")]
@@ -89,6 +91,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .responds(Token::example())
             .idempotent()
             .secret_response()
+            // Nothing is written, so a request without `Idempotency-Key` needs no task of its own (`frame`).
             .only_reads()
             .starts_work()
             .errors(&[
@@ -98,6 +101,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
                 ErrorCode::RoomEnded,
                 ErrorCode::RoleCapacityReached,
                 ErrorCode::BillingUnavailable,
+                // Listed by the contract for this operation.
                 ErrorCode::DatabaseUnavailable,
             ])
             .build(),
@@ -115,6 +119,7 @@ async fn create(
         metadata: body.metadata.map(String::from).unwrap_or_default(),
         ttl: ttl(body.ttl_seconds),
         grants: body.permissions.unwrap_or_default().into(),
+        // Only tokens from open room codes name one (S-47).
         exchange: None,
         url: context.media_url(),
     };
@@ -129,6 +134,7 @@ async fn create(
     mint(&context.state, token, plan, holder)
 }
 
+// The contract's default and range ("Token lifetime").
 const DEFAULT_TTL_SECONDS: u64 = 3_600;
 const SHORTEST_TTL_SECONDS: u64 = 60;
 const LONGEST_TTL_SECONDS: u64 = 86_400;
@@ -158,6 +164,7 @@ impl Token {
     /// Returns an example for the description.
     pub(super) fn example() -> serde_json::Value {
         json!({
+            // `{"alg":"HS256"}`, `{}` and the word "signature" in base64url.
             "token": "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl", "url": "ws://127.0.0.1:8080",
             "expires_at": "2026-01-31T13:00:00.000Z"
         })
@@ -234,6 +241,7 @@ pub(super) fn mint(
     plan: &Plan,
     holder: TokenHolder,
 ) -> Result<Created<Token>> {
+    // A role replaces the plain permissions (contract).
     let (max_kbps, mut grants) = match context.role.as_deref().map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
@@ -251,11 +259,13 @@ pub(super) fn mint(
             .map(|role| role.attributes.clone().into())
             .unwrap_or_default(),
         role: context.role.as_ref().map(|role| role.name.clone()),
+        // With the last role change in it, the token counts as newer than that change (S-46).
         role_change: context.role_change,
         exchange: holder.exchange,
         max_kbps,
         grants,
         ttl: holder.ttl,
+        // With timeout and cap, a room that the media plane opens by itself agrees with the record.
         empty_timeout_seconds: context.room.empty_timeout_seconds,
         max_participants: plan.effective_cap(context.room.max_participants),
     };
@@ -265,6 +275,7 @@ pub(super) fn mint(
         url: holder.url,
         expires_at: minted.expires_at,
         role: request.role,
+        // Present if and only if a role was named.
         publish_profile: context.role.map(|role| role.publish.clone()),
     }))
 }

@@ -104,10 +104,12 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .about("usage", "Read participant minutes by day")
             .responds(usage_example)
             .errors(&[
+                // The contract lists 503 here.
                 ErrorCode::BillingUnavailable,
                 ErrorCode::DatabaseUnavailable,
             ])
             .build(),
+        // The contract lists no 503 here, so without the billing service the records decide (`quota`).
         operation(Method::Get, "/v1/plan", "get_plan", plan)
             .about("usage", "Read the project's status under its plan")
             .responds(plan_example())
@@ -140,6 +142,7 @@ impl PlanStatus {
             limits: plan.limits,
             features: plan.features,
             quota_state: decision.quota_state(),
+            // A calendar month in UTC.
             period_start: Day::from(today.start().month_start()),
             participant_minutes_used: used,
             participant_minutes_remaining: plan.limits.participant_minutes_per_month.map(remaining),
@@ -186,6 +189,7 @@ pub async fn usage(
 
 async fn plan(
     context: RequestContext,
+    // The contract lists no 400 here, so query and body are not parsed.
     _: Input<NoParams, AnyQuery, AnyBody>,
 ) -> Result<Json<PlanStatus>> {
     let (owner, today) = (context.owner().await?, Day::from(context.state.clock.now()));

@@ -34,6 +34,7 @@ pub struct EndpointPath {
 pub struct CreateWebhookEndpoint {
     /// http or https, resolving to a public address.
     #[schema(value_type = HttpUrl)]
+    // A text here, because refused URLs have codes of their own, `invalid_url` and `blocked_url`.
     url: String,
 }
 
@@ -131,6 +132,7 @@ fn endpoint_operations() -> Vec<Box<dyn Operation>> {
             &["delete_webhook_endpoint"],
             &[("id", "$response.body#/id")],
         )
+        // Apart, since the parameter has another name.
         .links(
             &["list_webhook_deliveries"],
             &[("endpoint_id", "$response.body#/id")],
@@ -183,6 +185,7 @@ pub async fn create(
         )
     };
     let created: Created<WebhookEndpointCreated> = context.recorded(create).await?;
+    // Only a wake-up: after a crash here, the start reads the endpoints from the records.
     context.state.tree.wake_endpoint(project, created.0.id);
     Ok(created)
 }
@@ -351,6 +354,7 @@ pub async fn list_deliveries(
     } = input.query;
     let filter = DeliveryFilter {
         status,
+        // As text, like the records', since the console's test event has no type of its own.
         event_type: event_type.map(|event| event.as_str().to_owned()),
         endpoint_id,
     };
@@ -376,6 +380,7 @@ pub async fn retry(
             .retry(project.clone(), input.path.id, recorder)
     };
     let retried: Json<WebhookDelivery> = context.recorded(retry).await?;
+    // Only a wake-up: after a crash here, the start finds the pending delivery.
     context
         .state
         .tree

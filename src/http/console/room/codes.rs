@@ -51,6 +51,7 @@ impl RoomPage<'_> {
     }
 
     fn code(&self, code: &RoomCodeJson) -> Vec<Markup> {
+        // Computed here: an expired code has no status of its own in the records.
         let is_over = code.expires_at <= self.visit.state.clock.now();
         let status = match (code.disabled, is_over) {
             (true, _) => "disabled",
@@ -116,6 +117,7 @@ async fn create(visit: Visit) -> PageResult {
         body["max_uses"] = json!(uses);
     }
     if let Some(hours) = visit.number("hours")? {
+        // Saturates: the operation refuses a lifetime above 30 days.
         body["ttl_seconds"] = json!(hours.saturating_mul(3_600));
     }
     let call = visit.call(codes::create, &project.id).path("name", &name);
@@ -146,6 +148,7 @@ async fn create(visit: Visit) -> PageResult {
 async fn disable(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
+        // By id, because the list has only the masked code.
         .call(ext::codes::disable, &project)
         .path("name", &visit.param("name"))
         .path("id", &visit.param("id"))
@@ -174,6 +177,7 @@ fn join_link(visit: &Visit, code: &str) -> Option<String> {
 /// Renders a QR code as SVG: dark on light in every colour scheme, since many scanners read no inverted codes.
 fn qr_code(text: &str) -> Option<Markup> {
     use std::fmt::Write as _;
+    // The medium level survives a smudge of 15 % at little additional size.
     let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
     let mut path = String::new();
     for (x, y) in (0..code.size()).flat_map(|y| (0..code.size()).map(move |x| (x, y))) {

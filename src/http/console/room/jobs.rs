@@ -91,6 +91,7 @@ impl RoomPage<'_> {
         let call = self
             .visit
             .call(list, self.project)
+            // By the projects' lists, since not every kind has a list per room.
             .query("room", Some(self.name()));
         Ok(call.page(SHOWN, 0).send().await?.items)
     }
@@ -160,6 +161,7 @@ impl RoomPage<'_> {
                 h2 { "Broadcast" }
                 (form(self.visit, &self.path("/broadcasts"), &html! {
                     (field("broadcast-url", "RTMP URL with stream key", &html! {
+                        // A stream key must not stay in the browser's form history.
                         input #broadcast-url name="url" placeholder="rtmp://…" autocomplete="off";
                     }, ""))
                     (field("broadcast-to", "Or a destination", &select("broadcast-to", "destination", &destinations, ""), ""))

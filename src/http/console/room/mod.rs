@@ -119,6 +119,7 @@ impl RoomPage<'_> {
         self.visit
             .state
             .tree
+            // The id under which the tree registers it.
             .actor(&format!("{}/room/{}", self.project, self.name()))
             .await
     }
@@ -170,11 +171,13 @@ impl RoomPage<'_> {
 async fn show(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let page = RoomPage::read(&visit, &project.id).await?;
+    // An ended room has none.
     let actor = if page.is_open() {
         page.actor().await
     } else {
         None
     };
+    // Not an error of the page: the media plane may be unreachable, and the room can still be ended.
     let participants = page.participants(actor.as_ref()).await;
     let jobs = page.jobs().await?;
     let codes = page.codes().await?;
@@ -215,6 +218,7 @@ fn room_path(project: &ProjectId, name: &str) -> String {
 }
 
 /// Maximum events on the page.
+// A script removes older ones, so that a long call does not fill the browser.
 const MAX_EVENTS: u32 = 50;
 /// Payload fields that the start of a line shows already.
 const FIELDS_IN_HEAD: [&str; 5] = [
@@ -230,6 +234,7 @@ impl RoomPage<'_> {
         html! {
             section.card {
                 h2 { "Events as they happen" }
+                // `polite`: read aloud when the reader pauses.
                 ul.events aria-live="polite" data-most=(MAX_EVENTS) hx-ext="sse" sse-connect=(self.path("/events"))
                     sse-swap="event" hx-swap="afterbegin" {
                     li.help { "New events appear here. Earlier ones are among the webhook deliveries." }
@@ -255,11 +260,13 @@ pub async fn stream(visit: Visit) -> PageResult {
     let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
     let watch = Watch {
         events: visit.state.admin.relay.watch(),
+        // Encoded as JSON, for the search in payloads.
         room: Value::from(visit.param("name")).to_string(),
         project,
         state: visit.state,
         request: visit.request,
     };
+    // A stream counts towards `MAX_STREAMS`.
     Ok(events::open_stream(
         &state,
         &request,

@@ -24,6 +24,7 @@ const SHOWN: u32 = 200;
 
 /// The media plane's measurements for a participant.
 #[derive(Deserialize)]
+// A subset of the media workers' snapshot; unknown fields are ignored.
 struct ParticipantMeasurements {
     sid: String,
     transports: Vec<Transport>,
@@ -60,6 +61,7 @@ impl RoomPage<'_> {
             .visit
             .call(participants::list, self.project)
             .path("name", self.name());
+        // Shown in place of the table, so that the room's other parts stay usable.
         let listed = match call.page(SHOWN, 0).send().await {
             Ok(listed) => listed,
             Err(error) => return layout::problem(&error.problem),
@@ -148,6 +150,7 @@ impl RoomPage<'_> {
             path,
             &html! {
                 select id=(id) name="role" aria-label={ "Role of " (identity) } {
+                    // A participant without a role can get one, and cannot lose it.
                     @if held.is_empty() { option value="" selected { "none" } }
                     @for role in &self.roles { option value=(role) selected[role.as_str() == held] { (role) } }
                 }
@@ -176,6 +179,7 @@ impl RoomPage<'_> {
                     " "
                     (form(self.visit, path, &html! {
                         input type="hidden" name="track_sid" value=(track.sid);
+                        // The state to set, not to toggle: two clicks in a row must not undo each other.
                         input type="hidden" name="muted" value=(!track.muted);
                         button type="submit" id={ "mute-" (track.sid) }
                             aria-label={ (action) " the " (name) " of " (identity) } { (action) }
@@ -209,6 +213,7 @@ fn connection(media: Option<&ParticipantMeasurements>) -> Markup {
         return nothing();
     }
     let worst = |value: fn(&Transport) -> Option<f64>| {
+        // The worst transport decides: a client may have one for each direction.
         transports.iter().filter_map(value).fold(0.0, f64::max)
     };
     let loss = worst(|one| one.sent_loss).max(worst(|one| one.received_loss));
@@ -303,6 +308,7 @@ async fn remove(visit: Visit) -> PageResult {
 }
 
 async fn send_message(visit: Visit) -> PageResult {
+    // Base64, as the operation takes bytes.
     let mut body = json!({"data": STANDARD.encode(visit.field("text"))});
     if let Some(topic) = visit.optional("topic") {
         body["topic"] = json!(topic);

@@ -19,6 +19,7 @@ pub(super) fn page(
     document: &Document,
     adjacent: [Option<&Page>; 2],
 ) -> Markup {
+    // Relative, so that the folder works below any URL and without a server.
     let at = |path: &str| relative(&page.path, path);
     html! {
         (DOCTYPE)
@@ -29,15 +30,20 @@ pub(super) fn page(
                 meta name="color-scheme" content="light dark";
                 title { (document.title) @if page.path != HOME { " · Conclave" } }
                 link rel="icon" type="image/svg+xml" href=(at("assets/icon.svg"));
+                // In files, because the served form's content security policy forbids inline styles and scripts.
                 link rel="stylesheet" href=(at("assets/console.css"));
                 link rel="stylesheet" href=(at("assets/site.css"));
+                // Deferred, so that the text is displayed before the script is loaded.
                 script src=(at("assets/site.js")) defer {}
             }
+            // Only the served form has the viewer; its search also finds operations.
             body data-root=(at("")) data-index=(at(INDEX)) data-viewer=[(site.form == Form::Served).then(|| at("api"))] {
+                // The first stop of the keyboard: readers skip the navigation.
                 a.skip href="#content" { "Skip to the content" }
                 (top(site, page))
                 div.site {
                     (pages(site, page))
+                    // `tabindex` lets the skip link move the focus here.
                     main #content tabindex="-1" {
                         (PreEscaped(&document.html))
                         (around(page, adjacent))
@@ -58,10 +64,12 @@ fn top(site: &Site, page: &Page) -> Markup {
             // Shown by the script that implements it.
             button.plain.menu type="button" aria-expanded="false" aria-controls="pages" hidden { "Pages" }
             form.find role="search" hidden {
+                // Roles and states of an ARIA combobox: the script moves through results while the focus stays in the field.
                 input #search type="search" placeholder="Search  /" aria-label="Search the documentation" autocomplete="off"
                     role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list";
                 ul #found role="listbox" aria-label="Results" hidden {}
             }
+            // The static form stands alone, without console and API viewer.
             @if site.form == Form::Served {
                 nav aria-label="Main" {
                     a href=(at(HOME)) aria-current="true" { "Documentation" }
@@ -94,6 +102,7 @@ fn pages(site: &Site, page: &Page) -> Markup {
 
 /// Renders the table of contents.
 fn contents(document: &Document) -> Markup {
+    // Deeper headings would make the list longer than the window.
     let shown = |level| matches!(level, HeadingLevel::H2 | HeadingLevel::H3);
     let sections = || {
         document
@@ -102,6 +111,7 @@ fn contents(document: &Document) -> Markup {
             .filter(move |section| shown(section.level))
     };
     html! {
+        // A list of one section leads nowhere.
         @if sections().count() > 1 {
             nav.contents aria-label="On this page" {
                 p { "On this page" }
@@ -173,6 +183,7 @@ pub(super) struct Entry {
 
 /// Parses the groups from the README's table.
 pub(super) fn groups() -> Vec<Group> {
+    // The same table that readers of the repository see, so the two cannot differ.
     let (_, table) = README
         .split_once("\n## Documentation\n")
         .unwrap_or_default();
@@ -225,6 +236,7 @@ pub(super) fn index(documents: &[(&str, Document)]) -> String {
         .flat_map(|(page, (_, document))| {
             document.sections.iter().map(move |section| {
                 let text = section
+                    // Collapsed, because line breaks of the source would stand in the results.
                     .text
                     .split_whitespace()
                     .collect::<Vec<_>>()

@@ -46,6 +46,7 @@ pub(super) fn render(markdown: &str, urls: &impl PageUrls) -> Document {
     };
     let mut events = Parser::new_ext(
         markdown,
+        // The extensions that GitHub renders as well.
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH,
     );
     let mut shown = Vec::new();
@@ -198,6 +199,7 @@ impl<P: PageUrls> Writer<'_, P> {
 
     fn diagram(&self, source: &str) -> Markup {
         html! {
+            // A browser displays the image; the source is text for readers who cannot see it.
             figure.diagram {
                 @match self.urls.diagram(source) {
                     Some(picture) => {
@@ -217,6 +219,7 @@ impl<P: PageUrls> Writer<'_, P> {
     fn inline<'a>(&mut self, event: Event<'a>, shown: &mut Vec<Event<'a>>) {
         match &event {
             Event::Text(text) | Event::Code(text) => self.index(text),
+            // A space, because words on two lines would join in the index.
             Event::SoftBreak | Event::HardBreak | Event::End(_) => self.index(" "),
             _ => {}
         }
@@ -253,6 +256,7 @@ impl<P: PageUrls> Writer<'_, P> {
             }) => {
                 let dest_url: CowStr<'a> = self.urls.link(&dest_url).into();
                 if self.links == 0 {
+                    // An image opens in full size, unless it is a link already.
                     shown.push(Event::InlineHtml(
                         format!("<a class=\"picture\" href=\"{dest_url}\">").into(),
                     ));
@@ -300,6 +304,7 @@ impl<P: PageUrls> Writer<'_, P> {
 
 /// Renders a block of code. A script adds a button that copies it.
 pub(super) fn code_block(code: &str) -> Markup {
+    // Focusable, so that a long line can be scrolled by keyboard.
     html! { div.code { pre tabindex="0" { code { (code) } } } "\n" }
 }
 

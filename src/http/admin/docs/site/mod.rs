@@ -63,6 +63,7 @@ struct Page {
 }
 
 impl Page {
+    // Lossy, since it cannot fail; the repository's files are UTF-8.
     fn text(&self) -> Cow<'static, str> {
         String::from_utf8_lossy(self.file.content)
     }
@@ -91,6 +92,7 @@ fn site_path(file: &str) -> String {
     let file = file.trim_start_matches('/');
     let in_docs = file.strip_prefix("docs/").unwrap_or(file);
     match in_docs.strip_suffix(".md") {
+        // The repository's README is the first page; an SDK's names the page of its folder.
         Some("README") => HOME.to_owned(),
         Some(name) => format!("{}.html", name.trim_end_matches("/README").to_lowercase()),
         None if is_picture(file) => in_docs.to_owned(),
@@ -117,6 +119,7 @@ impl Site {
                 .iter()
                 .find(|file| file.path.strip_prefix('/') == Some(path))
         };
+        // In the order of the README, which is also the order of "previous" and "next".
         let listed = groups
             .iter()
             .flat_map(|group| &group.entries)
@@ -168,6 +171,7 @@ impl Site {
             return Some(self.page(at)?.into_bytes().into());
         }
         if path == INDEX {
+            // Only pages with a label have sections to search.
             let pages = self.pages.iter().filter(|page| page.label.is_some());
             let documents: Vec<_> = pages
                 .map(|page| (page.path.as_str(), page.document()))
@@ -190,6 +194,7 @@ impl Site {
         } else {
             source_page(page)
         };
+        // A source is in no reading order.
         let is_listed = |at: usize| self.pages.get(at).filter(|page| page.label.is_some());
         let [before, after] = [at.checked_sub(1), at.checked_add(1)];
         let adjacent = page
@@ -243,6 +248,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     for part in target.split('/') {
         match part {
             "." => {}
+            // `None` for a path above the repository's root.
             ".." => drop(parts.pop()?),
             part => parts.push(part),
         }

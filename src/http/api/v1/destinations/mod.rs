@@ -44,6 +44,7 @@ pub struct DestinationPath {
 pub struct CreateDestination {
     name: DestinationName,
     kind: DestinationKind,
+    // Its type depends on `kind`, which may follow it in the body.
     config: Box<RawValue>,
 }
 
@@ -172,6 +173,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
                 ErrorCode::TemplateNotFound,
                 ErrorCode::DestinationNotFound,
                 ErrorCode::EncryptionUnavailable,
+                // Kept credentials cannot be decrypted after their key was lost.
                 ErrorCode::DestinationUnusable,
             ])
             .build(),
@@ -183,6 +185,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .errors(&[
                 ErrorCode::TemplateNotFound,
                 ErrorCode::DestinationNotFound,
+                // A running egress writes there until it ends.
                 ErrorCode::DestinationInUse,
             ])
             .build(),
@@ -220,6 +223,7 @@ fn recording_config(raw: &RawValue) -> Result<RecordingInput, Problem> {
 fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
     #[derive(Deserialize)]
     struct Shape {
+        // Presence is enough here; `config` checks the values.
         r#type: Option<serde::de::IgnoredAny>,
         urls: Option<serde::de::IgnoredAny>,
     }
@@ -232,6 +236,7 @@ fn kind_of(raw: &RawValue) -> Option<DestinationKind> {
             r#type: Some(_),
             urls: None,
         }) => Some(DestinationKind::Recording),
+        // Both or neither: the stored kind decides.
         _ => None,
     }
 }
@@ -263,6 +268,7 @@ pub async fn create(
         name: body.name,
         kind: Some(body.kind),
         config: config(body.kind, &body.config)?,
+        // For the store, which checks the feature after the template: 404, if both fail.
         features: context.plan().await?.features,
     };
     check_addresses(&context, &new.config).await?;
@@ -318,6 +324,7 @@ async fn kind_to_read(
         .await;
     match (stored.map_err(ApiError::from), body.kind) {
         (Ok(stored), Some(sent)) if sent != stored.kind => {
+            // The kind is immutable (contract).
             Err(stored.kind.immutable_kind("kind").into())
         }
         (Ok(stored), Some(_)) => Ok(stored.kind),
@@ -344,6 +351,7 @@ pub async fn update(
         config: config(kind, &body.config)?,
         features: context.plan().await?.features,
     };
+    // At each update, because the new configuration may have another endpoint.
     check_addresses(&context, &new.config).await?;
     let destination = context.state.store.destinations().update(new).await?;
     Ok(Json(destination.into()))

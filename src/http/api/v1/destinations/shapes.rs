@@ -17,6 +17,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// A destination to create, by its kind.
 #[derive(ToSchema)]
+// Untagged, because each variant has `kind` as a field of its own.
 #[serde(untagged)]
 #[schema(discriminator(property_name = "kind", mapping(
     ("recording" = "#/components/schemas/CreateRecordingDestination"),
@@ -67,6 +68,7 @@ pub struct CreateRtmpDestination {
 
 /// The value of `kind` in a recording destination.
 #[derive(ToSchema)]
+// An enum with one variant is a constant in OpenAPI, as the discriminator requires.
 pub enum RecordingWord {
     /// `recording`.
     #[schema(rename = "recording")]
@@ -128,6 +130,7 @@ pub enum RecordingDestinationConfig {
 )))]
 pub enum NewRecordingDestinationConfig {
     /// Amazon S3 or a compatible service.
+    // Credentials are required here; an update keeps omitted ones (contract).
     S3(NewS3Destination),
     /// Google Cloud Storage.
     Gcp(NewGcpDestination),
@@ -170,6 +173,7 @@ pub struct NewS3Destination {
     /// Prefix for each file's path.
     #[schema(nullable = false)]
     pub prefix: Option<StorageText>,
+    // S3-compatible services such as MinIO often have no DNS name per bucket.
     /// Whether the bucket is in the URL's path, not in its host name.
     #[schema(nullable = false)]
     pub force_path_style: Option<bool>,
@@ -177,6 +181,7 @@ pub struct NewS3Destination {
     pub access_key: StorageText,
     /// The access key's secret.
     pub secret: NewCredential,
+    // Temporary AWS credentials have this third part.
     /// Session token for temporary credentials. Empty means none.
     #[schema(nullable = false)]
     pub session_token: Option<NewSessionToken>,
@@ -239,6 +244,7 @@ impl ToSchema for NewSessionToken {}
 fn new_secret(doc: &str, min_length: usize) -> RefOr<Schema> {
     let text = ObjectBuilder::new()
         .schema_type(Type::String)
+        // Reads show `***`: written back, it would replace the credential.
         .description(Some(doc))
         .min_length(Some(min_length));
     let not_hidden = Extensions::from_iter([("not", json!({"const": HIDDEN}))]);
@@ -254,6 +260,7 @@ pub(super) fn configs_by_kind() -> Value {
         json!({"required": ["kind"], "properties": {"kind": {"const": kind}, "config": config}})
     };
     json!([
+        // Without a kind, the configuration's fields or the stored kind decide.
         {"properties": {"kind": false}},
         of("recording", "RecordingDestinationConfig"),
         of("rtmp", "RtmpDestinationConfig"),
