@@ -220,7 +220,7 @@ async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiErr
         title,
         running: running
             .into_iter()
-            // One that is ending cannot be stopped any longer.
+            // An egress that is ending cannot be stopped any longer.
             .filter(|egress| egress.status != EgressStatus::Ending)
             .map(|egress| running_egress(egress, permissions))
             .collect(),

@@ -301,7 +301,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
     )
 }
 
-/// Notes: name, text.
+/// Name and text of each note.
 const NOTES: [(&str, &str); 31] = [
     (
         "project-created",

@@ -114,7 +114,7 @@ async fn rows_of_timeline(
     let now = visit.state.clock.now();
     let mut rows = Vec::new();
     for session in listed.iter().rev() {
-        // A call per session, of which one page has at most `ROWS`.
+        // One call per session; a page has at most `ROWS` of them.
         let Json(detail) = visit
             .call(sessions::get, project)
             .path("id", &session.id.to_string())
