@@ -1,7 +1,7 @@
 //! Changes of a server's keys.
 //!
 //! - `conclave key-rotate`: replaces the encryption key, even while a server is using it.
-//! - `conclave media-key-change`: makes this machine's media key the one that a server needs to take over.
+//! - `conclave media-key-change`: makes this machine's media key the required key for a server's takeover.
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ pub enum DropReason {
     AwaitsKeyFrame,
     /// The packet is padding without a payload.
     Padding,
-    /// The packet is older than the one with which the receiver started.
+    /// The packet is older than the receiver's first packet.
     Late,
     /// The packet has redundancy that the receiver does not support, and that cannot be removed.
     MalformedRedundancy,

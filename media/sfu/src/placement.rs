@@ -56,7 +56,7 @@ pub struct Placement {
 impl Default for Placement {
     /// Creates a placement without workers.
     fn default() -> Self {
-        // Unique in the process, to tell rooms apart that had the same name.
+        // Unique in the process, to distinguish rooms that had the same name.
         static OPENED: AtomicU64 = AtomicU64::new(0);
         Self {
             sharing: SharingId(OPENED.fetch_add(1, Ordering::Relaxed)),

@@ -296,7 +296,7 @@ impl LocalParticipant {
         if changed == before {
             return Ok(false);
         }
-        // Only the first change stores the token's texts: a later one would store those that the client has set.
+        // Only the first change stores the token's texts: a later one would store the client's earlier changes.
         self.token_texts.get_or_insert_with(|| Box::new(before));
         self.set_texts(changed);
         Ok(true)

@@ -143,7 +143,7 @@ impl UdpClient {
                 bytes,
                 &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()),
             );
-        // Sending needs no lock, which the forwarding task may want.
+        // Sending does not need the lock, which the forwarding task may be waiting for.
         drop(session);
         match reaction {
             TurnReaction::Nothing => {}

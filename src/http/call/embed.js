@@ -8,17 +8,17 @@
 
   const SERVER = new URL(script.src).origin;
   const ATTRIBUTES = ['code', 'token', 'url', 'name', 'title', 'layout', 'chat', 'language', 'max-tiles', 'controls'];
-  // Those that are on where they are, whatever their value.
+  // Boolean attributes: on if present, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const VARIABLES = ['accent', 'background', 'panel', 'tile', 'text', 'quiet', 'border', 'live', 'danger', 'radius', 'font'];
   const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ended', 'error'];
-  // For what the frame itself may use; other frames in it get nothing.
+  // Permissions that are delegated to the call page, but not to frames inside it.
   const ALLOWED = ['camera', 'microphone', 'display-capture', 'speaker-selection', 'autoplay', 'fullscreen', 'clipboard-write'];
-  // A page that has loaded says so at once. One that may not be shown says nothing.
+  // The call page sends a message as soon as it has loaded. A page that the browser does not show sends none.
   const LOADED_MS = 5_000;
 
-  // Without a height of the page's own, the element has that of an empty block. Any of the page's is kept, also one that comes from
-  // `aspect-ratio`, `max-height` or a flex container.
+  // Without a height from the embedding page, the element is as high as an empty block. A height from the page always applies, also if it
+  // comes from `aspect-ratio`, `max-height` or a flex container.
   const STYLES = new CSSStyleSheet();
   STYLES.replaceSync(`
     :host { display: block; position: relative; overflow: hidden }
@@ -167,7 +167,7 @@
       this.#timer = setTimeout(() => this.#refuse(), LOADED_MS);
     }
 
-    // Once, though a page that says why there is no call is loaded, too.
+    // Reports the failure only once: the page that explains the refusal loads as well and sends its own message.
     #refuse() {
       clearTimeout(this.#timer);
       if (this.#isRefused) return;

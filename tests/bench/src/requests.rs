@@ -79,7 +79,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     }
     Ok(Section {
         title: "Requests",
-        about: "64 connections, each of which waits for a response before it sends the next request. The ceiling is \
+        about: "64 connections, each waiting for a response before it sends the next request. The ceiling is \
                 an actix-web handler that returns the same bytes, with as many threads. A created room is on disk \
                 before its response.",
         figures,

@@ -8,7 +8,7 @@ import { openWindow } from '../support/browsers.mjs';
 import { Conclave, until } from '../support/server.mjs';
 import { enter, linkTo } from './sites.mjs';
 
-// A small picture of stripes: browsers without a graphics processor take long for each frame.
+// A small image of stripes: browsers without a graphics processor take long for each frame.
 const STRIPES = () => {
   const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
   navigator.mediaDevices.getUserMedia = async (wanted) => {
@@ -27,7 +27,7 @@ const STRIPES = () => {
   };
 };
 
-// How much neighbouring pixels of the own picture differ.
+// Measures how much adjacent pixels of the user's own video differ.
 const sharpness = (page) => page.locator('.tile.own video').evaluate((video) => {
   const [width, height] = [320, 180];
   const canvas = Object.assign(document.createElement('canvas'), { width, height });
@@ -87,7 +87,8 @@ export async function blur(browser, folder) {
   }
 }
 
-// If the library cannot be loaded, the page says so. A camera that was to be blurred stays off, and another one stays as it is.
+// If the library cannot be loaded, the page shows the problem. A camera with blur stays off, and a camera that is already on stays as it
+// is.
 async function failing(page) {
   await page.route('**/call/effects/*', (route) => route.abort());
   await page.reload();

@@ -31,7 +31,7 @@ export async function chat(server, browser) {
   for (const window of [ada, ben, phone]) assert.equal(await window.locator('#chat').isVisible(), false, 'the chat is open before anybody writes');
   await write(ben, 'Good morning');
   await write(ben, 'Shall we begin?');
-  // On a wide screen it opens; on a phone it would cover the pictures.
+  // On a wide screen it opens; on a phone it would cover the video.
   await ada.locator('#chat').waitFor();
   await ada.locator('#messages p', { hasText: 'Shall we begin?' }).waitFor();
   assert.deepEqual(await messages(ada), [['Ben', 'Good morning'], ['', 'Shall we begin?']]);
@@ -73,7 +73,7 @@ async function directions(phone, ada) {
   assert.deepEqual(found, ['rtl', 'rtl', 'ltr']);
 }
 
-// Who comes and goes is no line of the chat.
+// Joining and leaving add no line to the chat.
 async function leaving(ada, phone) {
   const count = (await messages(ada)).length;
   await phone.context().close();

@@ -1,4 +1,4 @@
-// What makes calls comfortable: keys, hints, details on demand, links that invite; and the styles of the page around the call.
+// Conveniences in calls: keys, hints, details on demand, links that invite; and the styles of the page around the call.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
@@ -88,7 +88,7 @@ async function muted(page) {
   await page.locator('#notice p', { hasText: 'your microphone is off' }).waitFor();
 }
 
-// What comes and goes, once there is another participant.
+// The connection's details, once there is another participant.
 async function details(server, browser, page, folder) {
   const other = await openWindow(browser);
   await enter(other, await linkTo(server, 'helps', 'guest'), 'Ben');
@@ -156,7 +156,7 @@ export async function embedded(server, site, browser) {
   await window.context().close();
 }
 
-// Signalling passes, and media does not: the page says which of the two it is.
+// Signalling works and media is blocked: the page names media as the cause.
 export async function blocked(server, browser) {
   await server.call('POST', '/v1/rooms', { name: 'blocked' });
   const window = await openWindow(browser);

@@ -16,7 +16,7 @@ const NAMES = [
 // So many of them have a camera: more would take the time of the check's machine.
 const CAMERAS = 5;
 
-// What is wrong with the page as it is now: with axe, and by the places of tiles and buttons.
+// Returns the current problems of the page: from axe, and from the positions of tiles and buttons.
 async function problemsOf(page) {
   const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }));
   const found = violations.map(({ id, nodes }) => `axe ${id}: ${nodes[0].html}`);

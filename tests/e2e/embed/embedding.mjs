@@ -76,7 +76,8 @@ export class Embedding {
     await this.share(frame);
   }
 
-  // A browser that cannot delegate a click to the frame needs one inside it, and the page says so. So it does if the machine has no screen.
+  // A browser that cannot delegate a click to the frame needs one inside it, and the page shows that. It also shows a problem if the
+  // machine has no screen.
   async share(frame) {
     const { window } = this;
     await window.evaluate(() => document.querySelector('#go').addEventListener('click', () => {
@@ -93,7 +94,7 @@ export class Embedding {
     await this.isPressed(frame, 'screen', 'false');
   }
 
-  // Attributes that change during the call. Texts of the language before, which arrive after those of the new one, change nothing.
+  // Changes attributes during the call. Texts of the previous language, which arrive after the new language's texts, change nothing.
   async changes(frame) {
     const { window } = this;
     const [late, wanted] = ['fr', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));

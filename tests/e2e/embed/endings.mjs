@@ -61,7 +61,7 @@ async function ended(window, words, mayReturn) {
   assert.equal(await window.evaluate(() => document.activeElement.id), 'end-title');
 }
 
-// A server that stands still for ten seconds. The page says so soon, and when it is over.
+// A server is suspended for ten seconds. The page shows the interruption soon, and then its end.
 export async function standstill(browser, folder) {
   const server = await Conclave.start();
   try {

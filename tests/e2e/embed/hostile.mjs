@@ -1,4 +1,4 @@
-// What must not work: pages of other origins, and attributes, messages, names and texts that try to be more than they are.
+// Attacks that must fail: pages of other origins, and malicious attributes, messages, names and texts.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';

@@ -1,4 +1,4 @@
-// Joining: what others see of a name, and what a user and the page around the call are told when something is in the way.
+// Joining: how others see a name, and how a user and the embedding page learn of an obstacle.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -106,7 +106,7 @@ export async function direct(server, site, browser) {
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
   const pressed = (id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
   assert.deepEqual([await pressed('microphone'), await pressed('camera')], ['false', 'false']);
-  // What the page wants is not what the user has chosen.
+  // The embedding page's settings do not replace the user's choice.
   await embed(window, { code, name: 'Ada', 'start-muted': '' });
   const form = await frameOf(window, server.api);
   await form.locator('#microphone-before[aria-pressed="false"]').waitFor();
@@ -144,7 +144,7 @@ function anHourOld(server, token) {
   return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
 }
 
-// A server that wants fewer requests: the page waits as long as it is told, says so, and joins.
+// The server's rate limit refuses a request: the page shows the wait, waits for as long as the response states, and joins.
 export async function tooMany(browser) {
   const server = await Conclave.start({ CONCLAVE_LIMITS__EXCHANGE_PER_SECOND: '1', CONCLAVE_LIMITS__EXCHANGE_BURST: '1' });
   try {

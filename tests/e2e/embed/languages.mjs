@@ -1,4 +1,4 @@
-// The languages of the page: those that are written from right to left, and whether texts have room.
+// The languages of the page: right-to-left scripts, and whether texts have room.
 import assert from 'node:assert/strict';
 
 import { AXE, openWindow } from '../support/browsers.mjs';
@@ -28,7 +28,7 @@ async function open(server, browser, room, locale, size) {
   return page;
 }
 
-// Everything is mirrored but the pictures.
+// Everything is mirrored except video.
 export async function rightToLeft(server, browser, folder) {
   await server.call('POST', '/v1/rooms', { name: 'from-right' });
   for (const identity of ['carol', 'dora', 'emil']) await server.join('from-right', identity, 'guest', [['audio', 'microphone']]);

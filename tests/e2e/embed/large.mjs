@@ -1,5 +1,5 @@
-// Large calls: pages of tiles, of which only the one that is shown sends its video; who speaks comes to the first page. And what an
-// embedding page can choose of the controls, full screen and the small window.
+// Large calls: pages of tiles, where only the current page receives video and speakers move to the first page. Also an embedding page's
+// choice of controls, full screen and the small window.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
@@ -145,7 +145,7 @@ export async function controls(server, site, browser) {
   await window.context().close();
 }
 
-// Full screen, and the picture of another participant in a small window.
+// Full screen, and another participant's video in a small window.
 export async function screens(server, browser) {
   await server.call('POST', '/v1/rooms', { name: 'screens' });
   const ada = await openWindow(browser);

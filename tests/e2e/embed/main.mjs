@@ -74,7 +74,7 @@ async function strangers(server, sites, browser, name, folder) {
   await part(`${name}: hostile messages, names and texts change nothing`, () => hostile.messages(server, listed, other, browser));
 }
 
-// What users meet on their way into a call, in it and out of it, at a server of its own.
+// Users' ways into a call, in it and out of it, at a server of its own.
 async function ways(browser, name, folder) {
   const site = await Site.start('localhost');
   const server = await Conclave.start({ CONCLAVE_LIMITS__EXCHANGE_PER_SECOND: '1000', CONCLAVE_LIMITS__EXCHANGE_BURST: '1000' });

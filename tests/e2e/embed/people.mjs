@@ -1,11 +1,11 @@
-// The panel of participants: who is there, hands in the order of raising, and what a role may do to others.
+// The panel of participants: names and roles, hands in the order of raising, and a role's actions on others.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
 import { until } from '../support/server.mjs';
 import { enter, linkTo } from './sites.mjs';
 
-// What the panel lists, in its order: name, role, whether the hand is raised, and whether the microphone is on.
+// The rows of the panel, in order: name, role, whether the hand is raised, and whether the microphone is on.
 const listed = (page) => page.evaluate(() => [...document.querySelectorAll('.attendee')].map((row) => [
   row.querySelector('.name').textContent, row.querySelector('.role').textContent,
   !row.querySelector('.hand').hidden, !row.querySelector('.muted'),
@@ -41,7 +41,7 @@ export async function panel(server, browser) {
   for (const window of [ada, ben, cleo]) await window.context().close();
 }
 
-// Who raised a hand first is first, also for who joins later.
+// Hands are listed in the order of raising, also for participants who join later.
 async function hands(server, browser, { ada, ben, cleo }) {
   await cleo.locator('#hand').click();
   await become(ada, ['Cléo', 'Ada (you)', 'Ben', 'Dora Adeyemi', 'Emil Adeyemi']);

@@ -1,4 +1,4 @@
-// The screenshot of docs/embedding.md: a lesson in a page of a site, with calm pictures of the cameras.
+// The screenshot of docs/embedding.md: a lesson in a page of a site, with calm camera images.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,9 +1,9 @@
-// Many participants with small pictures, in one window. One of them at a time can be heard.
+// Many participants with small videos, in one window. One of them at a time can be heard.
 import { openWindow } from '../support/browsers.mjs';
 
 export class Publishers {
-  // Joins guests with pictures of a size. They are as many as a number says, then their names are `P01` and so on, in this order; or those
-  // of a list.
+  // Joins guests with videos of a size. `guests` is a list of names, or a number; with a number, the names are `P01` and so on, in this
+  // order.
   static async join(server, browser, room, guests, [width, height] = [160, 90]) {
     const names = Array.isArray(guests) ? guests : Array.from({ length: guests }, (_, index) => `P${String(index + 1).padStart(2, '0')}`);
     const tokens = [];

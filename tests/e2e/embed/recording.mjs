@@ -17,7 +17,7 @@ export async function known(server, site, browser, folder) {
   else console.log('skipped starting a recording, since ffmpeg is not installed');
 }
 
-// Who does not want to be recorded stays in the lobby.
+// A user who declines to be recorded stays in the lobby.
 async function before(server, site, browser, folder) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
@@ -44,7 +44,7 @@ async function before(server, site, browser, folder) {
   await window.context().close();
 }
 
-// Its end is seen and said, and a broadcast is another badge.
+// The end of a recording is shown and announced, and a broadcast has another badge.
 async function during(server, browser, id) {
   const window = await openWindow(browser);
   await window.goto(await linkTo(server, 'recorded', 'guest'));

@@ -1,4 +1,4 @@
-// The pictures of a call: their shapes, and what is seen before the first frame. The element's height, and calls in very small ones.
+// The tiles of a call: their shapes, and their content before the first frame. The element's height, and calls in very small frames.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
@@ -8,7 +8,7 @@ import { embed, enter, eventOf, frameOf, linkTo, submit } from './sites.mjs';
 const LANDSCAPE = 16 / 9;
 const PORTRAIT = 3 / 4;
 
-// The boxes of the stage and of its tiles, and the sizes of their pictures.
+// The boxes of the stage and of its tiles, and the sizes of their videos.
 const measure = (page) => page.evaluate(() => {
   const box = (element) => {
     const { left, top, right, bottom, width, height } = element.getBoundingClientRect();
@@ -62,7 +62,7 @@ async function onScreens(window, check) {
   }
 }
 
-// Two participants: the other's picture as large as the stage allows, the own one in the corner, and nothing of either cut off.
+// Two participants: the other's video as large as the stage allows, the user's own in the corner, and nothing of either cut off.
 async function pair(window) {
   await onScreens(window, ({ stage, tiles }, where) => {
     const [own, other] = tiles;
@@ -86,7 +86,7 @@ async function equals(window, count) {
   });
 }
 
-// A camera that stands upright has an upright tile. Every third of its picture in height is seen.
+// A camera in portrait orientation has an upright tile. Every third of its video in height is visible.
 export async function portrait(server, browser) {
   await server.call('POST', '/v1/rooms', { name: 'portrait' });
   const window = await openWindow(browser);
@@ -174,7 +174,7 @@ export async function heights(server, site, browser) {
   await window.context().close();
 }
 
-// In small frames, and on phones on their side, a picture and the buttons are in sight, the one that leaves too.
+// In small frames, and on phones on their side, a video and the buttons are in sight, including the leave button.
 export async function small(server, site, browser, folder) {
   await server.call('POST', '/v1/rooms', { name: 'small' });
   await server.join('small', 'carol', 'guest', [['audio', 'microphone']]);
@@ -194,7 +194,7 @@ export async function small(server, site, browser, folder) {
     await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     if (folder) await window.screenshot({ path: `${folder}/small-${width}.png`, clip: { x: 0, y: 0, width, height } });
     for (const id of ['leave', 'microphone', 'camera']) {
-      // What a click in the middle of the button reaches.
+      // Whether a click in the middle of the button reaches it.
       const isReached = await frame.evaluate((wanted) => {
         const { left, top, width: wide, height: high } = document.getElementById(wanted).getBoundingClientRect();
         return document.elementFromPoint(left + wide / 2, top + high / 2)?.closest('button')?.id === wanted && left >= 0 && top >= 0 && left + wide <= innerWidth && top + high <= innerHeight;

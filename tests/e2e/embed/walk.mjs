@@ -32,7 +32,7 @@ export class Walk {
     return `${this.server.api}/call#code=${code}`;
   }
 
-  // What axe-core finds, and what does not fit on the screen.
+  // Checks the page with axe-core, and that everything fits on the screen.
   async check(where) {
     await this.page.waitForTimeout(150);
     const { page, screen } = this;
@@ -69,7 +69,7 @@ export class Walk {
     for (const [language, title] of [['Fran', 'Rejoindre un appel'], ['Kiswahili', 'Jiunge na simu'], ['English', 'Join a call']]) {
       await this.keyboard.choose('#language', language);
       await page.getByRole('heading', { name: title }).waitFor();
-      // Until then, a list adds what is typed to what was typed before.
+      // Until then, a list appends typed characters to the earlier ones.
       await page.waitForTimeout(1_100);
     }
     await this.keyboard.type('[name=name]', 'Ada Lovelace');
@@ -78,7 +78,7 @@ export class Walk {
     assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem('conclave-call')).name), 'Ada Lovelace');
   }
 
-  // Who joined before raises a hand, and who joins later sees it.
+  // An earlier participant raises a hand, and a later participant sees it.
   async call() {
     const { page, keyboard, server } = this;
     await keyboard.toggle('#hand');
@@ -158,7 +158,7 @@ export class Walk {
   }
 }
 
-// A browser that refuses the devices: the page says what to do, and joins without them.
+// The browser refuses the devices: the page shows advice, and joins without them.
 export async function withoutDevices(server, browser) {
   await server.call('POST', '/v1/rooms', { name: 'without-devices' });
   const { code } = await server.call('POST', '/v1/rooms/without-devices/codes', { role: 'guest' });

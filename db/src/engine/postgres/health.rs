@@ -144,7 +144,7 @@ fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
     for _ in 0..HOLDERS {
         let holder = Session::connect(server, STATEMENT_LIMIT)?;
         match holder.batch("BEGIN") {
-            // PgBouncer in statement mode rejects BEGIN with this error. PostgreSQL never does.
+            // PgBouncer in statement mode rejects `BEGIN` with this error. PostgreSQL never does.
             Err(error) if is_protocol_violation(&error) => return Ok(true),
             started => started?,
         }

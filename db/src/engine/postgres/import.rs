@@ -26,7 +26,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Begins the transaction, and creates the schema if it is missing.
+    /// Starts the transaction, and creates the schema if it is missing.
     pub(crate) fn begin(server: &PostgresServer) -> Result<Self, ImportError> {
         refuse_pooler(server)?;
         let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;

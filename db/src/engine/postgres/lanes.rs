@@ -146,7 +146,7 @@ fn commit_or_undo(session: &Session, written: Result<(), StoreError>) -> Result<
     }
 }
 
-/// Begins a transaction, with the fence if this is a server.
+/// Starts a transaction, with the fence if this is a server.
 fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
     session.send_text("BEGIN")?;
     match epoch {

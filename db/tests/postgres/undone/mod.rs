@@ -90,8 +90,8 @@ impl Failures {
         )
     }
 
-    /// Runs a job with each of its statements made to fail, after which nothing has changed and no event is passed on, and then without a
-    /// failure.
+    /// Runs a job once for each of its statements, with that statement made to fail, and checks that nothing has changed and no event is
+    /// forwarded. Then runs it without a failure.
     async fn check<T>(
         &self,
         name: &'static str,

@@ -180,7 +180,7 @@ fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
     Some(())
 }
 
-/// Skips the picture order count's fields.
+/// Skips `pic_order_cnt_type` and its fields.
 fn skip_order(bits: &mut Bits<'_>) -> Option<()> {
     match bits.exp_golomb()? {
         0 => bits.exp_golomb().map(drop),

@@ -1,7 +1,7 @@
 //! VP9 frames from RTP payloads (RFC 9628), and the frame header (VP9 specification, section 6.2).
 //!
-//! As in RFC 9628, a *picture* has one *frame* per spatial layer. Containers store it as a
-//! superframe.
+//! RFC 9628 calls the *frames* of all spatial layers at one time a `picture`. Containers store it
+//! as a superframe.
 
 use conclave_sfu::{Bits, Vp9Descriptor};
 
@@ -13,7 +13,7 @@ const MAX_LAYERS: usize = 8;
 const INDEX: u8 = 0xc0;
 const SYNC_CODE: u32 = 0x49_8342;
 
-/// Collects a picture's frames.
+/// Collects the frames of one `picture`.
 #[derive(Debug, Default)]
 pub struct Vp9Assembler {
     frames: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ impl FrameAssembler for Vp9Assembler {
         self.frames.iter().map(Vec::len).sum()
     }
 
-    /// Returns the picture, with a superframe index if it has several frames (VP9 specification,
+    /// Returns the `picture`, with a superframe index if it has several frames (VP9 specification,
     /// annex B).
     fn take(&mut self) -> Vec<u8> {
         let frames = std::mem::take(&mut self.frames);
@@ -78,12 +78,12 @@ impl FrameAssembler for Vp9Assembler {
     }
 }
 
-/// Iterates over the frame sizes that a picture announces.
+/// Iterates over the frame sizes that a `picture` announces.
 fn sizes(picture: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     frames(picture).into_iter().filter_map(size)
 }
 
-/// Splits a picture into frames by its superframe index, if it has one.
+/// Splits a `picture` into frames by its superframe index, if it has one.
 fn frames(picture: &[u8]) -> Vec<&[u8]> {
     let whole = vec![picture];
     let Some(marker) = picture

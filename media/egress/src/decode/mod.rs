@@ -40,7 +40,7 @@ impl Slots {
         }
     }
 
-    /// Takes a slot; `None` if all are taken.
+    /// Acquires a slot; `None` if all are taken.
     pub fn take(&self) -> Option<Slot> {
         // Relaxed suffices: the counter guards no other memory.
         let next = |taken: usize| (taken < self.count).then_some(taken + 1);
@@ -55,7 +55,7 @@ impl Slots {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes one slot from each counter, or none at all.
+    /// Acquires one slot from each counter, or none at all.
     pub fn take_all(each: &[&Self]) -> Option<Vec<Slot>> {
         // If one has no free slot, collecting into `None` drops the others.
         each.iter().map(|slots| slots.take()).collect()
@@ -117,12 +117,12 @@ impl TranscoderPermits {
         }
     }
 
-    /// Takes a project's permit for an audio transcoder; `None` if there is none left.
+    /// Acquires a project's permit for an audio transcoder; `None` if none is free.
     pub fn take_audio(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.audio.take_free(project)
     }
 
-    /// Takes a project's permit for a video transcoder; `None` if there is none left.
+    /// Acquires a project's permit for a video transcoder; `None` if none is free.
     pub fn take_video(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.video.take_free(project)
     }

@@ -58,16 +58,16 @@ function flatbuffer(identifier, root) {
   return out.subarray(0, end);
 }
 
-// The indexes are those of MediaPipe's metadata_schema.fbs: normalization options with mean and deviation, for colors from 0 to 255; and
-// image properties with the color space RGB.
+// Indexes from MediaPipe's metadata_schema.fbs: normalization options with mean and deviation, for colors from 0 to 255; and image
+// properties with the color space RGB.
 const NORMALIZED = { table: { 0: { byte: 1 }, 1: { table: { 0: { floats: [0] }, 1: { floats: [255] } } } } };
 const IMAGE = { table: { 0: { byte: 2 }, 1: { table: { 0: { byte: 1 } } } } };
-// A model, with the metadata of its part: those of the input, and those of the output.
+// Metadata of a model with one subgraph: for its input, then for its output.
 const METADATA = flatbuffer('M001', { table: { 0: 'ImageSegmenter', 3: [{ table: {
   2: [{ table: { 0: 'image', 3: IMAGE, 4: [NORMALIZED] } }], 3: [{ table: { 0: 'segmentation_masks', 3: IMAGE } }],
 } }] } });
 
-// The indexes of fields are those of TensorFlow's schema.fbs.
+// Field indexes are from TensorFlow's schema.fbs.
 function withMetadata(model) {
   const root = model.readUInt32LE(0);
   const vtable = root - model.readInt32LE(root);

@@ -1,4 +1,4 @@
-// Says who has joined and left: several within a moment in one sentence, as at the beginning of a lesson.
+// Notices of participants who have joined and left. Several within a moment share one sentence, as at the start of a lesson.
 
 import { nameOf } from './names.js';
 import { notice } from './notices.js';

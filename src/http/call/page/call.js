@@ -32,8 +32,8 @@ const REASONS = {
 };
 
 export class Call {
-  // `granted` is a room token with its url; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` tells an embedding
-  // page what happens, and `onEnd` gets the reason of the end, with what is needed to come back.
+  // `granted` is a room token with its URL; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` sends events
+  // to an embedding page, and `onEnd` gets the reason of the end, with the token and the devices for a rejoin.
   constructor(granted, wishes, { emit, onEnd }) {
     Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, offered: wishes.controls });
     const device = (id) => (id ? { deviceId: id } : undefined);
@@ -68,7 +68,7 @@ export class Call {
     return { room: this.roomName, ...this.describe(this.room.localParticipant) };
   }
 
-  // Connects. What it refuses is an error, after which nothing is left of the call.
+  // Connects. Throws if the connection is refused or fails; nothing of the call remains then.
   async join() {
     const { room, granted } = this;
     await room.connect(granted.url, granted.token);
@@ -143,7 +143,7 @@ export class Call {
     this.controls?.offer(controls);
   }
 
-  // What the call is called: by the embedding page, or else by the room's metadata, or else by its name.
+  // Shows the title: from the embedding page, or else from the room's metadata, or else the room's name.
   setTitle(title) {
     this.title = title;
     const shown = title || this.moderation?.title || this.roomName || '';
@@ -176,7 +176,7 @@ export class Call {
     const { state } = this.room;
     const isLost = this.liveness.isCutOff || state === ConnectionState.Reconnecting || state === ConnectionState.SignalReconnecting;
     const tag = element('connection');
-    // Said once, when it is over: the tag says the rest.
+    // Shows a notice only after the interruption: the tag covers the interruption itself.
     if (tag.dataset.state === 'reconnecting' && !isLost && state === ConnectionState.Connected) notice(text('reconnected'));
     tag.dataset.state = isLost ? 'reconnecting' : state;
     tag.dataset.text = isLost ? 'reconnecting' : 'connected';
@@ -184,7 +184,7 @@ export class Call {
     this.stage?.setCutOff(isLost);
   }
 
-  // Who may end the call for everyone is asked what is meant.
+  // Leaves the call. Participants who may end it for everyone are asked which of the two they mean.
   async askToLeave() {
     if (!this.moderation.canEnd) return this.leave();
     const answer = await ask(text('leave-question'), { leave: { key: 'leave' }, end: { key: 'end-call', kind: 'dangerous' } });

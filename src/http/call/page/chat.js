@@ -1,4 +1,4 @@
-// The chat: data messages with the topic `chat`, as plain text. What the backend sends with that topic is shown, too.
+// The chat: data messages with the topic `chat`, as plain text. Messages from the backend with that topic are shown, too.
 
 import { element, make } from './dom.js';
 import { withLinks } from './links.js';

@@ -16,7 +16,7 @@ const EVENTS = [
   RoomEvent.ParticipantPermissionsChanged,
 ];
 const SOURCES = { microphone: Track.Source.Microphone, camera: Track.Source.Camera, screen: Track.Source.ScreenShare };
-// What the browser may do to the sound of the microphone, each on unless the user has turned it off.
+// Audio processing of the microphone by the browser. Each kind is on unless the user has turned it off.
 const PROCESSING = { 'echo-cancellation': 'echoCancellation', 'noise-suppression': 'noiseSuppression' };
 const DEVICES = { microphone: 'audioinput', camera: 'videoinput', speaker: 'audiooutput' };
 
@@ -95,7 +95,7 @@ export class Controls {
     }
   }
 
-  // Devices can be missing or refused. The call goes on without them, and says so; the error is for an embedding page.
+  // Devices can be missing or refused. The call continues without them and shows the problem; the error is for an embedding page.
   async tryTo(source, isOn) {
     clear();
     try {
@@ -109,7 +109,7 @@ export class Controls {
     }
   }
 
-  // Turns on what the user has chosen before the call. What is refused to both devices is said once.
+  // Turns on the devices that the user has chosen before the call. A problem that both devices share is shown once.
   async startDevices(wishes) {
     const problems = {};
     for (const device of ['microphone', 'camera'].filter((one) => wishes[one] && this.mayPublish(one))) {

@@ -1,4 +1,4 @@
-// Details of the connection, on demand: what comes and goes, by which way, and what to do if it is little.
+// Details of the connection, on demand: bit rates, losses, the network path, and advice if the quality is poor.
 
 import { open } from './dialogs.js';
 import { element, make } from './dom.js';
@@ -55,7 +55,7 @@ async function reportsOf(connection) {
   return [...(report?.values() ?? [])];
 }
 
-// What the connections have sent and received until now.
+// Reads the connections' statistics: totals since their start, and current values.
 async function measure(room) {
   const { publisher, subscriber } = room.engine?.pcManager ?? {};
   const reports = await Promise.all([publisher, subscriber].map(reportsOf));

@@ -10,7 +10,7 @@ const CAUSES = {
   AbortError: 'busy', InvalidStateError: 'click',
 };
 
-// Whether sound can be played on another loudspeaker than the one of the system.
+// Whether audio can be played on a speaker other than the system's.
 export const canChooseSpeaker = 'setSinkId' in HTMLMediaElement.prototype;
 
 // Browsers by a part of their name, in the order in which to look: Chromium names Safari, too.
@@ -23,7 +23,7 @@ function causeText(key, cause) {
   return `${text(key)} ${text(`allow-${browser}`)}`;
 }
 
-// Why a device cannot be used, and what to do about it.
+// Explains why a device cannot be used, with advice.
 export function explain(device, error) {
   if (!navigator.mediaDevices) return text('device-insecure');
   if (error?.name === 'BlurError') return error.message;
@@ -34,7 +34,7 @@ export function explain(device, error) {
   return device === 'screen' ? text(key) : causeText(key, cause);
 }
 
-// The same for some devices, by their names. What microphone and camera have in common is said once.
+// Explains the problems of several devices, by their names. A problem that microphone and camera share is explained once.
 export function explainAll(problems) {
   const { microphone, camera } = problems;
   const cause = CAUSES[microphone?.name];
@@ -53,7 +53,7 @@ export async function fillDevices(select, device, chosen) {
   select.closest('label').hidden = found.length === 0 || (device === 'speaker' && !canChooseSpeaker);
 }
 
-// The microphone and the camera before the call: a picture, and a level.
+// The preview of the microphone and the camera before the call: the camera's video, and the microphone's level.
 export class Preview {
   constructor(video, meter) {
     Object.assign(this, { video, meter, tracks: {} });

@@ -1,4 +1,4 @@
-// After the call: why it is over, and what can be done now. No device is in use here.
+// The view after the call: the reason of its end, and the ways to continue. No device is in use here.
 
 import { element } from './dom.js';
 import { onLanguage, text } from './texts.js';
@@ -36,7 +36,7 @@ export class End {
     element('end-status').textContent = isJoining ? text('joining') : '';
   }
 
-  // The server wants fewer requests.
+  // Shows the wait after the server's rate limit has refused a request.
   wait(seconds) {
     element('end-status').textContent = text('waiting', { seconds });
   }

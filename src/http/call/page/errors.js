@@ -1,10 +1,10 @@
-// Why something failed: a code for the embedding page, and words in the page's language. The codes are those of the API, except for those
-// that the page's users meet most; docs/embedding.md lists them.
+// Errors: a code for the embedding page, and a text in the page's language. The codes are the API's, except for the errors that the page's
+// users meet most; docs/embedding.md lists them.
 
 import { isText, text } from './texts.js';
 
 const RENAMED = { role_capacity_reached: 'role_full' };
-// What the media plane says of a participant that it does not admit, in the order in which to look.
+// The media plane's messages for participants that it does not admit. The first match counts.
 const REFUSALS = [
   [/expired/i, 'token_expired'],
   [/requested room does not exist/, 'room_ended'],
@@ -26,7 +26,7 @@ export class CallError extends Error {
     return new CallError(isRoomFull ? 'room_full' : RENAMED[code] ?? code, { message, status });
   }
 
-  // An error of the client SDK while it connects. What has another cause than the token and the room is the network's.
+  // Converts an error of the client SDK while it connects. Errors that neither the token nor the room causes are attributed to the network.
   static ofConnection(error) {
     if (error instanceof CallError) return error;
     // Signalling works, and no way for media was found.

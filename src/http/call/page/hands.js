@@ -1,5 +1,5 @@
-// Raised hands: data messages with the topic `conclave.hand`, `{"raised": true, "for_ms": 0}` or `{"raised": false}`. Who joins later is
-// told by everyone whose hand is raised, and for how long it has been, so that all see hands in the same order.
+// Raised hands: data messages with the topic `conclave.hand`, `{"raised": true, "for_ms": 0}` or `{"raised": false}`. Participants
+// with a raised hand repeat the message for later participants, with the time since it was raised, so that all see hands in the same order.
 
 const { RoomEvent } = LivekitClient;
 const TOPIC = 'conclave.hand';
@@ -32,7 +32,7 @@ export class Hands {
     this.set(me, raised);
   }
 
-  // Tells some, or everyone, that the own hand is raised.
+  // Sends the user's raised hand to some participants, or to everyone.
   async tell(identities) {
     const { localParticipant: me } = this.room;
     if (!this.isRaised(me)) return;

@@ -46,7 +46,7 @@ export function icon(name) {
   return svg;
 }
 
-// Gives an element its icon, or another one.
+// Sets or replaces an element's icon.
 export function setIcon(element, name) {
   const old = element.querySelector(':scope > .icon');
   if (old?.classList.contains(`icon-${name}`)) return;

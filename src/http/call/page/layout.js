@@ -1,5 +1,5 @@
-// Where tiles go. Numbers in, numbers out: the stage applies them. A tile keeps the ratio of its picture, so that nothing of a face is
-// cut off, and a row that is not full stands in the middle.
+// Arithmetic for the positions of tiles, without access to the page: the stage applies the results. A tile keeps the ratio of its video, so
+// that no face is cut off, and a row that is not full is centered.
 
 export const GAP = 8;
 export const LANDSCAPE = 16 / 9;
@@ -30,7 +30,7 @@ function balanced(rows, height, width) {
   return even.every((row) => widthOf(row, height) <= width) ? even : rows;
 }
 
-// The height of the largest tiles of one height that fit a stage, for the ratios of their pictures.
+// Returns the greatest common height at which tiles of these ratios fit a stage.
 function fittingHeight(ratios, { width, height }) {
   const fits = (tile) => {
     const rows = filled(ratios, tile, width);
@@ -45,7 +45,7 @@ function fittingHeight(ratios, { width, height }) {
   return fitting;
 }
 
-// How many wide pictures a stage has room for: at most `most`, and no more than leave each high enough for a face.
+// Returns the number of landscape tiles that a stage has room for: at most `most`, and only as many as leave each high enough for a face.
 export function capacityOf(stage, most) {
   let count = Math.min(2, most);
   while (count < most && fittingHeight(Array(count + 1).fill(LANDSCAPE), stage) >= LEAST_HEIGHT) count += 1;
@@ -55,7 +55,7 @@ export function capacityOf(stage, most) {
 // The same tiles with the width of the widest row. Where even the lowest tiles do not fit, the stage scrolls.
 export function gridOf(ratios, { width, height }) {
   const fitting = fittingHeight(ratios, { width, height });
-  // Of two rows, also a very low stage shows something.
+  // Even on a very low stage, two rows fit.
   const least = Math.min(LEAST_HEIGHT, (height - GAP) / 2, width / Math.max(...ratios));
   const tile = Math.floor(Math.max(fitting, least));
   const rows = balanced(filled(ratios, tile, width), tile, width);
@@ -71,17 +71,17 @@ export function fitted(ratio, { left = 0, top = 0, width, height }) {
 
 const between = (least, value, most) => Math.max(least, Math.min(value, most));
 
-// A large tile, and the box of a strip with the others: beside it, or below it in an upright stage. `thickness` is that of the strip.
+// Returns a large tile's box, and the box and the `thickness` of a strip with the others: beside it, or below it on an upright stage.
 export function withStrip({ width, height }) {
   const isBeside = width >= height;
-  // Of an upright stage, two wide pictures fit side by side.
+  // On an upright stage, the strip fits two landscape tiles side by side.
   const thickness = Math.round(isBeside ? between(88, width * 0.17, 216) : Math.min(between(64, height * 0.17, 120), (width - GAP) / 2 / LANDSCAPE));
   return isBeside
     ? { isBeside, thickness, large: { width: width - thickness - GAP, height }, strip: { left: width - thickness, top: 0, width: thickness, height } }
     : { isBeside, thickness, large: { width, height: height - thickness - GAP }, strip: { left: 0, top: height - thickness, width, height: thickness } };
 }
 
-// A small picture in the corner of the large one; or of the stage, if the large one leaves most of that free.
+// Returns the box of a small tile in the corner of the large one; or of the stage, if the large one leaves most of it free.
 export function inCorner(ratio, stage, large) {
   const isFilled = large.width * large.height > 0.55 * stage.width * stage.height;
   const { left, top, width, height } = isFilled ? large : { left: 0, top: 0, ...stage };

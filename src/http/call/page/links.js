@@ -3,7 +3,7 @@
 import { make } from './dom.js';
 
 const LINK = /https?:\/\/[^\s<>"'`]+/gi;
-// What follows a link in a sentence.
+// Punctuation that may follow a link in a sentence.
 const PUNCTUATION = '.,;:!?)]}';
 
 // The parts of a text: texts, and elements for its links.

@@ -1,8 +1,8 @@
-// Whether anything still comes from the server. A connection whose server or network is gone stays open for a quarter of a minute, in
-// which pictures freeze and nothing else tells the user.
+// Whether anything still comes from the server. A connection whose server or network is gone stays open for a quarter of a minute, in which
+// video freezes and the client SDK reports nothing.
 
 const SECOND = 1_000;
-// As long as nothing may come before the user is told.
+// The user is warned after this time without any data.
 const LONGEST_SILENCE = 3 * SECOND;
 // Silence of media is no sign, as where everyone is muted: after this time the server is asked for an answer.
 const SILENCE_OF_MEDIA = SECOND;

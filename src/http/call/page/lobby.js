@@ -13,7 +13,7 @@ const DEVICES = ['microphone', 'camera'];
 const WRONG_CODES = ['invalid_code', 'code_not_found'];
 
 export class Lobby {
-  // `join` gets what the form says, and ends when the call has begun, with whether the user wanted it to, or with an error.
+  // `join` gets the form's entry. It resolves when the call has started, with `false` if the user declined, and rejects with an error.
   constructor({ isDev, join }) {
     Object.assign(this, { isDev, join, form: element('join'), given: {}, problems: {}, notChosen: new Set() });
     this.preview = new Preview(element('preview'), element('level'));
@@ -36,7 +36,7 @@ export class Lobby {
     this.showInitials();
   }
 
-  // What is given beforehand is not asked for: a room code, or a room token with its url; and a name.
+  // Hides the fields whose values are given beforehand: a room code, or a room token with its URL; and a name.
   admit({ code = '', token = '', url = '', name = '' }) {
     this.given = { code, token, url };
     const hasToken = token !== '';
@@ -50,7 +50,7 @@ export class Lobby {
     this.showInitials();
   }
 
-  // The embedding page wants a device to be off at first. That is not what the user has chosen, so it is not remembered.
+  // The embedding page turns a device off at first. The user has not chosen that, so it is not remembered.
   startWithout(device) {
     this.isOn[device] = false;
     this.notChosen.add(device);
@@ -67,13 +67,13 @@ export class Lobby {
     return !this.isJoining && !element('lobby').hidden;
   }
 
-  // What is said below the form: what happens, or what went wrong.
+  // Shows a status or an error below the form.
   say({ status = '', error = '' }) {
     element('join-status').textContent = status;
     element('join-error').textContent = error;
   }
 
-  // The server wants fewer requests.
+  // Shows the wait after the server's rate limit has refused a request.
   wait(seconds) {
     this.say({ status: text('waiting', { seconds }) });
   }
@@ -130,7 +130,7 @@ export class Lobby {
     return isWrong;
   }
 
-  // What the page was given is wrong, as is known before the user joins.
+  // Shows that a given value is invalid, before the user joins.
   refuse(error) {
     this.say({ error: error.message });
     this.offerCode(error);

@@ -1,22 +1,23 @@
 // The call page: a lobby, then a call. One module for each subject:
 //
-// lobby, devices       before the call
-// call, controls       the call, and the buttons below it
-// stage, tile, layout  who is to be seen, and how large; order, pages: of many participants
-// screen, timer        full screen and a small window; the time in the call
-// panels, people       what opens beside the tiles; the list of participants
-// liveness             whether the server still answers
-// end                  after the call
-// chat, links, hands, reactions   data messages
-// blur                 the background of the camera
-// recording            whether the call is recorded or broadcast
-// details, talking      how good the connection is; whether a muted user talks
-// shortcuts, sound      keys; a test of the loudspeaker
-// moderation, dialogs  what a role may do to others
-// server, errors       requests to this server, and why they fail
-// parent, styles       the page that shows this one in a frame
-// texts, names, icons, notices, arrivals, memory, dom
-// old                  a message for browsers that cannot load these modules
+// - `lobby`, `devices`: before the call
+// - `call`, `controls`: the call, and the buttons below it
+// - `stage`, `tile`, `layout`: the visible tiles and their sizes
+// - `order`, `pages`: the tiles of large calls
+// - `screen`, `timer`: full screen and a small window; the time in the call
+// - `panels`, `people`: the panels beside the tiles; the list of participants
+// - `liveness`: whether the server still answers
+// - `end`: after the call
+// - `chat`, `links`, `hands`, `reactions`: data messages
+// - `blur`: the background of the camera
+// - `recording`: whether the call is recorded or broadcast
+// - `details`, `talking`: how good the connection is; whether a muted user talks
+// - `shortcuts`, `sound`: keys; a speaker test
+// - `moderation`, `dialogs`: the actions that a role permits on others
+// - `server`, `errors`: requests to this server, and why they fail
+// - `parent`, `styles`: the page that shows this one in a frame
+// - `texts`, `names`, `icons`, `notices`, `arrivals`, `memory`, `dom`
+// - `old`: a message for browsers that cannot load these modules
 
 import { Call } from './call.js';
 import { ask, bindDialogs } from './dialogs.js';
@@ -42,7 +43,7 @@ const MOST_IDENTITIES = 3;
 const CODE = /^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$/;
 const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true, title: '', mostTiles: TILES.usual, controls: [] };
 let call = null;
-// What was joined last: the entry, the devices, and the token with its url.
+// The most recent call: the form's entry, the devices, and the token with its URL.
 let last = null;
 let admitted = '';
 let isSetUp = false;
@@ -64,8 +65,8 @@ function running() {
   return call;
 }
 
-// Joins what an entry of the form says, with some devices. `granted` is a token that an earlier exchange gave for it. Returns whether the
-// user still wants to, having learned that the call is recorded.
+// Joins with an entry of the form and the chosen devices. `granted` is a token from an earlier exchange for the entry. Returns `false` if
+// the user declines because the call is recorded.
 async function join(entry, devices, granted = null) {
   try {
     // The client SDK's test fails without WebRTC, which policies and extensions can turn off.
@@ -85,7 +86,7 @@ async function join(entry, devices, granted = null) {
   }
 }
 
-// A link with the code, or the one that the embedding page makes, is copied.
+// Offers a button that copies an invitation: a link with the code, or the embedding page's own link.
 function offerInvite(code) {
   element('invite').hidden = parent.decides ? !parent.invites : !code;
   element('invite').onclick = async () => {
@@ -99,14 +100,14 @@ function offerInvite(code) {
   };
 }
 
-// Whether the user joins a call that is recorded or broadcast. Of others, and those of another server, nothing is asked.
+// Asks whether the user joins although the call is recorded or broadcast. Other calls, and calls of another server, need no question.
 async function consents(token) {
   const { running = [] } = await abilities(token).catch(() => ({}));
   if (running.length === 0) return true;
   return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway', kind: 'main' } }) !== '';
 }
 
-// A room token with its url, and the code that it is for.
+// Returns a room token with its URL, and the code that was exchanged for it.
 async function admit({ token, url, code, room, role, name }) {
   // A server that carries the media itself has the address of this page.
   if (token) return { token, url: url || location.origin.replace(/^http/, 'ws') };
@@ -116,7 +117,7 @@ async function admit({ token, url, code, room, role, name }) {
   return { ...await exchanged(used, cleanName(name), wait), code: used };
 }
 
-// Another participant may have the identity by chance. The name is what users see, so another identity does as well.
+// Another participant may have the identity by chance. Users see only the name, so another identity does as well.
 async function exchanged(code, name, wait) {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -155,7 +156,7 @@ function toLobby() {
   lobby.show();
 }
 
-// What the embedding page wants. It says so again when an attribute changes.
+// Applies the embedding page's settings, which it sends again when an attribute changes.
 async function setUp({ code, token, url, name, title = '', layout, chat, language, styles, 'max-tiles': tiles = '', controls = '', ...switches }) {
   await started;
   useStyles(styles);
@@ -186,7 +187,7 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   if (skipsLobby) lobby.skip();
 }
 
-// Prepares the form for what is given beforehand. Anything else than before leads back to it.
+// Prepares the form for the values that are given beforehand. Changed values lead back to the form.
 function expect({ code = '', token = '', url = '', name = '' }) {
   lobby.admit({ code, token, url, name });
   const given = JSON.stringify([code, token, url]);

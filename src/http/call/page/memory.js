@@ -1,5 +1,4 @@
-// What the page remembers in this browser: the name, the devices and the language. Without storage, as in some frames, it remembers
-// nothing.
+// The browser's memory of the name, the devices and the language. Without storage, as in some frames, the page remembers nothing.
 
 const KEY = 'conclave-call';
 

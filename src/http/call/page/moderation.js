@@ -1,4 +1,4 @@
-// What a participant may do to others: mute and unmute, change the role, remove, end the call. The server checks each of it again.
+// A participant's actions on others: mute and unmute, change the role, remove, end the call. The server checks each of them again.
 
 import { ask, open } from './dialogs.js';
 import { element, make } from './dom.js';
@@ -56,7 +56,7 @@ export class Moderation {
     return [...this.room.remoteParticipants.values()].filter(({ isMicrophoneEnabled }) => isMicrophoneEnabled);
   }
 
-  // Mutes a track of a participant, such as the microphone. What has gone meanwhile needs no muting.
+  // Mutes a track of a participant, such as the microphone. A track that has gone meanwhile needs no muting.
   async muteSource(participant, source) {
     const publication = participant.getTrackPublication(source);
     if (!publication || publication.isMuted) return;

@@ -2,7 +2,8 @@
 
 import { make } from './dom.js';
 
-// What the server refuses in a name: control characters, ends of lines and marks of direction, which could make a text look like another.
+// Characters that the server refuses in a name: control characters, ends of lines and marks of direction, which could make a text look like
+// another.
 const DECEPTIVE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 const LONGEST_SLUG = 24;
 const SUFFIX = 6;
@@ -50,7 +51,7 @@ export function searchable(typed) {
   return typed.normalize('NFKD').replace(/\p{Mark}/gu, '').toLowerCase().trim();
 }
 
-// What a room token says. The server checks the token; this is only for show.
+// Reads a room token's claims. The server checks the token; this is only for show.
 function claimsOf(token) {
   try {
     const payload = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');

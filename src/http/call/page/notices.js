@@ -1,4 +1,4 @@
-// Short messages above the tiles: what has happened, and what could not be done. Screen readers say them.
+// Short messages above the tiles: events, and actions that failed. Screen readers announce them.
 
 import { element, make } from './dom.js';
 
@@ -21,7 +21,7 @@ export function problem(text) {
   timer = setTimeout(clear, SHOWN_MS);
 }
 
-// Takes the problem away, as when the user tries again.
+// Removes the problem, as when the user tries again.
 export function clear() {
   element('problem').textContent = '';
 }
@@ -31,7 +31,7 @@ export function clearAll() {
   element('notice').replaceChildren();
 }
 
-// Says something to screen readers alone.
+// Announces a text to screen readers alone.
 export function say(text) {
   element('said').textContent = text;
 }

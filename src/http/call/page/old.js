@@ -1,5 +1,5 @@
 // Explains an empty page. A browser that is too old for the page's modules ignores them or stops at their syntax, so this is a classic
-// script in the syntax of 2009 with texts of its own: those of texts.js need a module.
+// script in the syntax of 2009. It has texts of its own, because texts.js is a module.
 addEventListener('load', function () {
   var TEXTS = {
     ar: 'تعذّر بدء المكالمة. قد يكون هذا المتصفح قديمًا جدًا: حدّثه أو استخدم متصفحًا آخر، ثم أعد تحميل الصفحة.',

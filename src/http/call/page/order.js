@@ -1,12 +1,12 @@
-// The order in which participants have their tiles: as they have joined. Who speaks on a later page changes places with the participant of
-// the first page who has been silent for longest.
+// The order of tiles: participants in the order in which they joined. A speaker on a later page changes places with the participant of the
+// first page who has been silent for longest.
 
 export class Order {
   constructor() {
     Object.assign(this, { keys: [], spoken: new Map() });
   }
 
-  // Those who are there now; the first of them, the own participant, is always first.
+  // Updates the participants who are present. The first of them, the user, is always first.
   update(present) {
     const [own, ...others] = present;
     const there = new Set(others);

@@ -18,7 +18,7 @@ export class Panels {
     this.show(this.opened === name ? '' : name);
   }
 
-  // Opens a panel instead of the one that is open; without a name, none.
+  // Opens a panel and closes the open one; without a name, only closes it.
   show(opened) {
     this.opened = opened;
     for (const [name, onShow] of Object.entries(this.onShow)) {

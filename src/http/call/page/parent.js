@@ -1,5 +1,5 @@
-// Messages with the page that shows this one in a frame. They are for, and from, one origin: the one that the frame's address names,
-// if it is one of `http.embed_origins`. Other messages are ignored.
+// Messages to and from the page that shows this one in a frame. Only one origin sends and receives them: the frame's address names it, and
+// `http.embed_origins` must allow it. Other messages are ignored.
 
 const ALLOWED = document.body.dataset.parents.split(' ').filter(Boolean);
 // Nothing that a page sends is longer than a room token.
@@ -13,7 +13,7 @@ function texts(source, names) {
   return Object.fromEntries(given.map((name) => [name, source[name]]));
 }
 
-// Whether an origin is an allowed one, or has any port of one that ends with `:*`.
+// Whether an origin is allowed. An allowed origin that ends with `:*` matches any port.
 function isAllowed(origin) {
   return ALLOWED.some((allowed) => {
     if (!allowed.endsWith(':*')) return origin === allowed;
@@ -27,7 +27,7 @@ function switches(source) {
 }
 
 export class Parent {
-  // `setUp` gets what the page wants the call to be; `methods` are what it may call.
+  // `setUp` gets the embedding page's settings for the call; `methods` are the functions that it may call.
   constructor({ setUp, methods }) {
     const origin = new URLSearchParams(location.search).get('parent');
     this.isFramed = window.parent !== window;

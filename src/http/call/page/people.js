@@ -1,4 +1,5 @@
-// The panel of participants: who is there, with roles; raised hands first, in the order of raising; and what the own role may do to others.
+// The panel of participants: their names and roles, raised hands first, in the order of raising; and the actions on others that the user's
+// role permits.
 
 import { element, make } from './dom.js';
 import { fillIcons, setIcon } from './icons.js';

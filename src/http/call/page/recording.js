@@ -1,5 +1,5 @@
 // Whether the call is recorded or broadcast: a badge, and a notice that is also spoken. For roles that may, the entries of the menu that
-// start and stop it. The media plane says that the room is recorded; the server's records say what runs.
+// start and stop it. The media plane reports that the room is recorded; the server's records list the recordings and broadcasts.
 
 import { open } from './dialogs.js';
 import { element } from './dom.js';
@@ -15,13 +15,13 @@ const WAITS_MS = [0, 1_500, 1_500, 3_000];
 export const kindsOf = (running) => Object.fromEntries(KINDS.map((kind) => [kind, running.some((one) => one.kind === kind)]));
 const isAny = (state) => KINDS.some((kind) => state[kind]);
 
-// What the user is told before joining, or when it starts.
+// Returns the notice for the user, before joining or at the start of a recording or broadcast.
 export function startedText({ recording, broadcast }) {
   return text(recording && broadcast ? 'both-started' : recording ? 'recording-started' : 'broadcast-started');
 }
 
 export class Recording {
-  // `layout` returns the layout that a recording is to have; `emit` tells an embedding page.
+  // `layout` returns the layout for a new recording; `emit` sends events to an embedding page.
   constructor(room, { moderation, layout, emit }) {
     Object.assign(this, { room, moderation, layout, emit, state: kindsOf([]) });
     room.engine?.on('roomUpdate', () => this.learn());
@@ -36,7 +36,7 @@ export class Recording {
     this.show();
   }
 
-  // Asks what runs. A later change begins anew.
+  // Requests the current recordings and broadcasts. A later change restarts the requests.
   async learn() {
     const asking = Symbol('asking');
     this.asking = asking;

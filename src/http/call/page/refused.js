@@ -1,4 +1,5 @@
-// In a frame of a page whose origin is not in `http.embed_origins`: says so to its developer, and to the element at once.
+// The page in a frame of a page whose origin is not in `http.embed_origins`. It explains the refusal to the developer, and reports it to
+// the element at once.
 
 import { element } from './dom.js';
 import { remembered } from './memory.js';

@@ -1,5 +1,5 @@
-// How the call uses the user's screen: all of it, or a small window with the picture of who speaks, which stays above other programs.
-// Firefox has that window beside the page's own means.
+// The call's use of the user's screen: all of it, or a small window with the speaker's video, which stays above other programs. Firefox has
+// that window beside the page's own means.
 
 import { element } from './dom.js';
 import { setIcon } from './icons.js';
@@ -83,7 +83,7 @@ export class Floating {
     track?.attach(this.video);
   }
 
-  // Someone else speaks, or a picture has come or gone.
+  // Switches the window to another video, when the speaker changes or a video has come or gone.
   follow() {
     if (this.isOpen) this.use(this.choose() ?? null);
   }

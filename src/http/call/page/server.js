@@ -2,7 +2,8 @@
 
 import { CallError } from './errors.js';
 
-// A refusal for its rate says how long to wait. Longer than this, or more often, the user decides.
+// A response of the rate limit states how long to wait. If the wait is longer than this, or repeated more often, the error is shown and the
+// user decides.
 const LONGEST_WAIT_SECONDS = 30;
 const MOST_WAITS = 5;
 
@@ -29,7 +30,7 @@ function segment(text, code) {
   return encodeURIComponent(text);
 }
 
-// A room token, its url and its role, for a room code. The token carries the name as it is.
+// Exchanges a room code for a room token, its URL and its role. The token carries the name as it is.
 export async function exchange(code, { identity, name }, onWait) {
   return request('POST', `/v1/codes/${segment(code, 'invalid_code')}/exchange`, { body: { identity, name: name || undefined }, onWait });
 }
@@ -39,12 +40,12 @@ export function openRoom(room, role, onWait) {
   return request('POST', '/call/rooms', { body: { room: room || undefined, role }, onWait });
 }
 
-// What the holder of a token may do in its room, what that is called, and what is recorded or broadcast there.
+// Returns the permissions of a token's holder in its room, the room's title, and the recordings and broadcasts there.
 export function abilities(token) {
   return request('GET', '/call/role', { token });
 }
 
-// What a participant may do to others. The token is the newest one at each call.
+// A participant's actions on others. Each call uses the newest token.
 export class Moderator {
   constructor(room, newestToken) {
     this.path = `/v1/rooms/${segment(room, 'room_not_found')}`;

@@ -1,12 +1,12 @@
-// Keyboard shortcuts in the call, and the sheet that lists them. They are single keys, so that they work in every browser; they can be
-// switched off, as for those who steer the page by speech.
+// Keyboard shortcuts in the call, and the sheet that lists them. They are single keys, so that they work in every browser. Users who
+// control the page by speech can switch them off.
 
 import { open } from './dialogs.js';
 import { element, make } from './dom.js';
 import { remember, remembered } from './memory.js';
 import { text } from './texts.js';
 
-// Keys, the button that each presses, and what it does, as a text.
+// Keys, the button that each presses, and the text that describes it.
 const KEYS = {
   m: ['microphone', 'shortcut-microphone'],
   v: ['camera', 'shortcut-camera'],
@@ -23,7 +23,7 @@ const KEYS = {
 const NAMES = { pageup: 'Page ↑', pagedown: 'Page ↓' };
 const TYPED_INTO = 'input, select, textarea, [contenteditable]';
 
-// Whether a button is there to be pressed: one that is not offered is none.
+// Whether a button can be pressed. A button that is not offered cannot.
 const isPressable = (button) => !button.disabled && !button.hidden && !button.classList.contains('not-offered');
 
 function press(event) {

@@ -1,4 +1,4 @@
-// A short sound, so that users hear whether their loudspeaker works.
+// A short tone sequence, so that users hear whether their speaker works.
 
 const TONES_HZ = [523, 659, 784];
 const TONE_SECONDS = 0.22;

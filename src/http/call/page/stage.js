@@ -1,6 +1,6 @@
-// The tiles of a call. Two participants are one large picture with the other in its corner; more are a grid of equals, or one large tile
-// and a strip of the others. A tile is large if it is pinned; else a shared screen is; else, in the layout `speaker`, who speaks or spoke
-// last. Of many participants there are pages; only those of the page that is shown send their video here. `layout.js` has the arithmetic.
+// The tiles of a call. Two participants are one large tile with the other in its corner; more are a grid of equals, or one large tile and a
+// strip of the others. The large tile is the pinned one; else a shared screen; else, in the layout `speaker`, the current or last speaker.
+// Large calls have pages; only the tiles of the current page receive video. `layout.js` has the arithmetic.
 
 import { element } from './dom.js';
 import { capacityOf, fitted, gridOf, inCorner, withStrip } from './layout.js';
@@ -21,8 +21,8 @@ const personKey = ({ sid }) => `person ${sid}`;
 const screenKey = ({ sid }) => `screen ${sid}`;
 
 export class Stage {
-  // `view` says what a tile shows besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off. `most` is how
-  // many tiles are shown at once.
+  // `view` has a tile's state besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off. `most` is the
+  // greatest number of tiles on a page.
   constructor(room, view, { layout, most }) {
     Object.assign(this, { room, view, layout, most, root: element('stage'), grid: element('grid'), tiles: new Map(), pinned: null, order: new Order() });
     this.pages = new Pages(() => this.show());
@@ -41,8 +41,8 @@ export class Stage {
     this.observer.observe(this.root);
   }
 
-  // Plays audio. Pauses video until a tile shows it: the client SDK pauses a track when its last element is detached, but not one that
-  // never had an element.
+  // Plays audio. Pauses video until a tile shows it: the client SDK pauses a track when its last element is detached, so the
+  // track gets one first.
   receive(track) {
     if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
     else track.detach(track.attach());
@@ -58,7 +58,7 @@ export class Stage {
     this.show();
   }
 
-  // Pictures that stand still are not taken for those of now.
+  // Marks frozen video, so that nobody mistakes it for live video.
   setCutOff(isCutOff) {
     this.root.classList.toggle('is-cut-off', isCutOff);
     this.view = { ...this.view, isCutOff };
@@ -76,7 +76,7 @@ export class Stage {
   }
 
   speak(speakers) {
-    // Who looks at a later page is not to have it change.
+    // A later page does not change while the user looks at it.
     const first = this.pages.index === 0 ? this.capacity : Infinity;
     this.order.speak(speakers.filter(({ isLocal }) => !isLocal).map(personKey), first);
     this.show();
@@ -116,7 +116,7 @@ export class Stage {
     return width > 0 && height > 0 ? capacityOf({ width, height }, this.most) : this.most;
   }
 
-  // Adds and removes tiles. One that stays is moved only if its place is another.
+  // Adds and removes tiles. An existing tile is moved only if its position changes.
   place(shown) {
     const keys = new Set(shown.map(({ key }) => key));
     for (const [key, tile] of this.tiles) {
@@ -136,7 +136,7 @@ export class Stage {
     return Object.assign(new Tile(participant, isScreen ? 'screen' : 'person', actions), { key });
   }
 
-  // What is large: in a call of two, the other; or what is pinned, or a screen, or who speaks.
+  // Chooses the large tile: the pinned one, or in a call of two the other participant, or a screen, or the speaker.
   chooseLarge(wanted, isPair) {
     const found = wanted.length > 1 && wanted.find(({ key }) => key === this.pinned);
     if (found) return found;
@@ -148,14 +148,14 @@ export class Stage {
     return wanted.find(({ key }) => key === speaker) ?? wanted.at(-1);
   }
 
-  // Who speaks, or else who spoke last.
+  // The current speaker, or else the last one.
   speaker() {
     const speaking = this.room.activeSpeakers.find((one) => !one.isLocal);
     if (speaking) this.lastSpeaker = personKey(speaking);
     return this.lastSpeaker;
   }
 
-  // The track for a small window: of who speaks, or else of another tile that has a picture.
+  // The track for a small window: the speaker's, or else another tile's that has video.
   floatingTrack() {
     const tiles = [this.tiles.get(this.speaker()), this.large, ...this.tiles.values()];
     const found = tiles.filter((tile) => tile?.video);
@@ -193,7 +193,7 @@ export class Stage {
     large.place(fitted(large.ratio, box));
     for (const tile of this.tiles.values()) {
       if (tile === large) continue;
-      // An upright picture beside the large one is as high as it may be wide.
+      // An upright tile beside the large one may be as high as the strip is wide.
       const cell = isBeside ? { width: thickness, height: tile.ratio < 1 ? thickness : thickness / tile.ratio } : { width: thickness * 2, height: thickness };
       tile.resize(fitted(tile.ratio, cell));
     }

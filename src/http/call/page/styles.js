@@ -1,5 +1,5 @@
-// The colors, the font and the roundness that the embedding page gives. Each color is painted and read again, so that nothing but a color
-// comes of it; the others have to be what they are for.
+// The embedding page's colors, font and corner radius. Each color is painted and read again, so that only a color can result; the font and
+// the radius must match a pattern.
 
 const COLORS = {
   accent: '--accent', background: '--back', panel: '--panel', tile: '--tile', text: '--text', quiet: '--quiet', border: '--line',
@@ -31,10 +31,10 @@ function luminance(color) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-// What is written on a color.
+// The text color on a background color.
 const inkFor = (color) => (luminance(color) > 0.18 ? '#06142b' : '#ffffff');
 
-// A variable has a value, or else that of the page itself.
+// Sets a variable; `null` restores the page's own value.
 function set(variable, value) {
   const { style } = document.documentElement;
   if (value === null) style.removeProperty(variable);
@@ -58,7 +58,7 @@ function useColors(colors) {
       continue;
     }
     style.setProperty(variable, `rgb(${color.join(' ')})`);
-    // What is written on the accent, and all colors that are not given, fit.
+    // Derives the text on the accent, and the colors that are not given, so that they fit.
     if (name === 'accent') style.setProperty('--on-accent', inkFor(color));
     if (name === 'danger') style.setProperty('--on-stop', inkFor(color));
     if (name === 'background') dataset.scheme = luminance(color) > 0.18 ? 'light' : 'dark';

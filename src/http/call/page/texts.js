@@ -4,12 +4,12 @@
 export const LANGUAGES = {
   ar: 'العربية', de: 'Deutsch', en: 'English', es: 'Español', fr: 'Français', pt: 'Português', sw: 'Kiswahili',
 };
-// Those that are written from right to left.
+// Languages that are written from right to left.
 const RIGHT_TO_LEFT = ['ar'];
 
 const listeners = [];
 let texts = {};
-// How many changes of the language have begun.
+// The number of language changes so far.
 let changes = 0;
 
 // The first of the wanted languages that there is, such as `fr` for `fr-CA`.
@@ -25,7 +25,7 @@ export async function speak(wanted) {
   const change = changes;
   const response = await fetch(`/call/${language}.json`);
   const found = await response.json();
-  // Texts that arrive late do not replace those of a newer change.
+  // Texts that arrive late do not replace the texts of a newer change.
   if (change !== changes) return;
   texts = found;
   document.documentElement.lang = language;
@@ -54,7 +54,7 @@ export function fill(root) {
   for (const one of root.querySelectorAll('[data-placeholder]')) one.placeholder = text(one.dataset.placeholder);
 }
 
-// Names an element for screen readers, and what is only an icon also in its tooltip.
+// Names an element for screen readers. Buttons and images also get the name as their tooltip.
 export function label(element, key) {
   element.dataset.label = key;
   element.setAttribute('aria-label', text(key));

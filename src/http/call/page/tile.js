@@ -16,7 +16,7 @@ function button(iconName, key, onclick) {
 }
 
 export class Tile {
-  // `actions` are `pin` and `more`, for the participant, and `resized`, for when its picture has another shape.
+  // `actions` are `pin` and `more`, for the participant, and `resized`, for a new shape of its video.
   constructor(participant, kind, actions) {
     Object.assign(this, { participant, isScreen: kind === 'screen', resized: actions.resized });
     this.pin = button('pin', 'pin', () => actions.pin(this));
@@ -34,7 +34,7 @@ export class Tile {
     fillIcons(this.root);
   }
 
-  // `view` says what is to be seen of the call: hands, the pinned tile, and who may be moderated.
+  // `view` is the call's state for the tile: raised hands, the pinned tile, and whether the user may moderate.
   update(view) {
     const { participant, isScreen } = this;
     const name = nameOf(participant);
@@ -64,7 +64,7 @@ export class Tile {
     this.quality.setAttribute('aria-label', this.quality.title);
   }
 
-  // The ratio of the picture. Cameras are wide or upright, whatever they send; of a screen nothing may be cut off.
+  // The tile's ratio. Cameras are landscape or portrait, whatever they send; a screen keeps its own ratio, so that nothing is cut off.
   get ratio() {
     const { videoWidth: width = 0, videoHeight: height = 0 } = this.video ?? {};
     if (width === 0 || height === 0) return LANDSCAPE;
@@ -93,7 +93,7 @@ export class Tile {
     // Some browsers would read it as a film with controls.
     video.setAttribute('aria-hidden', 'true');
     video.tabIndex = -1;
-    // A picture has a size from its first frame on. Until then the element would be a black area.
+    // Video has a size from its first frame on. Until then the element would be a black area.
     video.onresize = () => this.showPicture();
     this.video = video;
     this.root.prepend(video);

@@ -42,7 +42,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
         title: "Media: large calls",
         about: "One room, with server and load on the same cores. A packet counts as lost if neither it nor a \
                 retransmission arrived, unless the load's own sockets dropped it. The calls are one publisher to 500 \
-                subscribers who want its best layer (1,700 kbit/s), and 20 participants who see each other in tiles \
+                subscribers who request its best layer (1,700 kbit/s), and 20 participants who see each other in tiles \
                 of 384x216. LiveKit is measured with the same load.",
         figures,
         curves: Vec::new(),

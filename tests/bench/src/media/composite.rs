@@ -82,7 +82,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     Ok(Section {
         title: "Media: latency beside a recording",
         about: "A meeting of 6, alternately with and without a recording as a grid of 1280x720. The server, its \
-                ffmpeg processes and the load share two cores. The latency is that of forwarding, as above.",
+                ffmpeg processes and the load share two cores. The latency is the forwarding latency, as above.",
         figures,
         curves: Vec::new(),
     })

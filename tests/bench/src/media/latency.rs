@@ -45,7 +45,7 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
                 core; the load runs on another core. A program that only checks whether it is running measures an \
                 idle core: a packet that arrives while it is not running would wait even without a server, and \
                 several times as long on a busy core. Undisturbed figures count only times when the kernel's own \
-                threads (other than those that handle packets) have used under 1 % of a core for at least 250 ms.",
+                threads (packet processing excluded) have used under 1 % of a core for at least 250 ms.",
         figures,
         curves: Vec::new(),
     })

@@ -50,9 +50,9 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     Ok(Section {
         title: "Media: codecs and relays",
         about: "The same measurement for codecs that have all three layers in one stream (2.3 Mbit/s), with 50 \
-                subscribers, and for clients that reach the server by its own TURN server, with 10. Those who relay \
-                by TLS are a part of the load. The ratio compares with the first row of each group, measured \
-                alternately.",
+                subscribers, and for clients that reach the server by its own TURN server, with 10. The clients \
+                that relay by TLS are a part of the load. The ratio compares with the first row of each group, \
+                measured alternately.",
         figures,
         curves: Vec::new(),
     })

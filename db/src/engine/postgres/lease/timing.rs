@@ -108,7 +108,7 @@ impl Observation {
         }
     }
 
-    /// Returns the time at which the silence began, as far as the reads account for it.
+    /// Returns the start of the silence, as far as the reads account for it.
     pub(super) fn since(&self) -> Duration {
         self.answered.saturating_sub(self.silence)
     }

@@ -132,7 +132,7 @@ pub(super) fn open_pool(path: &Path, size: usize) -> Result<Connections, StoreEr
         .map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
-/// Begins a transaction. Its first query determines the snapshot.
+/// Starts a transaction. Its first query determines the snapshot.
 pub(super) fn begin(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.prepare_cached("BEGIN")?.execute([]).map(drop)?)
 }

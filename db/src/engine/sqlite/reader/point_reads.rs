@@ -25,8 +25,8 @@ pub(super) struct PointReads {
     commits: CommitCount,
     /// Reader of each thread. A new thread reuses the reader of an exited thread.
     readers: Arc<ThreadLocal<Arc<Mutex<Reader>>>>,
-    /// Runtime on which snapshots are ended: the one that opened the store, whose threads never block. A reader's own runtime may block or
-    /// have shut down.
+    /// Runtime on which snapshots are ended. It opened the store, and its threads never block; a reader's own runtime may block or have
+    /// shut down.
     timers: Handle,
 }
 
@@ -158,7 +158,7 @@ impl SnapshotConnection {
         Ok(Snapshot::new(Sql::Sqlite(&self.sqlite), memory))
     }
 
-    /// Begins a transaction, and forgets the rows of an older snapshot.
+    /// Starts a transaction, and forgets the rows of an older snapshot.
     fn begin(&mut self) -> Result<(), StoreError> {
         begin(&self.sqlite)?;
         // `data_version` changes with each commit by another connection, and is itself the query that determines the snapshot.

@@ -382,7 +382,7 @@ fn twenty_clients_behind_one_address_mute_and_unmute_as_fast_as_a_person_can() {
     }
 }
 
-/// Returns the size of a client's offer in a room with this many senders, of which half send video.
+/// Returns the size of a client's offer in a room with this many senders, half of them with video.
 fn offer_of_room(senders: usize) -> usize {
     OTHER + senders * RECEIVED_AUDIO + senders / 2 * RECEIVED_VIDEO
 }

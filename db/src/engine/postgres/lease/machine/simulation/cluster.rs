@@ -69,7 +69,7 @@ enum Event {
 }
 
 struct Server {
-    /// Milliseconds that pass on its clock in three seconds.
+    /// Clock rate: milliseconds that its clock advances in three seconds.
     rate: u64,
     start: u64,
     machine: LeaseMachine,

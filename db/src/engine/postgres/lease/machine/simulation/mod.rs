@@ -29,7 +29,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Generates clock rates: milliseconds that pass on each clock in three seconds.
+/// Generates clock rates: milliseconds that each clock advances in three seconds.
 fn clocks() -> impl Strategy<Value = Vec<u64>> {
     vec(
         prop_oneof![Just(3_000), Just(4_000), 3_000..=4_000_u64],
@@ -150,7 +150,7 @@ impl<T: Copy> Database<T> {
         self.epoch
     }
 
-    /// Begins a transaction under an epoch. Returns whether the row has that epoch.
+    /// Starts a transaction under an epoch. Returns whether the row has that epoch.
     pub fn begin(&mut self, id: u64, epoch: i64) -> bool {
         let is_current = epoch == self.epoch;
         // A transaction with another epoch fails at once, and holds no lock.
