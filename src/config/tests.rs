@@ -593,7 +593,7 @@ fn a_certificate_is_in_files_or_obtained_for_the_name_of_a_host() {
         );
     };
     for name in ["192.0.2.1", "*.example.org", "example.org."] {
-        refused(&[domain(name)], "tls.domain", "must be the name of a host");
+        refused(&[domain(name)], "tls.domain", "must be a host name");
     }
     let own = domain("meet.example.org");
     let both = [

@@ -178,7 +178,7 @@ fn a_file_is_there_for_its_project_alone_and_once_it_is_complete() {
     write(&app, "a.mp4", CONTENT);
     let refused = |id: &str| app.get(&path(id)).send();
     refused(&id).expect_error(404, "recording_not_found", None);
-    assert!(refused(&id).text().contains("once it has ended"));
+    assert!(refused(&id).text().contains("after it has ended"));
     end(&app, &id);
     app.get(&path(&id)).send();
     let other = app

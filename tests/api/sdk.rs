@@ -216,7 +216,7 @@ fn anything_else_is_not_found_so_that_go_asks_its_next_proxy() {
         assert!(
             error
                 .text()
-                .contains("/sdk/ lists the packages of this server's version"),
+                .contains("/sdk/ for the packages of this server's version"),
             "{path}: {}",
             error.text()
         );

@@ -150,7 +150,7 @@ mod tests {
             (&path[..path.len() - 1], "EG_1", &keys),
             (&path, "EG_1", &DerivedKeys::new(&Secret::new("b"))),
         ] {
-            assert_eq!(refused(path, id, keys), "the link is not valid", "{path}");
+            assert_eq!(refused(path, id, keys), "the link is invalid", "{path}");
         }
     }
 

@@ -133,7 +133,7 @@ fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
         app.token("open", "alice", "host")
     );
     assert_refused(&app.get(&path).anonymous().send(), 400, "join_request");
-    assert_refused(&app.get("/rtc/v1").anonymous().send(), 404, "websockets");
+    assert_refused(&app.get("/rtc/v1").anonymous().send(), 404, "WebSocket");
 }
 
 /// Returns a join request for a URL, with this many tracks.

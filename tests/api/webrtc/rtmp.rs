@@ -592,7 +592,7 @@ fn an_endpoint_that_is_to_transcode_does_so_with_video_that_receivers_could_play
             .unwrap()
             .to_owned();
         assert!(
-            error.contains("to be transcoded") && error.contains("ffmpeg is not installed"),
+            error.contains("must be transcoded") && error.contains("ffmpeg is not installed"),
             "{error}"
         );
     }

@@ -370,7 +370,7 @@ fn pictures_that_cannot_be_transcoded_end_the_encoder_with_a_reason() {
     });
     let error = error(call, &ingress);
     assert!(
-        error.contains("to be transcoded") && error.contains("Cannot allocate memory"),
+        error.contains("must be transcoded") && error.contains("Cannot allocate memory"),
         "{error}"
     );
     assert!(!call.has_participant("studio"));
@@ -435,7 +435,7 @@ fn an_endpoint_is_transcoded_only_if_it_says_so_also_after_a_restart() {
         });
         let error = error(&call, &transcoded);
         assert!(
-            error.contains("to be transcoded") && error.contains("ffmpeg is not installed"),
+            error.contains("must be transcoded") && error.contains("ffmpeg is not installed"),
             "{error}"
         );
     }

@@ -195,7 +195,7 @@ class Walk {
     await keyboard.press('[aria-label="Retry: the delivery"]');
     await this.says('The delivery is queued again.');
     await keyboard.press(`[aria-label^="Delete: Delete ${url}"]`);
-    await this.says('The webhook endpoint was deleted');
+    await this.says('The webhook endpoint and its queued deliveries were deleted');
   }
 
   async search() {
