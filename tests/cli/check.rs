@@ -369,7 +369,7 @@ fn check_reports_livekits_configuration_and_fails_only_if_rooms_cannot_work() {
     double.fail("rtc", Fault::ProxyPage(502));
     let (code, word, line) = media();
     assert!(
-        (code, word.as_str()) == (0, "ok") && line.contains("not found out"),
+        (code, word.as_str()) == (0, "ok") && line.contains("could not check whether"),
         "{line}"
     );
     double.fail_all(Fault::PlainUnauthorized);
