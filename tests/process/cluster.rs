@@ -597,8 +597,9 @@ fn a_server_that_was_replaced_while_it_stood_still_answers_503_and_never_500() {
     is_over.store(true, Ordering::Relaxed);
     for client in clients {
         let statuses = client.join().unwrap();
+        // 408 is for a request whose head was half read when the server stood still: nothing has been done.
         assert!(
-            statuses.is_subset(&[200, 201, 503].into()),
+            statuses.is_subset(&[200, 201, 408, 503].into()),
             "{statuses:?}: {}",
             first.log()
         );

@@ -155,9 +155,10 @@ async fn each_statement_that_fails_undoes_its_job_and_no_other() {
         missing.is_empty(),
         "the scenario has to run these jobs, too: {missing:?}"
     );
+    let unknown: Vec<_> = run.iter().filter(|job| !jobs.contains(**job)).collect();
     assert!(
-        run.iter().all(|job| jobs.contains(*job)),
-        "the scenario names unknown jobs: {run:?}"
+        unknown.is_empty(),
+        "the scenario names unknown jobs: {unknown:?}"
     );
 }
 
@@ -173,7 +174,12 @@ fn jobs() -> BTreeSet<String> {
             let inside = std::fs::read_dir(path).unwrap();
             paths.extend(inside.map(|entry| entry.unwrap().path()));
         } else {
-            sources.push(std::fs::read_to_string(path).unwrap());
+            // A comment may stand between a receiver and its call.
+            let source = std::fs::read_to_string(path).unwrap();
+            let code = source
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            sources.push(code.fold(String::new(), |text, line| text + line + "\n"));
         }
     }
     let functions: Vec<Function<'_>> = sources
