@@ -82,7 +82,22 @@ async function shortcuts(page, folder) {
   await page.locator('dialog[open]').waitFor({ state: 'detached' });
 }
 
+// Headless Firefox measures no audio on a machine without an audio device.
+async function measuresAudio(page) {
+  return page.evaluate(async () => {
+    const context = new AudioContext();
+    await Promise.race([context.resume(), new Promise((resolve) => setTimeout(resolve, 2_000))]);
+    const { state } = context;
+    await context.close();
+    return state === 'running';
+  });
+}
+
 async function muted(page) {
+  if (!await measuresAudio(page)) {
+    console.log('        not tried: the hint while muted, since this browser measures no audio here');
+    return;
+  }
   await page.keyboard.press('m');
   await page.locator('#microphone[aria-pressed="false"]').waitFor();
   await page.locator('#notice p', { hasText: 'your microphone is off' }).waitFor();
