@@ -273,7 +273,7 @@ impl UnansweredStarts {
         let found = found.inspect_err(|error| {
             log::warn!(
                 "the search for an egress without a start reply failed and is repeated: {error}"
-            )
+            );
         });
         let Ok(found) = found else { return };
         // A later start may own the egress. Its end repeats the search.

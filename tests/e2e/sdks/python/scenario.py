@@ -66,7 +66,7 @@ def fetched(link: str) -> tuple[int, str]:
 
 
 class Deliveries:
-    """An application with two receivers: the SDK's own, and a manual receiver that verifies and records the deliveries."""
+    """An application with two receivers: the SDK's own, and a manual one that verifies and records deliveries."""
 
     def __init__(self) -> None:
         self.handled: dict[str, Event] = {}

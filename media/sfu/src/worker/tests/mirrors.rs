@@ -634,7 +634,7 @@ impl Course {
             }
             CallStep::Stall(worker, is_stalled) => self.call.stall(worker, is_stalled),
             CallStep::Handle(worker, is_packets) => {
-                self.call.fixture.handle_next(worker, is_packets)
+                self.call.fixture.handle_next(worker, is_packets);
             }
             CallStep::Wait => self.call.fixture.run(Duration::from_millis(30)),
             CallStep::Leave => {
