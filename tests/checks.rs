@@ -47,7 +47,7 @@ impl Outcome {
         }
     }
 
-    /// A section's result in the table.
+    /// Returns a section's result in the table.
     fn result(&self, section: &str) -> &str {
         let row = self
             .printed

@@ -80,7 +80,7 @@ impl Bounds {
         }
     }
 
-    /// Whether each value is within its counterpart in `most`.
+    /// Returns whether each value is within its counterpart in `most`.
     fn are_within(self, most: Self) -> bool {
         self.allocations <= most.allocations
             && self.bytes <= most.bytes

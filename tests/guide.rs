@@ -31,7 +31,7 @@ use support::{Received, Receiver, Request, WAIT_LIMIT};
 
 const GUIDE: &str = "guide.md";
 
-/// The page's code block that starts with `opening`, which is part of its text or above it, without the fence lines.
+/// Returns the page's code block that starts with `opening`, which is part of its text or above it, without the fence lines.
 fn block(page: &str, opening: &str, start: &str) -> String {
     let text = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,7 +45,7 @@ fn block(page: &str, opening: &str, start: &str) -> String {
     format!("{start}{}\n", rest.split_once("\n```").unwrap().0)
 }
 
-/// A page's commands behind `<!-- run: name -->`.
+/// Returns a page's commands behind `<!-- run: name -->`.
 fn commands(page: &str, name: &str) -> String {
     block(page, &format!("<!-- run: {name} -->\n```bash\n"), "")
 }
@@ -123,7 +123,7 @@ impl Dev {
             .expect(201);
     }
 
-    /// A completed recording whose file has this content.
+    /// Makes a completed recording whose file has this content.
     fn recorded(&self, content: &str) -> Value {
         self.join("talk");
         let started = self.post(
@@ -209,7 +209,7 @@ impl Dev {
         Terminal(bash.spawn().unwrap())
     }
 
-    /// A delivery, a delivery from the button "Send test event", and the secret that signed both.
+    /// Returns a delivery, a delivery from the button "Send test event", and the secret that signed both.
     fn deliveries(&self) -> (Received, Received, String) {
         let receiver = Receiver::start();
         let endpoint = self.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
@@ -472,7 +472,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The next line in a stream that contains `text`.
+/// Returns the next line in a stream that contains `text`.
 fn line_with(stream: &mut impl BufRead, text: &str) -> String {
     let mut lines = stream.lines().map(Result::unwrap);
     lines
@@ -480,7 +480,7 @@ fn line_with(stream: &mut impl BufRead, text: &str) -> String {
         .unwrap_or_else(|| panic!("no line has {text:?}"))
 }
 
-/// A line's words, except words that differ each time: numbers, times, and room names.
+/// Returns a line's words, except words that differ each time: numbers, times, and room names.
 fn steady_words(line: &str) -> Vec<&str> {
     let differs =
         |word: &str| word.starts_with("trigger-") || word.contains(|c: char| c.is_ascii_digit());
@@ -544,7 +544,7 @@ fn bash(commands: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> S
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether page commands can run here. If not, prints a message.
+/// Returns whether page commands can run here. If not, prints a message.
 fn has_curl_and_bash() -> bool {
     let has_both = exists("curl") && exists("bash");
     if !has_both {
@@ -553,7 +553,7 @@ fn has_curl_and_bash() -> bool {
     has_both
 }
 
-/// Whether a program can be run here.
+/// Returns whether a program can be run here.
 fn exists(program: &str) -> bool {
     let version = if program == "go" {
         "version"
@@ -623,7 +623,7 @@ impl Program {
         started
     }
 
-    /// The receiver's response status to a delivery.
+    /// Returns the receiver's response status to a delivery.
     fn answer(&self, body: &[u8], headers: &[(&str, String)]) -> u16 {
         let request = Request::new("POST", format!("http://{}/webhooks", self.address)).raw(body);
         headers
@@ -666,7 +666,7 @@ fn build(file: &str, folder: &Path) -> Command {
     Command::new(folder.join("receiver"))
 }
 
-/// A delivery's headers as sent, some of them replaced.
+/// Returns a delivery's headers as sent, some of them replaced.
 fn headers(delivery: &Received, replaced: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
     let value = |name| {
@@ -681,7 +681,7 @@ fn headers(delivery: &Received, replaced: &[(&'static str, &str)]) -> Vec<(&'sta
         .collect()
 }
 
-/// Headers for a delivery that was signed so many seconds from now.
+/// Returns headers for a delivery that was signed so many seconds from now.
 fn signed(secret: &str, body: &[u8], id: &str, seconds: i64) -> Vec<(&'static str, String)> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

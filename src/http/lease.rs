@@ -86,7 +86,7 @@ impl LeaseView {
         }
     }
 
-    /// Whether this server's own lease is still valid by its last renewal.
+    /// Returns whether this server's own lease is still valid by its last renewal.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.lease.check().is_valid()
@@ -102,7 +102,7 @@ impl LeaseView {
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.lease.state().standing {
-            // Its lease has run out by its own clock; another server may have taken over.
+            // The lease has run out by this server's clock; another server may have taken over.
             Standing::Active { .. } if !self.lease.check().is_valid() => "unconfirmed",
             Standing::Released => "released",
             Standing::Lost { .. } => "lost",
@@ -110,7 +110,7 @@ impl LeaseView {
         }
     }
 
-    /// Whether the last request to the database got a response.
+    /// Returns whether the last request to the database got a response.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.lease.state().failure.is_none()

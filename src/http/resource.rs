@@ -20,7 +20,7 @@ use super::listener::trace::with_head;
 
 const HEALTH: &str = "/healthz";
 
-/// Routes `/healthz` on the admin listener, without a rate limit. It responds while the process serves.
+/// Routes `/healthz` on the admin listener, without a rate limit. The route responds while the process serves.
 pub fn health(config: &mut web::ServiceConfig) {
     config.service(single_method_resource(
         HEALTH,
@@ -68,7 +68,7 @@ pub fn public_health(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>)
 /// Routes the OpenAPI descriptions on a public listener.
 pub fn public_description(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>) {
     for (part, text) in PARTS.into_iter().zip(&DESCRIPTIONS) {
-        // Standbys serve it, too, since it depends on the version only.
+        // Standbys serve the description, too, since it depends on the version only.
         config.service(fixed_resource(part.description, limits, move |_| {
             description(text)
         }));
@@ -92,14 +92,14 @@ pub fn public_resource(
     route: actix_web::Route,
     limits: &Arc<FixedLimits>,
 ) -> actix_web::Resource {
-    // 405 needs no credential, so it has a rate, too.
+    // A 405 needs no credential either, so it has the same rate limit.
     let other = fixed_handler(limits, move |_| method_not_allowed(method.as_str()));
     web::resource(path)
         .route(route)
         .default_service(web::to(other))
 }
 
-/// Creates a handler whose response needs no credential and no record. Such responses have a rate per client address.
+/// Creates a handler whose response needs no credential and no record. Such responses have a rate limit per client address.
 pub fn fixed_handler(
     limits: &Arc<FixedLimits>,
     respond: impl Fn(&HttpRequest) -> HttpResponse + Clone + 'static,
@@ -139,8 +139,8 @@ pub fn no_such_route() -> Problem {
     )
 }
 
-/// Returns a 200 for a page, or for a file that it loads, with the given `Content-Security-Policy`. Browsers revalidate before they
-/// use a cached copy, so a new version of the program takes effect at once.
+/// Returns a 200 for a page, or for a file that a page loads, with the given `Content-Security-Policy`. Browsers revalidate a cached
+/// copy before they use it, so a new version of the program takes effect at once.
 pub fn page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = framed_page_response(policy);
     // For browsers that do not support `frame-ancestors`.
@@ -153,7 +153,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     response
         .insert_header((CONTENT_SECURITY_POLICY, policy))
-        // Types are exact, and a browser's guess could turn text into a script.
+        // Content types are exact, and a browser's guess could turn text into a script.
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
         // A URL of the console names projects and rooms, which other sites must not see.
         .insert_header((REFERRER_POLICY, "no-referrer"))
@@ -161,7 +161,7 @@ pub fn framed_page_response(policy: &str) -> HttpResponseBuilder {
     response
 }
 
-/// Whether the client has the content with this tag.
+/// Returns whether the client has the content with this tag.
 pub fn client_has(request: &HttpRequest, tag: &EntityTag) -> bool {
     match request.get_header::<IfNoneMatch>() {
         // `*` matches every version.

@@ -22,7 +22,7 @@ fn start(directory: &Path) -> TestApp {
     })
 }
 
-/// Names of the backups, oldest first.
+/// Returns the names of the backups, oldest first.
 fn copies(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -55,7 +55,7 @@ fn metric(app: &TestApp, name: &str) -> f64 {
         .unwrap()
 }
 
-/// Contents of a backup, restored with the app's keys.
+/// Returns the contents of a backup, restored with the app's keys.
 fn restored(app: &TestApp, copy: &Path) -> Contents {
     let key = app.data().join("encryption.key");
     let dir = tempfile::tempdir().unwrap();

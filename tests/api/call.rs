@@ -21,7 +21,7 @@ fn open(app: &TestApp, room: &str, role: &str) -> Request {
         .json(json!({"room": room, "role": role}))
 }
 
-/// Values of an attribute in a text.
+/// Returns the values of an attribute in a text.
 fn named(text: &str, before: &str, after: char) -> Vec<String> {
     text.split(before)
         .skip(1)
@@ -43,7 +43,7 @@ fn without_the_setting_there_is_no_page() {
         .expect_error(404, "not_found", None);
 }
 
-/// Contents by file name: the files that the page references, and the files that these reference.
+/// Returns the contents by file name: the files that the page references, and the files that these reference.
 fn files(app: &TestApp) -> BTreeMap<String, String> {
     let page = app.get("/call").anonymous().send().text();
     let mut wanted = [named(&page, "src=\"", '"'), named(&page, "href=\"/", '"')].concat();
@@ -243,7 +243,7 @@ fn the_library_for_background_blur_is_served_from_its_folder_and_only_then_the_p
         .expect_error(404, "not_found", None);
 }
 
-/// Settings that allow these origins to embed the call page.
+/// Returns settings that allow these origins to embed the call page.
 fn embedded(config: &mut Config, origins: &[&str]) {
     let rest = serde_json::to_value(&config.http).unwrap();
     let Value::Object(mut http) = rest else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::TestApp;
 
-/// A page's requests: method, path and body.
+/// Returns a page's requests: method, path and body.
 fn requests(page: &str) -> Vec<(&str, &str, Value)> {
     let marked = page.split("<!-- send ").skip(1);
     let read = |text| {

@@ -42,12 +42,13 @@ pub struct Described {
     pub document: Arc<Value>,
 }
 
-/// The contract's own list.
+/// Returns the contract's own list.
 pub fn contract() -> Vec<Row> {
     parse(include_str!("../data/operations.csv"))
 }
 
-/// The operations beyond the contract. The list is generated from the description, so that a new operation shows as a line to review.
+/// Returns the operations beyond the contract. The list is generated from the description, so that a new operation shows as a line to
+/// review.
 pub fn additions() -> Vec<Row> {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         if snapshot::is_update() {
@@ -58,12 +59,12 @@ pub fn additions() -> Vec<Row> {
     parse(&TEXT)
 }
 
-/// Rows for all operations, the contract's first.
+/// Returns rows for all operations, the contract's first.
 pub fn rows() -> Vec<Row> {
     [contract(), additions()].concat()
 }
 
-/// An operation's row.
+/// Returns an operation's row.
 #[track_caller]
 pub fn row(id: &str) -> Row {
     rows()
@@ -72,7 +73,7 @@ pub fn row(id: &str) -> Row {
         .unwrap_or_else(|| panic!("{id} is not in {ADDITIONS}"))
 }
 
-/// A description's operations, in the format of the contract's list.
+/// Returns a description's operations, in the format of the contract's list.
 pub fn additions_of(document: &Value) -> String {
     let lines: String = described(document)
         .iter()
@@ -81,7 +82,7 @@ pub fn additions_of(document: &Value) -> String {
     format!("{COLUMNS}\n{lines}")
 }
 
-/// The description of the extension operations, as the program prints it.
+/// Returns the description of the extension operations, as the program prints it.
 fn printed_description() -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(["openapi", "--ext"])
@@ -130,7 +131,7 @@ fn parse(csv: &str) -> Vec<Row> {
 }
 
 impl Row {
-    /// The row with 409, if the operation takes an `Idempotency-Key`: `idempotency_key_reuse` can answer all such operations, including
+    /// Adds 409, if the operation takes an `Idempotency-Key`: `idempotency_key_reuse` can answer all such operations, including
     /// operations whose row in the contract's list has no 409.
     pub fn with_key_reuse(mut self) -> Self {
         if self.idempotent && !self.errors.contains(&409) {
@@ -167,17 +168,17 @@ impl fmt::Display for Row {
     }
 }
 
-/// The descriptions that a server serves, the contract's first.
+/// Returns the descriptions that a server serves, the contract's first.
 pub fn documents(app: &TestApp) -> [Value; 2] {
     DESCRIPTIONS.map(|path| app.get(path).anonymous().send().expect(200))
 }
 
-/// Every operation of a server, including extensions.
+/// Returns every operation of a server, including extensions.
 pub fn every_operation(app: &TestApp) -> Vec<Described> {
     documents(app).iter().flat_map(described).collect()
 }
 
-/// Every operation in a description.
+/// Returns every operation in a description.
 pub fn described(document: &Value) -> Vec<Described> {
     let whole = Arc::new(document.clone());
     let paths = document["paths"].as_object().unwrap();
@@ -201,7 +202,7 @@ impl Described {
         self.operation["operationId"].as_str().unwrap()
     }
 
-    /// The operation as a row of the list.
+    /// Returns the operation as a row of the list.
     pub fn to_row(&self) -> Row {
         let auth = match self.operation["security"].as_array().map_or(0, Vec::len) {
             0 => "none",
@@ -221,7 +222,7 @@ impl Described {
         }
     }
 
-    /// Name of the list in a page; `None` if the operation is not paginated.
+    /// Returns the name of the list in a page; `None` if the operation is not paginated.
     fn collection(&self) -> Option<String> {
         let properties = &self.operation["responses"]["200"]["content"]["application/json"]["schema"]
             ["properties"];
@@ -239,7 +240,7 @@ impl Described {
             .any(|parameter| parameter["in"] == location && parameter["name"] == name)
     }
 
-    /// The described statuses that match `wanted`, sorted.
+    /// Returns the described statuses that match `wanted`, sorted.
     pub fn statuses(&self, wanted: impl Fn(u16) -> bool) -> Vec<u16> {
         let responses = self.operation["responses"].as_object().unwrap();
         let mut statuses: Vec<u16> = responses
@@ -251,18 +252,18 @@ impl Described {
         statuses
     }
 
-    /// Example request body, if the operation takes a body.
+    /// Returns an example request body, if the operation takes a body.
     pub fn example(&self) -> Option<&Value> {
         self.operation
             .pointer("/requestBody/content/application~1json/example")
     }
 
-    /// Whether a request must have a body.
+    /// Returns whether a request must have a body.
     pub fn requires_body(&self) -> bool {
         self.operation["requestBody"]["required"] == true
     }
 
-    /// Whether the description names this error.
+    /// Returns whether the description names this error.
     pub fn names(&self, status: u16, code: &str) -> bool {
         let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];
         codes
@@ -270,7 +271,7 @@ impl Described {
             .is_some_and(|codes| codes.iter().any(|known| known == code))
     }
 
-    /// The path with each parameter replaced; `value` gets the segment before it and its name.
+    /// Returns the path with each parameter replaced; `value` gets the segment before it and its name.
     pub fn concrete(&self, value: impl Fn(&str, &str) -> String) -> String {
         let mut before = "";
         let segments = self.path.split('/').map(|segment| {
@@ -336,7 +337,7 @@ pub fn fits(document: &Value, schema: &Value, body: &Value, at: &str) {
     }
 }
 
-/// Whether a schema allows null.
+/// Returns whether a schema allows null.
 pub fn takes_null(schema: &Value) -> bool {
     let any = ["type", "$ref", "oneOf", "enum"]
         .iter()

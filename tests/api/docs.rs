@@ -13,7 +13,7 @@ use url::Url;
 use crate::contract::{DESCRIPTIONS, documents, every_operation};
 use crate::support::{Response, TestApp};
 
-/// Unescaped attribute values in a page's tags. HTML examples are text, in which `<` is escaped.
+/// Returns unescaped attribute values in a page's tags. HTML examples are text, in which `<` is escaped.
 fn named(page: &str, attribute: &str) -> Vec<String> {
     let marker = format!(" {attribute}=\"");
     let tags = page
@@ -26,12 +26,12 @@ fn named(page: &str, attribute: &str) -> Vec<String> {
     values.map(|value| value.replace("&amp;", "&")).collect()
 }
 
-/// The viewer's page.
+/// Returns the viewer's page.
 fn page(app: &TestApp) -> Response {
     app.admin("GET", "/docs/api").anonymous().send()
 }
 
-/// The viewer's settings.
+/// Returns the viewer's settings.
 fn settings(app: &TestApp) -> Value {
     app.admin("GET", "/docs/api/settings.json")
         .anonymous()
@@ -39,7 +39,7 @@ fn settings(app: &TestApp) -> Value {
         .expect(200)
 }
 
-/// The response's file, decompressed if it is gzip-encoded; gzip's checksum is verified.
+/// Returns the response's file, decompressed if it is gzip-encoded; gzip's checksum is verified.
 fn content(answer: &Response) -> Vec<u8> {
     match answer.headers.get("content-encoding") {
         Some(encoding) => {
@@ -386,7 +386,7 @@ fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_a
     }
 }
 
-/// URLs that a Markdown page links to, except links to other servers.
+/// Returns the URLs that a Markdown page links to, except links to other servers.
 fn links(page: &Url, text: &str) -> Vec<Url> {
     let targets = text
         .split("](")

@@ -136,7 +136,7 @@ impl Scenario {
         requests.iter().map(Received::json).collect()
     }
 
-    /// A participant without a role, and a host: joins, tracks, leaves and lost connections.
+    /// Records the events of a participant without a role and of a host: joins, tracks, leaves and lost connections.
     fn participants(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
         app.room("participants");
@@ -170,7 +170,7 @@ impl Scenario {
         self.record(app, receiver, &[(E::RoomFinished, &[])]);
     }
 
-    /// Role changes by key and by room token, with and without a previous role.
+    /// Records role changes by key and by room token, with and without a previous role.
     fn role_changes(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room("roles");
         app.join("roles", "ann", "");
@@ -206,7 +206,7 @@ impl Scenario {
         );
     }
 
-    /// A bitrate limit that is exceeded and met again, with one track and with two.
+    /// Records a bitrate limit that is exceeded and met again, with one track and with two.
     fn limits(&mut self, app: &TestApp, receiver: &Receiver) {
         app.room_with_roles(
             "limits",
@@ -278,7 +278,7 @@ impl Scenario {
         }
     }
 
-    /// An encoder that connects and disconnects.
+    /// Records an encoder that connects and disconnects.
     fn encoder(&mut self, app: &TestApp, receiver: &Receiver) {
         use EventType as E;
         app.room("encoder");
@@ -312,7 +312,7 @@ impl Scenario {
         self.record(app, receiver, &down.map(|event| (event, &[] as &[When])));
     }
 
-    /// The event that the console's endpoint test sends.
+    /// Records the event that the console's endpoint test sends.
     fn test_event(&mut self, app: &TestApp, receiver: &Receiver, endpoint: &Value) {
         let id = endpoint["id"].as_str().unwrap();
         Browser::new(app).act(
@@ -338,7 +338,7 @@ impl Scenario {
         scenario
     }
 
-    /// Bodies, one per line, with numbers in place of the ids that differ from run to run.
+    /// Returns the bodies, one per line, with numbers in place of the ids that differ from run to run.
     fn recorded(&self) -> String {
         let mut ids: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut lines = String::new();

@@ -26,7 +26,7 @@ fn start(app: &TestApp, filepath: &str) -> String {
     recording["egress_id"].as_str().unwrap().to_owned()
 }
 
-/// Path of a recording's file.
+/// Returns the path of a recording's file.
 fn file(app: &TestApp, filepath: &str) -> PathBuf {
     app.data()
         .join("recordings")

@@ -6,7 +6,7 @@ use crate::contract::every_operation;
 use crate::support::{Request, Response, TestApp};
 use crate::tools::default_template;
 
-/// A response's headers, except headers that differ each time.
+/// Returns a response's headers, except headers that differ each time.
 fn headers(answer: &Response) -> BTreeMap<&str, &str> {
     let headers = answer
         .headers

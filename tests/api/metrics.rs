@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{TestApp, eventually};
 
-/// Values by name and labels, as in the text format.
+/// Returns the values by name and labels, as in the text format.
 fn numbers(app: &TestApp) -> BTreeMap<String, f64> {
     let text = app.admin("GET", "/metrics").send();
     assert_eq!(

@@ -99,7 +99,7 @@ const CODES: &[(u16, &[&str])] = &[
     ),
 ];
 
-/// The contract's description.
+/// Returns the contract's description.
 fn document() -> Value {
     let [contract, _] = documents(&TestApp::start());
     contract
@@ -590,7 +590,7 @@ fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
     }
 }
 
-/// Names of a schema's properties and of its required properties, including those in its `allOf` parts.
+/// Returns the names of a schema's properties and of its required properties, including those in its `allOf` parts.
 fn properties<'a>(
     document: &'a Value,
     schema: &'a Value,

@@ -33,7 +33,7 @@ impl PrivateAuthority {
         self.0.path().join(name)
     }
 
-    /// Path of its root certificate.
+    /// Returns the path of its root certificate.
     pub fn root(&self) -> PathBuf {
         self.file("root.crt")
     }

@@ -25,7 +25,7 @@ stale. The same descriptions are at `/openapi.json` and, for the calls below `/e
 /// Prefix of the extension operations.
 const EXTENSIONS: &str = "/ext/";
 
-/// All described operations in list order, the contract's first.
+/// Returns all described operations in list order, the contract's first.
 fn in_order(document: &Value) -> Vec<Described> {
     let order: Vec<_> = rows().into_iter().map(|row| row.id).collect();
     let mut operations = described(document);
@@ -41,7 +41,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A table, or nothing if there are no rows.
+/// Returns a table, or nothing if there are no rows.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -57,7 +57,7 @@ fn type_link(reference: &str) -> String {
     format!("[{name}](#{})", name.to_lowercase())
 }
 
-/// A schema's type as text.
+/// Returns a schema's type as text.
 fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return type_link(reference);
@@ -90,7 +90,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// A schema's description, pattern, bounds and default.
+/// Returns a schema's description, pattern, bounds and default.
 fn notes(schema: &Value, description: &str) -> String {
     let mut notes: Vec<String> = vec![description.trim_end_matches('.').replace('\n', " ")];
     notes.extend(
@@ -113,7 +113,7 @@ fn notes(schema: &Value, description: &str) -> String {
     notes.join("; ")
 }
 
-/// A property's description; if it has none, its non-null type's description.
+/// Returns a property's description; if it has none, its non-null type's description.
 fn description(property: &Value) -> &str {
     let said = property["description"].as_str();
     said.or_else(|| {
@@ -124,7 +124,7 @@ fn description(property: &Value) -> &str {
     .unwrap_or_default()
 }
 
-/// Fields of an object and of its composed parts.
+/// Returns the fields of an object and of its composed parts.
 fn properties(schema: &Value) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = list(&schema["allOf"]).iter().flat_map(properties).collect();
     rows.extend(own_properties(schema));
@@ -194,7 +194,7 @@ fn callers(operation: &Value) -> String {
     }
 }
 
-/// Type of a body, or of a page's items.
+/// Returns the type of a body, or of a page's items.
 fn of_type(schema: &Value) -> String {
     let items = schema["properties"]
         .as_object()
@@ -207,7 +207,7 @@ fn of_type(schema: &Value) -> String {
     )
 }
 
-/// A body: its type and an example.
+/// Returns a body: its type and an example.
 fn body(lead: &str, content: &Value) -> String {
     let content = &content["application/json"];
     if content.is_null() {
@@ -322,7 +322,7 @@ fn render(document: &Value) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// Both descriptions merged.
+/// Returns both descriptions merged.
 fn document() -> Value {
     let [mut whole, extensions] = documents(&TestApp::start());
     for part in ["/paths", "/components/schemas"] {
@@ -338,7 +338,7 @@ fn the_reference_is_the_description() {
     snapshot::check("docs/api.md", &render(&document()));
 }
 
-/// A table for `docs/operations.md`.
+/// Returns a table for `docs/operations.md`.
 fn overview(operations: &[&Described]) -> String {
     let row = |described: &&Described| {
         let operation = &described.operation;
@@ -405,7 +405,7 @@ impl<'a> Event<'a> {
         &self.content["schema"]
     }
 
-    /// The event's row in `docs/webhooks.md`.
+    /// Returns the event's row in `docs/webhooks.md`.
     fn row(&self) -> Vec<String> {
         let (first, rest) = self.summary().split_at(1);
         let required = list(&self.schema()["required"]).iter().map(text);
@@ -429,7 +429,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The described events in declaration order; events that only one endpoint gets come last.
+/// Returns the described events in declaration order; events that only one endpoint gets come last.
 fn events(document: &Value) -> Vec<Event<'_>> {
     let described = document["webhooks"].as_object().unwrap().iter();
     let mut events: Vec<_> = described

@@ -27,7 +27,7 @@ fn number(bytes: &[u8]) -> usize {
         .fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// Files in a zip archive, read from its central directory, with verified checksums.
+/// Returns the files in a zip archive, read from its central directory, with verified checksums.
 fn unzip(archive: &[u8]) -> Files {
     let end = archive
         .windows(4)
@@ -59,7 +59,7 @@ fn unzip(archive: &[u8]) -> Files {
     files
 }
 
-/// Files in a gzip-compressed tar archive.
+/// Returns the files in a gzip-compressed tar archive.
 fn untar(archive: &[u8]) -> Files {
     let mut bytes = Vec::new();
     GzDecoder::new(archive).read_to_end(&mut bytes).unwrap();
@@ -102,7 +102,7 @@ fn guarded() -> TestApp {
     TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")))
 }
 
-/// The path of the Go module.
+/// Returns the path of the Go module.
 fn module() -> String {
     let go_mod =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk/go/go.mod")).unwrap();
@@ -115,7 +115,7 @@ fn module() -> String {
         .to_owned()
 }
 
-/// Path of a file in the Go module, as Go requests it: capital letters are escaped with `!`, and so is `!` itself.
+/// Returns the path of a file in the Go module, as Go requests it: capital letters are escaped with `!`, and so is `!` itself.
 fn go_path(module: &str, end: &str) -> String {
     let escaped = ('A'..='Z').fold(module.to_owned(), |path, letter| {
         path.replace(letter, &format!("%21{}", letter.to_ascii_lowercase()))
@@ -265,7 +265,7 @@ fn a_file_that_a_client_has_is_not_sent_again() {
     assert_eq!(head.headers["content-length"], first.body.len().to_string());
 }
 
-/// The page for a request to a host.
+/// Returns the page for a request to a host.
 fn page(app: &TestApp, host: &str) -> Response {
     app.admin("GET", "/sdk/")
         .anonymous()
@@ -273,7 +273,7 @@ fn page(app: &TestApp, host: &str) -> Response {
         .send()
 }
 
-/// A document's first block of commands.
+/// Returns a document's first block of commands.
 fn commands(document: &str) -> String {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap();
     let (_, block) = text.split_once("```bash\n").unwrap();

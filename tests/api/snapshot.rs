@@ -6,12 +6,12 @@ use std::path::PathBuf;
 const HOW_TO_UPDATE: &str =
     "run this test with CONCLAVE_UPDATE_SNAPSHOTS=1, and review the difference";
 
-/// Whether this run writes the generated files.
+/// Returns whether this run writes the generated files.
 pub fn is_update() -> bool {
     std::env::var_os("CONCLAVE_UPDATE_SNAPSHOTS").is_some()
 }
 
-/// Text of a file in the repository; empty if it does not exist.
+/// Returns the text of a file in the repository; empty if it does not exist.
 pub fn read(file: &str) -> String {
     fs::read_to_string(path(file)).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{TestApp, eventually};
 
-/// Files below a folder that this process has open.
+/// Returns the files below a folder that this process has open.
 fn open_files(folder: &Path) -> Vec<PathBuf> {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap();
     // Another test's descriptor may be closed meanwhile.

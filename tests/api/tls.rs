@@ -28,7 +28,7 @@ impl Secured {
         Self { app, files }
     }
 
-    /// The certificate in the file.
+    /// Returns the certificate in the file.
     fn certificate(&self) -> Vec<u8> {
         std::fs::read(self.files.path().join("cert.pem")).unwrap()
     }
@@ -37,7 +37,7 @@ impl Secured {
         self.app.port()
     }
 
-    /// Connects, trusting this certificate only.
+    /// Connects with `trusted` as the only trusted certificate.
     fn connect(&self, trusted: &[u8]) -> std::io::Result<Connection> {
         connect(self.port(), "localhost", trusted, self.app.clock.now())
     }
@@ -65,13 +65,13 @@ fn write_certificate(directory: &Path) {
     std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
 }
 
-/// An unencrypted server's response at an address.
+/// Returns an unencrypted server's response at an address.
 fn plain(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut response = Vec::new();
-    // A connection may also be reset.
+    // The server may also reset the connection.
     let _ = stream.read_to_end(&mut response);
     String::from_utf8_lossy(&response).into_owned()
 }
@@ -163,7 +163,7 @@ fn each_address_has_a_rate_of_redirects() {
 fn a_new_certificate_is_served_once_its_files_can_be_used() {
     let secured = Secured::start();
     let first = secured.certificate();
-    // During a renewal, the certificate and the key do not match.
+    // Until both files are replaced, the certificate and the key do not match.
     let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(secured.files.path().join("cert.pem"), made.cert.pem()).unwrap();
     assert!(secured.connect(&first).is_ok());

@@ -46,7 +46,7 @@ pub fn other_project(app: &TestApp, plan: &str) -> Other {
     Other { project, key }
 }
 
-/// Sends raw bytes and reads the response. The request must ask for the connection to be closed.
+/// Sends raw bytes and reads the response. The request must contain `Connection: close`.
 pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
     stream
@@ -65,7 +65,7 @@ pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Parses an unchunked response.
+/// Parses a response whose body is not chunked.
 #[track_caller]
 pub fn parsed(answer: &str) -> Response {
     let (head, body) = answer
@@ -91,18 +91,18 @@ pub fn parsed(answer: &str) -> Response {
     }
 }
 
-/// One part of a JWT as JSON: 0 is the header, 1 the payload.
+/// Returns a part of a JWT as JSON: 0 is the header, 1 the payload.
 pub fn jwt(token: &str, part: usize) -> Value {
     let part = token.split('.').nth(part).unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
 }
 
-/// JSON as one part of a JWT.
+/// Encodes JSON as a part of a JWT.
 pub fn jwt_part(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// An object's field names, sorted.
+/// Returns an object's field names, sorted.
 pub fn fields(value: &Value) -> Vec<&str> {
     let mut fields: Vec<_> = value
         .as_object()
@@ -134,7 +134,7 @@ pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
         .expect(201)
 }
 
-/// The default template in the app's project.
+/// Returns the id of the default template in the app's project.
 pub fn default_template(app: &TestApp) -> String {
     let listed = app.get("/v1/templates").send().expect(200);
     let templates = listed["templates"].as_array().unwrap();
@@ -180,7 +180,7 @@ pub fn walk_pages(
     }
 }
 
-/// Each malformed page parameter is refused by name.
+/// Asserts that each malformed page parameter is refused by name.
 #[track_caller]
 pub fn refuses_bad_pages(app: &TestApp, path: &str) {
     for (query, field) in [
@@ -202,7 +202,7 @@ pub fn refuses_bad_pages(app: &TestApp, path: &str) {
     }
 }
 
-/// Fails unless a response is the error envelope.
+/// Asserts that a response is an error envelope.
 #[track_caller]
 pub fn assert_envelope(answer: &Response) {
     let body = answer.json();

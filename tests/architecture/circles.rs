@@ -9,7 +9,7 @@ use crate::sources::Crate;
 /// Uses between a crate's nodes: its files, or its top modules.
 #[derive(Default)]
 pub struct Graph {
-    /// For each node, the nodes it uses, each with a line that does so.
+    /// For each node, the nodes that it uses, each with a source line that contains the use.
     uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -21,7 +21,7 @@ pub struct Circle {
 }
 
 impl Graph {
-    /// Builds a graph with files as nodes. A module and its nested items are one node: a use between the two does not count.
+    /// Builds a graph with files as nodes. Uses between a module and the modules nested in it do not count.
     pub fn of_files(parsed: &Crate) -> Self {
         Self::build(parsed, |from, to| {
             let (from, to) = (&parsed.modules[from], &parsed.modules[to]);
@@ -64,7 +64,7 @@ impl Graph {
         graph
     }
 
-    /// The strongly connected components with more than one node.
+    /// Returns the strongly connected components with more than one node.
     pub fn circles(&self) -> Vec<Circle> {
         let reach: BTreeMap<_, _> = self
             .uses
@@ -99,7 +99,7 @@ impl Graph {
         self.parents(from).into_keys().collect()
     }
 
-    /// Every node that `from` leads to, with the node before it on a shortest way.
+    /// Returns every node that `from` leads to, with the node before it on a shortest way.
     fn parents(&self, from: &str) -> BTreeMap<&str, &str> {
         let mut parents = BTreeMap::new();
         let mut queue =
@@ -115,7 +115,7 @@ impl Graph {
         parents
     }
 
-    /// The shortest way from a node back to itself, starting with the first node by name.
+    /// Returns the shortest way from a node back to itself, starting with the first node by name, as steps with their lines.
     fn chain(&self, node: &str) -> Vec<String> {
         let parents = self.parents(node);
         let mut way = vec![node];

@@ -85,7 +85,7 @@ pub fn dependencies(root: &Path, folder: &str) -> Vec<String> {
     tables.flat_map(toml::Table::keys).cloned().collect()
 }
 
-/// The workspace's own crates among [`dependencies`].
+/// Returns the workspace's own crates among [`dependencies`].
 pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
     let workspace = manifest(root);
     let own = |name: &String| {
@@ -96,7 +96,7 @@ pub fn own_dependencies(root: &Path, folder: &str) -> Vec<String> {
     dependencies(root, folder).into_iter().filter(own).collect()
 }
 
-/// Whether a crate's release build may have a feature: by default, or through a dependency that is not for tests.
+/// Returns whether a crate's release build may have a feature: by default, or through a dependency that is not for tests.
 pub fn may_release_with(root: &Path, folder: &str, feature: &str) -> bool {
     let manifest = manifest(&root.join(folder));
     let has = |value: Option<&toml::Value>| {

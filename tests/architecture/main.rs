@@ -30,7 +30,7 @@ static CRATES: LazyLock<Vec<Crate>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The workspace's folder. Cargo sets the variable also when the test runs.
+/// Returns the workspace's folder. Cargo sets the variable also when the test runs.
 fn root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .expect("cargo runs this test")

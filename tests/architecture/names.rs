@@ -10,13 +10,13 @@ enum Found {
     Item(usize),
 }
 
-/// Maximum number of imports that a name is resolved through.
+/// Maximum number of imports that the resolution of a name follows; glob imports can form a cycle.
 const DEPTH: usize = 16;
 
 impl Crate {
-    /// The module that defines the item at `path`, seen from module `from`, through re-exports; none outside the crate.
+    /// Returns the module that defines the item at `path`, seen from module `from`, through re-exports; `None` outside the crate.
     pub fn resolve(&self, from: usize, path: &[String]) -> Option<usize> {
-        // A single name is an item in the module itself, or imported by a line that counts already.
+        // A single name is an item of the module itself, or an import, which counts as a use of its own.
         if path.len() == 1 && (self.modules[from].globs.is_empty() || self.declares(from, &path[0]))
         {
             return None;

@@ -166,7 +166,7 @@ impl Module {
     }
 }
 
-/// Whether an item is compiled for tests only.
+/// Returns whether an item is compiled for tests only.
 fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes
         .iter()

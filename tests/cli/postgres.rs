@@ -9,7 +9,7 @@ use test_postgres::{Cluster, Database, PASSWORD};
 
 use crate::deployment::Deployment;
 
-/// A SQLite deployment with a project.
+/// Creates a SQLite deployment with a project. Also returns the project's id.
 fn with_file() -> (Deployment, String) {
     let deployment = Deployment::new();
     let project = deployment.create_project();

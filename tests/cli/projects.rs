@@ -235,7 +235,7 @@ fn an_unknown_id_exits_1_and_is_in_the_message() {
     );
 }
 
-/// Names of the files and directories in a deployment's folder.
+/// Returns the names of the files and directories in a deployment's folder.
 fn names(deployment: &Deployment) -> Vec<String> {
     let entries = fs::read_dir(deployment.dir.path()).unwrap();
     entries

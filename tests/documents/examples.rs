@@ -40,7 +40,7 @@ fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
     }
 }
 
-/// Arguments of each `conclave` command in a shell script, including the program's name. Variables stay as they are written.
+/// Returns the arguments of each `conclave` command in a shell script, including the program's name. Variables stay as they are written.
 fn commands(script: &str) -> Vec<Vec<String>> {
     let lines = script.replace("\\\n", " ");
     // Without function definitions and comments.
@@ -57,8 +57,8 @@ fn commands(script: &str) -> Vec<Vec<String>> {
     found.filter(|words| words.len() > 1).collect()
 }
 
-/// Position of the word that calls the program, possibly through a function that adds its options. A word after another program's option
-/// names a user, a group or a container.
+/// Returns the position of the word that calls the program, possibly through a function that adds its options. A word after another
+/// program's option names a user, a group or a container.
 fn program(words: &[String]) -> Option<usize> {
     let is_program = |at: &usize| {
         let is_value = at
@@ -69,7 +69,7 @@ fn program(words: &[String]) -> Option<usize> {
     (0..words.len()).rev().find(is_program)
 }
 
-/// A command's words, without quotation marks.
+/// Returns a command's words, without quotation marks.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quotation = None;

@@ -41,7 +41,7 @@ impl Document {
         }
     }
 
-    /// The folder that relative links start from.
+    /// Returns the folder that relative links start from.
     fn folder(&self) -> PathBuf {
         root().join(&self.name).parent().unwrap().to_owned()
     }
@@ -51,7 +51,7 @@ impl Document {
     }
 }
 
-/// All documents: in the workspace's folder, and below `docs/` and `sdk/`.
+/// Returns all documents: in the workspace's folder, and below `docs/` and `sdk/`.
 fn documents() -> Vec<Document> {
     let mut names = markdown_in(root());
     names.extend(

@@ -18,13 +18,13 @@ const WORDS_OF_THE_API: [&str; 5] = [
 /// File name extensions.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];
 
-/// Whether a quoted text is a name of at least three words with `_` between them.
+/// Returns whether a quoted text is a name of at least three words with `_` between them.
 fn is_name(text: &str) -> bool {
     let in_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     text.split('_').count() >= 3 && text.chars().all(in_word)
 }
 
-/// The path in a quoted text, without a command's arguments.
+/// Returns the path in a quoted text, without a command's arguments.
 fn path_in(text: &str) -> Option<&str> {
     let path = text.split_whitespace().next()?;
     let is_path = path.contains('/') || ENDINGS.iter().any(|ending| path.ends_with(ending));
@@ -36,7 +36,7 @@ fn path_in(text: &str) -> Option<&str> {
     (is_path && !is_elsewhere).then_some(path)
 }
 
-/// Links to missing headings, in a document in `folder`.
+/// Returns the links to missing headings, in a document in `folder`.
 fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
     let is_missing = |target: &&str| {
         let Some((file, heading)) = target
@@ -52,7 +52,7 @@ fn missing_headings<'a>(text: &'a str, folder: &Path) -> Vec<&'a str> {
     targets(text).filter(is_missing).collect()
 }
 
-/// Missing items that a document in `folder` names. A name exists if `words` contain it.
+/// Returns the missing items that a document in `folder` names. A name exists if `words` contain it.
 fn missing(text: &str, folder: &Path, words: &str) -> Vec<String> {
     let quoted = quoted(text);
     let unknown = quoted
@@ -73,7 +73,7 @@ fn missing(text: &str, folder: &Path, words: &str) -> Vec<String> {
         .collect()
 }
 
-/// Paragraphs, list items and table rows outside code blocks.
+/// Returns the paragraphs, list items and table rows outside code blocks.
 fn items(text: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     for line in text.split("```").step_by(2).flat_map(str::lines) {
@@ -91,7 +91,7 @@ fn items(text: &str) -> Vec<String> {
     items
 }
 
-/// Whether a source names an item. Every source names the empty one.
+/// Returns whether a source contains the item as a word. Every source contains the empty item.
 fn has_word(source: &str, item: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     item.is_empty() || source.split(|c| !in_word(c)).any(|word| word == item)

@@ -39,7 +39,7 @@ static SETTINGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     known
 });
 
-/// The OpenAPI descriptions that the program prints.
+/// Returns the OpenAPI descriptions that the program prints.
 fn descriptions() -> impl Iterator<Item = Value> {
     PARTS
         .into_iter()
@@ -69,7 +69,7 @@ fn operations() -> BTreeMap<String, String> {
     descriptions().flat_map(of_description).collect()
 }
 
-/// Whether a quoted text is a setting's name: the words of a section and a key, with dots between them.
+/// Returns whether a quoted text is a setting's name: the words of a section and a key, with dots between them.
 fn is_setting_name(text: &str) -> bool {
     let sections: BTreeSet<_> = SETTINGS
         .keys()
@@ -143,8 +143,8 @@ fn the_table_of_settings_has_their_defaults() {
     }
 }
 
-/// Path of a subcommand in a table, such as `key list`. After a row's first subcommand, the others omit the common part: `group` is the
-/// common command.
+/// Returns the path of a subcommand in a table, such as `key list`. After a row's first subcommand, the others omit the common part:
+/// `group` is the common command.
 fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str> {
     match *words {
         [

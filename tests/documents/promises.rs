@@ -44,13 +44,13 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// Ids in a document, also next to other words.
+/// Returns the ids in a document, also next to other words.
 fn ids_in(text: &str) -> Vec<Id> {
     let in_id = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.split(|c| !in_id(c)).filter_map(Id::parse).collect()
 }
 
-/// The tests in a source file, including tests without ids, and the comments that name ids without a test behind them.
+/// Returns the tests in a source file, including tests without ids, and the comments that name ids without a test behind them.
 fn tests_of(source: &str) -> (Vec<(String, Vec<Id>)>, Vec<String>) {
     let (mut tests, mut strays) = (Vec::new(), Vec::new());
     let (mut is_test, mut comment) = (false, None::<&str>);
@@ -86,7 +86,7 @@ fn sources_below(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The workspace's tests by the id that they prove.
+/// Returns the workspace's tests by the id that they prove.
 fn proofs() -> BTreeMap<Id, BTreeSet<String>> {
     let mut proofs: BTreeMap<Id, BTreeSet<String>> = BTreeMap::new();
     for source in SOURCES

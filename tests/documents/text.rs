@@ -8,7 +8,7 @@ pub struct Block<'a> {
     pub text: String,
 }
 
-/// A document's code blocks.
+/// Returns a document's code blocks.
 pub fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -62,7 +62,7 @@ pub fn links(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A heading's anchor in links: in lower case, with dashes for spaces, and without other marks.
+/// Returns a heading's anchor in links: in lower case, with dashes for spaces, and without other marks.
 pub fn anchor(heading: &str) -> String {
     let kept = heading
         .trim_start_matches('#')

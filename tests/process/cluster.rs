@@ -65,14 +65,14 @@ impl Standby {
     }
 }
 
-/// Settings for a node. All nodes are at one address.
+/// Returns settings for a node. All nodes are at one address.
 fn node(url: &str) -> Deployment {
     let deployment = Deployment::new().sharing(url.to_owned());
     let deployment = deployment.with("CONCLAVE_CLUSTER__URL", "http://127.0.0.1:0");
     deployment.with("CONCLAVE_HTTP__TRUSTED_PROXIES", "127.0.0.1")
 }
 
-/// An active server, and a database whose key stays valid when another development server becomes active.
+/// Starts an active server, and a database whose key stays valid when another development server becomes active.
 pub fn active(
     database: &Database<'_>,
     change: impl FnOnce(Deployment) -> Deployment,
@@ -350,7 +350,7 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
         let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
         (ready.status == 503).then_some(())
     });
-    // Its sockets are open for some seconds only, so both requests are sent at once.
+    // The stopping server's sockets are open for some seconds only, so both requests are sent at once.
     let answers = [request, read].map(|request| thread::spawn(move || request.send()));
     let [created, read] = answers.map(|answer| answer.join().unwrap());
     created.expect(201);
@@ -424,7 +424,7 @@ fn a_stop_of_all_servers_ends_the_sessions_before_the_lease_is_given_up() {
     for identity in ["alice", "bob", "carol"] {
         active.join(&active.token("a", identity, "host"));
     }
-    // It is still in the table of running servers when the active one stops.
+    // The standby is still in the table of running servers when the active one stops.
     drop(standby);
     assert_eq!(active.terminate(), Some(0), "{}", first.log());
     assert_eq!(

@@ -25,7 +25,7 @@ fn file(deployment: &Deployment) -> PathBuf {
     deployment.data().join("conclave.db")
 }
 
-/// Everything in the file's schema, and the schema itself.
+/// Returns everything in the file's schema, and the schema itself.
 fn objects(deployment: &Deployment) -> (u64, Vec<Object>) {
     let connection = Connection::open(file(deployment)).unwrap();
     let size = connection

@@ -89,7 +89,7 @@ impl Deployment {
         self
     }
 
-    /// The command that starts the program.
+    /// Returns the command that starts the program.
     fn program(&self) -> Command {
         let program = env!("CARGO_BIN_EXE_conclave");
         let Some(setup) = &self.setup else {
@@ -132,7 +132,7 @@ impl Deployment {
         std::fs::read_to_string(self.log_file()).unwrap()
     }
 
-    /// A command next to the server, with the same data directory and settings.
+    /// Returns a command next to the server, with the same data directory and settings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
         command
@@ -156,7 +156,7 @@ impl Deployment {
         self.start_with(None)
     }
 
-    /// The same, with an environment variable for this start only.
+    /// Like [`Self::start`], with an environment variable for this start only.
     pub fn start_with(&self, variable: Option<(&str, &str)>) -> Running {
         self.spawn_as("dev", variable).ready(self)
     }

@@ -129,7 +129,7 @@ fn the_process_exits_with_1_when_its_root_actor_panics() {
         "/sandbox/ingress/{}/connect",
         endpoint["stream_key"].as_str().unwrap()
     );
-    // Its join is recorded without the root, but its endpoint's status is not.
+    // The encoder's join is recorded without the root, but its endpoint's status is not.
     assert_eq!(running.admin("POST", &connect).send().status, 503);
     assert_eq!(running.wait_for_exit(), Some(1), "{}", deployment.log());
     assert!(

@@ -81,7 +81,7 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     );
 }
 
-/// Number of a process's threads whose names start with this.
+/// Returns the number of a process's threads whose names start with this.
 fn threads(process: Pid, name: &str) -> usize {
     let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).unwrap();
     // A thread that has ended meanwhile has no name.

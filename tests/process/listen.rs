@@ -46,7 +46,7 @@ fn kill_while_rooms_end(running: Running, round: &str, count: usize) {
     });
 }
 
-/// All of the project's events on the server.
+/// Returns all of the project's events on the server.
 fn events(running: &Running) -> Vec<Value> {
     let (mut events, mut position) = (Vec::new(), 0);
     let path = format!("/debug/projects/{}/events", running.project);

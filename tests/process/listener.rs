@@ -41,7 +41,7 @@ impl Listener {
         }
     }
 
-    /// The next line about an event.
+    /// Returns the next line about an event.
     #[track_caller]
     pub fn next(&self) -> String {
         self.events.recv_timeout(WAIT_LIMIT).expect("an event")

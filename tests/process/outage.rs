@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// Session fields that an outage must not change.
+/// Returns the session fields that an outage must not change.
 fn fixed(sessions: &Value) -> Vec<[&Value; 3]> {
     let sessions = sessions.as_array().unwrap().iter();
     sessions

@@ -20,7 +20,7 @@ const MOST: u64 = 256;
 const BURST: usize = 2_000;
 const BATCH: usize = 100;
 
-/// A process's resident memory in KiB.
+/// Returns a process's resident memory in KiB.
 fn resident(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).unwrap();
     let line = status
@@ -42,7 +42,7 @@ fn flood(address: &str, request: &str) -> TcpStream {
     stream
         .set_write_timeout(Some(Duration::from_millis(50)))
         .unwrap();
-    // It blocks when the server stops reading.
+    // The write blocks when the server stops reading.
     let _ = stream.write_all(request.repeat(256 * 1024 / request.len()).as_bytes());
     stream.read_exact(&mut [0; 12]).unwrap();
     stream

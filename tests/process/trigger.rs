@@ -9,7 +9,7 @@ use crate::deployment::Deployment;
 use crate::listener::Listener;
 use crate::support::Receiver;
 
-/// The body printed by a command, which must have succeeded.
+/// Returns the body printed by a command, which must have succeeded.
 #[track_caller]
 fn printed(output: &Output) -> Value {
     assert!(

@@ -59,7 +59,7 @@ impl Call {
         call
     }
 
-    /// Number of packets that the second client has received.
+    /// Returns the number of packets that the second client has received.
     pub fn packets(&self) -> usize {
         self.packets.load(Ordering::Relaxed)
     }

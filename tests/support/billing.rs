@@ -57,12 +57,12 @@ impl FakeBilling {
         during()
     }
 
-    /// Number of requests so far.
+    /// Returns the number of requests so far.
     pub fn request_count(&self) -> usize {
         self.shared.received.lock().unwrap().len()
     }
 
-    /// The last request, as `METHOD path`, and its credential.
+    /// Returns the last request, as `METHOD path`, and its credential.
     #[track_caller]
     pub fn last_request(&self) -> (String, String) {
         let received = self.shared.received.lock().unwrap();

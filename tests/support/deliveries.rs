@@ -22,7 +22,7 @@ impl TestApp {
         eventually(|| self.is_armed());
     }
 
-    /// The same, for one of the project's webhook endpoints, while posts to others are in progress.
+    /// Like [`Self::wait_until_armed`], for one of the project's webhook endpoints, while posts to others are in progress.
     #[track_caller]
     pub fn wait_until_endpoint_armed(&self, id: &str) {
         let path = format!("/{}/webhook/{id}", self.project);
@@ -51,7 +51,7 @@ impl TestApp {
         });
     }
 
-    /// All deliveries that match a query (`status=pending`, …), newest first.
+    /// Returns all deliveries that match a query (`status=pending`, …), newest first.
     #[track_caller]
     pub fn deliveries(&self, query: &str) -> Vec<Value> {
         let mut all = Vec::new();
@@ -99,7 +99,7 @@ impl TestApp {
         })
     }
 
-    /// Due time of each receiver's first pending delivery.
+    /// Returns the due time of each receiver's first pending delivery.
     fn earliest_due(&self) -> BTreeMap<String, Timestamp> {
         let mut earliest = BTreeMap::new();
         for delivery in self.deliveries("status=pending") {

@@ -27,7 +27,7 @@ impl Hanging {
         }
     }
 
-    /// Number of unanswered requests.
+    /// Returns the number of unanswered requests.
     pub fn held(&self) -> usize {
         self.connections
             .lock()

@@ -94,24 +94,24 @@ impl TestApp {
         Self::start_with(|_| {})
     }
 
-    /// The same, with a webhook receiver for all events.
+    /// Like [`Self::start`], with a webhook receiver for all events.
     pub fn start_with_receiver() -> (Self, Receiver) {
         let (app, receiver) = (Self::start(), Receiver::start());
         app.endpoint(&receiver.url);
         (app, receiver)
     }
 
-    /// The same, with changed settings.
+    /// Like [`Self::start`], with changed settings.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_at(START.parse::<Timestamp>().unwrap(), change)
     }
 
-    /// The same, with media workers at the loopback address, so that WebRTC clients can connect.
+    /// Like [`Self::start`], with media workers at the loopback address, so that WebRTC clients can connect.
     pub fn start_with_webrtc() -> Self {
         Self::start_with_webrtc_and(|_| {})
     }
 
-    /// The same, with changed settings.
+    /// Like [`Self::start_with_webrtc`], with changed settings.
     pub fn start_with_webrtc_and(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_with(|config| {
             config.media.rtc.enabled = true;
@@ -124,12 +124,12 @@ impl TestApp {
         })
     }
 
-    /// The same, at another time.
+    /// Like [`Self::start_with`], at another time.
     pub fn start_at(time: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
         Self::start_by(Clock::manual(time), change)
     }
 
-    /// The same, with a clock that others use as well.
+    /// Like [`Self::start_with`], with a clock that others use as well.
     pub fn start_by(clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::defaults(Mode::Dev);
         config.http.listen.set_port(0);
@@ -182,7 +182,7 @@ impl TestApp {
         self.restart_after(Duration::ZERO)
     }
 
-    /// The same, with the clock advanced while the app is stopped.
+    /// Like [`Self::restart`], with the clock advanced while the app is stopped.
     pub fn restart_after(mut self, downtime: Duration) -> Self {
         self.halt();
         self.clock.advance(downtime);
@@ -226,12 +226,12 @@ impl TestApp {
         });
     }
 
-    /// The port of the API listener.
+    /// Returns the port of the API listener.
     pub fn port(&self) -> u16 {
         self.api.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data(&self) -> &std::path::Path {
         self.data.as_ref().unwrap().path()
     }
@@ -256,7 +256,7 @@ impl TestApp {
         self.clock.advance(span);
     }
 
-    /// The current time in the API's format.
+    /// Returns the current time in the API's format.
     pub fn now(&self) -> String {
         self.clock.now().to_string()
     }
@@ -281,12 +281,12 @@ impl TestApp {
         self.request("DELETE", path)
     }
 
-    /// A request to the API with the project's key.
+    /// Returns a request to the API with the project's key.
     pub fn request(&self, method: &str, path: &str) -> Request {
         Request::new(method, format!("{}{path}", self.api)).bearer(&self.key)
     }
 
-    /// A request to the admin listener: `/sandbox/…`, `/debug/…`, with the admin token if there is one.
+    /// Returns a request to the admin listener: `/sandbox/…`, `/debug/…`, with the admin token if there is one.
     pub fn admin(&self, method: &str, path: &str) -> Request {
         let request = Request::new(method, format!("{}{path}", self.admin));
         match &self.config.admin.token {
@@ -295,7 +295,7 @@ impl TestApp {
         }
     }
 
-    /// The debug endpoint's response, once every actor in it shows its state: a stopping or busy actor is shown without.
+    /// Returns the debug endpoint's response, once every actor in it shows its state: a stopping or busy actor is shown without.
     #[track_caller]
     pub fn actors(&self, path: &str) -> Value {
         let look = || {

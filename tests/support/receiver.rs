@@ -83,7 +83,7 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Whether the contract's signature matches this secret.
+    /// Returns whether the contract's signature matches this secret.
     pub fn is_signed_with(&self, secret: &str) -> bool {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(&self.body);
@@ -91,7 +91,7 @@ impl Received {
         self.header("x-svc-signature") == format!("sha256={hex}")
     }
 
-    /// The Standard Webhooks signature, computed from that standard.
+    /// Returns the Standard Webhooks signature, computed from that standard.
     pub fn standard_signature(&self, secret: &str) -> String {
         let key = STANDARD
             .decode(secret.trim_start_matches("whsec_"))

@@ -15,7 +15,7 @@ use test_postgres::Records;
 use super::{DATABASE, TestApp};
 
 impl TestApp {
-    /// Fault scope of the app's database.
+    /// Returns the fault scope of the app's database.
     pub fn database_scope(&self) -> String {
         match self.records.url() {
             None => self
@@ -31,7 +31,7 @@ impl TestApp {
         }
     }
 
-    /// The program as a separate process, on the running app's data directory and records.
+    /// Returns the program as a separate process, on the running app's data directory and records.
     pub fn program(&self) -> Command {
         // Absent in the fuzz targets, which have this harness and no program.
         let Some(path) = option_env!("CARGO_BIN_EXE_conclave") else {
@@ -51,7 +51,7 @@ impl TestApp {
         program
     }
 
-    /// The records, for test operations on them next to the app.
+    /// Returns the records, for test operations on them next to the app.
     pub const fn records(&self) -> &Arc<Records> {
         &self.records
     }
@@ -63,7 +63,7 @@ impl TestApp {
         }
     }
 
-    /// The `/readyz` parts of an app whose media plane and actors respond.
+    /// Returns the `/readyz` parts of an app whose media plane and actors respond.
     pub fn parts(&self, database: &str) -> Value {
         let mut parts = json!({"database": database, "media": "ok", "actors": "ok"});
         if let Records::Server(_) = &*self.records {
@@ -72,7 +72,7 @@ impl TestApp {
         parts
     }
 
-    /// Whether the records or a file in the data directory contain a text verbatim.
+    /// Returns whether the records or a file in the data directory contain a text verbatim.
     pub fn holds(&self, text: &str) -> bool {
         let files = std::fs::read_dir(self.data())
             .unwrap()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Receiver, Response, TestApp};
 
-/// Fields of a participant event, plus the fields of an unmuted microphone track.
+/// Returns the fields of a participant event, plus the fields of an unmuted microphone track.
 pub fn with_microphone(participant: &Value, track_sid: &str) -> Value {
     let mut fields = participant.clone();
     fields["track_sid"] = json!(track_sid);
@@ -15,13 +15,13 @@ pub fn with_microphone(participant: &Value, track_sid: &str) -> Value {
 }
 
 impl TestApp {
-    /// A room whose template has exactly these roles.
+    /// Creates a room whose template has exactly these roles.
     #[track_caller]
     pub fn room_with_roles(&self, name: &str, roles: &Value) -> Value {
         self.room_like(&json!({"name": name}), roles)
     }
 
-    /// The same, with additional room settings.
+    /// Like [`Self::room_with_roles`], with additional room settings.
     #[track_caller]
     pub fn room_like(&self, room: &Value, roles: &Value) -> Value {
         let template = json!({"name": room["name"], "roles": roles});
@@ -39,7 +39,7 @@ impl TestApp {
             .send()
     }
 
-    /// A participant's action through the sandbox.
+    /// Performs a participant's action through the sandbox.
     #[track_caller]
     pub fn act(&self, sid: &str, what: &str, body: Value) -> Response {
         self.admin("POST", &format!("/sandbox/participants/{sid}/{what}"))
@@ -66,7 +66,7 @@ impl TestApp {
             .expect(200)
     }
 
-    /// A participant's client state.
+    /// Returns a participant's client state.
     #[track_caller]
     pub fn view(&self, sid: &str) -> Value {
         self.admin("GET", &format!("/sandbox/participants/{sid}"))
@@ -74,7 +74,7 @@ impl TestApp {
             .expect(200)
     }
 
-    /// The tracks that a participant may receive.
+    /// Returns the tracks that a participant may receive.
     #[track_caller]
     pub fn subscriptions(&self, sid: &str) -> Vec<String> {
         let view = self.view(sid);
@@ -86,7 +86,7 @@ impl TestApp {
             .collect()
     }
 
-    /// The expected event: the four common fields, at the current time, and `more`.
+    /// Returns the expected event: the four common fields, at the current time, and `more`.
     pub fn event(&self, event_type: &str, room: &str, more: &Value) -> Value {
         let mut event = json!({"type": event_type, "project_id": self.project, "room": room, "occurred_at": self.now()});
         for (field, value) in more.as_object().unwrap() {
@@ -102,7 +102,7 @@ impl TestApp {
         receiver.drain().iter().map(super::Received::json).collect()
     }
 
-    /// Types of [`TestApp::events`].
+    /// Returns the types of [`TestApp::events`].
     #[track_caller]
     pub fn event_types(&self, receiver: &Receiver) -> Vec<String> {
         self.events(receiver)

@@ -29,7 +29,7 @@ impl Watcher {
         Self::open(&app.admin, query)
     }
 
-    /// The same, at an admin listener's address.
+    /// Like [`Self::start`], at an admin listener's address.
     #[track_caller]
     pub fn open(admin: &str, query: &str) -> Self {
         let address = admin.trim_start_matches("http://");
@@ -55,7 +55,7 @@ impl Watcher {
         watcher
     }
 
-    /// The response head, in lower case.
+    /// Returns the response head, in lower case.
     pub fn head(&self) -> &str {
         &self.head
     }

@@ -151,7 +151,7 @@ impl ConsoleAccess {
         }
     }
 
-    /// Whether the browser sent the request over TLS, either here or at a trusted proxy.
+    /// Returns whether the browser sent the request over TLS, either here or at a trusted proxy.
     pub fn is_secure(&self, request: &HttpRequest) -> bool {
         let scheme = request
             .headers()

@@ -51,7 +51,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     config.service(single_method_resource("/debug/events", Method::Get, events));
 }
 
-/// Whether a client prefers plain text to JSON: it accepts `text/plain`, and JSON with a lower quality or later in the header.
+/// Returns whether a client prefers plain text to JSON: it accepts `text/plain`, and JSON with a lower quality or later in the header.
 fn wants_text(request: &HttpRequest) -> bool {
     let Ok(Accept(ranges)) = Accept::parse(request) else {
         return false;

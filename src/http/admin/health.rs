@@ -107,7 +107,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Whether all dependencies are available.
+    /// Returns whether all dependencies are available.
     pub const fn are_ready(self) -> bool {
         self.database && self.media && self.actors
     }

@@ -62,7 +62,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     config.service(guarded(state.admin.token.clone()));
 }
 
-/// Whether a path is for programs, which send the admin token.
+/// Returns whether a path is for programs, which send the admin token.
 fn is_for_programs(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
     ["/debug", "/metrics", "/sandbox", "/step-down"]

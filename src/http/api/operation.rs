@@ -239,7 +239,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// Also accepts a room token with the one of these permissions that `choose` returns for the request.
+    /// Also accepts a room token with the permission that `choose` returns for the request, one of `permissions`.
     #[must_use]
     pub fn room_token_by(
         mut self,
@@ -372,7 +372,7 @@ impl<H: Handler<I>, I: FromRequest> Operation for Declaration<H, I> {
     }
 }
 
-/// A request that does not parse was refused with 400 for every caller. The permission that it needs is unknown, so all are required.
+/// Checks the caller of a replay whose request does not parse. The permission that it needs is unknown, so all are required.
 async fn require_every_permission(context: &RequestContext) -> Result<(), ApiError> {
     for permission in context.spec.permissions() {
         context.require_permission(*permission).await?;

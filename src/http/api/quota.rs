@@ -22,7 +22,7 @@ pub struct QuotaOwner {
     pub project: ProjectId,
     /// Whether the operator has suspended it.
     pub status: ProjectStatus,
-    /// Its plan's id.
+    /// The plan's id.
     pub plan: String,
 }
 

@@ -84,7 +84,7 @@ impl Route {
         self.operations.iter().find(has_method).copied()
     }
 
-    /// Whether a path parameter is a secret, which logs must not show.
+    /// Returns whether a path parameter is a secret, which logs must not show.
     pub fn is_secret(&self) -> bool {
         self.operations
             .iter()

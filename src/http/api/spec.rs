@@ -115,7 +115,8 @@ impl OperationSpec {
         }
     }
 
-    /// Whether browsers of `http.browser_origins` may call it: operations for room tokens, and the exchange that returns one.
+    /// Returns whether browsers of `http.browser_origins` may call the operation: it is for room tokens, or is the exchange that returns
+    /// one.
     pub const fn is_for_browsers(&self) -> bool {
         matches!(self.access, Access::KeyOrRoomToken(_) | Access::Open(_))
     }
@@ -128,8 +129,8 @@ impl OperationSpec {
         }
     }
 
-    /// Whether it acts on the media plane's participants, recordings or broadcasts, which cannot be undone. These are the operations
-    /// that a room token may call.
+    /// Returns whether the operation acts on the media plane's participants, recordings or broadcasts, which cannot be undone. These are
+    /// the operations that a room token may call.
     pub const fn acts_on_media_plane(&self) -> bool {
         matches!(self.access, Access::KeyOrRoomToken(_))
     }

@@ -20,7 +20,7 @@ const FILES: [(&str, &str); 4] = [
 /// File served below `/call/effects/`.
 #[derive(Clone)]
 pub struct EffectFile {
-    /// Its name below `/call/effects/`.
+    /// Name below `/call/effects/`.
     pub name: &'static str,
     /// Media type of its content.
     pub content_type: &'static str,

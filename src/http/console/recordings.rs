@@ -363,7 +363,7 @@ fn stop_button<J: EgressJson>(visit: &Visit, head: &EgressHead, status: EgressSt
     danger(visit, &stop_path::<J>(head), "Stop", &question)
 }
 
-/// Whether a recording or broadcast can be stopped.
+/// Returns whether a recording or broadcast can be stopped.
 pub fn is_stoppable(status: EgressStatus) -> bool {
     // Ending ones stop already, and final ones have stopped.
     matches!(status, EgressStatus::Starting | EgressStatus::Active)

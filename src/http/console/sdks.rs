@@ -123,7 +123,7 @@ pub struct Sdk {
     pub install: String,
     /// Path of the downloaded archive, below [`FOLDER`].
     pub archive: String,
-    /// Its documentation's path on the admin listener.
+    /// Path of the documentation on the admin listener.
     pub readme: &'static str,
 }
 

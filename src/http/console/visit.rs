@@ -116,7 +116,7 @@ impl Visit {
         self.optional(name).map(parse).transpose()
     }
 
-    /// Whether the form has a field, as for a ticked checkbox.
+    /// Returns whether the form has a field, as for a ticked checkbox.
     pub fn has(&self, name: &str) -> bool {
         self.form.iter().any(|(key, _)| key == name)
     }
@@ -139,7 +139,7 @@ impl Visit {
         Ok(found.ok_or_else(no_such_project)?)
     }
 
-    /// Whether htmx sent the request, so that the response replaces a part of the open page.
+    /// Returns whether htmx sent the request, so that the response replaces a part of the open page.
     pub fn is_partial(&self) -> bool {
         is_partial(&self.request)
     }
@@ -173,7 +173,7 @@ fn no_such_project() -> Problem {
     Problem::new(ErrorCode::NotFound, "no project by that id")
 }
 
-/// Whether htmx sent a request.
+/// Returns whether htmx sent a request.
 pub fn is_partial(request: &HttpRequest) -> bool {
     request.headers().contains_key(HX_REQUEST)
 }

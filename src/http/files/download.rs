@@ -155,12 +155,12 @@ impl Validators {
         }
     }
 
-    /// Whether the client has the current file.
+    /// Returns whether the client has the current file.
     fn is_known(&self, request: &HttpRequest) -> bool {
         resource::client_has(request, &self.tag)
     }
 
-    /// Whether a range may be sent to a client with an earlier part of the file.
+    /// Returns whether a range may be sent to a client with an earlier part of the file.
     fn permit_range(&self, request: &HttpRequest) -> bool {
         // Without `If-Range`, the client accepts any version.
         if !request.headers().contains_key(IF_RANGE) {

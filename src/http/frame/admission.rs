@@ -329,7 +329,7 @@ impl Sharing {
         }
     }
 
-    /// Whether two projects have sent requests recently.
+    /// Returns whether two projects have sent requests recently.
     pub fn is_shared(&self, now: u64) -> bool {
         u128::from(now.saturating_sub(self.changed.load(Ordering::Relaxed)))
             < SHARED_FOR.as_millis()

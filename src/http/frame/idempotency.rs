@@ -257,7 +257,7 @@ fn fingerprint(context: &RequestContext) -> [u8; 32] {
 fn storable(result: &Result<Response, ApiError>) -> Option<Response> {
     match result {
         Ok(response) => Some(response.clone()),
-        // These depend on more than the request itself, so a retry may succeed.
+        // These errors depend on more than the request itself, so a retry may succeed.
         Err(error) if matches!(error.status(), 401 | 413 | 415 | 429 | 500..) => None,
         Err(error) => Some(error.to_response()),
     }

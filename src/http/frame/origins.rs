@@ -38,7 +38,7 @@ fn origin(request: &HttpRequest) -> Option<&str> {
     request.headers().get(header::ORIGIN)?.to_str().ok()
 }
 
-/// Whether the origin is the host that the request was sent to.
+/// Returns whether the origin is the host that the request was sent to.
 fn is_own(request: &HttpRequest, origin: &str) -> bool {
     let host = request
         .headers()
@@ -81,7 +81,7 @@ impl Origins {
         }
     }
 
-    /// Whether a page of this origin may call every operation with an API key.
+    /// Returns whether a page of this origin may call every operation with an API key.
     #[must_use]
     pub fn admits_every_call(&self, origin: &str) -> bool {
         listed(&self.console, origin)
@@ -144,7 +144,7 @@ impl Origins {
     }
 }
 
-/// Whether a request is a CORS preflight.
+/// Returns whether a request is a CORS preflight.
 pub fn is_preflight(request: &HttpRequest) -> bool {
     request.method() == HttpMethod::OPTIONS
         && request.headers().contains_key(header::ORIGIN)

@@ -11,12 +11,12 @@ use ipnet::IpNet;
 pub struct TrustedProxies(pub Vec<IpNet>);
 
 impl TrustedProxies {
-    /// Whether an address belongs to a trusted proxy.
+    /// Returns whether an address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&address))
     }
 
-    /// Whether a request comes from a trusted proxy, so that its forwarding headers count.
+    /// Returns whether a request comes from a trusted proxy, so that its forwarding headers count.
     pub fn have_sent(&self, request: &HttpRequest) -> bool {
         request
             .peer_addr()

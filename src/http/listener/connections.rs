@@ -139,7 +139,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Warns, at most once per interval.
+    /// Logs a warning, at most once per interval.
     fn warn(&self, what: &str) {
         if self.warnings.allow(std::time::Instant::now()) {
             log::warn!("{what}; further connections are closed (http.max_connections)");
@@ -319,7 +319,7 @@ impl Activity {
         self.permit.take();
     }
 
-    /// Whether the connection must close.
+    /// Returns whether the connection must close.
     pub(super) fn is_closed(&self) -> bool {
         self.permit.borrow().is_none()
     }
@@ -363,7 +363,7 @@ impl Activity {
         }
     }
 
-    /// Whether bytes may be read now: of an unfinished request, or of the next request if the response was sent.
+    /// Returns whether bytes may be read now: of an unfinished request, or of the next request if the response was sent.
     pub(super) fn may_read(&self) -> bool {
         let mut boundary = self.boundary.get();
         if boundary.is_end() && self.unanswered.get() == 0 && !self.is_unflushed.get() {
@@ -381,7 +381,7 @@ impl Activity {
         taken
     }
 
-    /// Whether a response is being sent.
+    /// Returns whether a response is being sent.
     pub(super) fn is_responding(&self) -> bool {
         self.unanswered.get() > 0 && self.is_responding.get()
     }

@@ -1,7 +1,7 @@
-//! Headers between the nodes of a cluster: a request was forwarded, or its receiver is not active.
+//! Headers between a cluster's nodes, which mark a forwarded request and the response of a node that is not active.
 //!
-//! Both count only from nodes, which are trusted proxies. A client that forges the first through another trusted proxy only gets its
-//! own request refused.
+//! Both are trusted only from nodes, which are trusted proxies. If a client forges the request header through another trusted proxy,
+//! only its own request is refused.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub const FORWARDED_TO: &str = "conclave-passed-on";
 /// Response header of a node that is not active and did nothing with the request.
 pub const NOT_ACTIVE: &str = "conclave-not-active";
 
-/// Response header of an active node that cannot confirm its lease, since the database is unreachable: where it returns 503, another
-/// node may succeed.
+/// Response header of an active node that cannot confirm its lease, since the database is unreachable. If its response is 503,
+/// another node may succeed.
 pub const UNCONFIRMED: &str = "conclave-unconfirmed";
 
-/// More than the number of requests ever handled at once.
+/// Number of permits: more than the requests ever handled at once.
 const MAX_RUNNING: u32 = 1 << 30;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ pub enum NotActive {
     Standby,
     /// Lost the lease, or is about to release it.
     Stopping,
-    /// Has the lease, as far as it knows, but could not renew it: it waits until it can, or is replaced.
+    /// Has a lease that it could not renew: the node is active again after a renewal, unless another node has taken over.
     Unconfirmed,
 }
 
@@ -96,14 +96,14 @@ pub fn forwarded_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64
 pub enum NotAccepted {
     /// The sender, a node or a client, gets this response.
     Refused(NotActive),
-    /// Waits here, and is forwarded to the node that becomes active.
+    /// The request waits at this node, and is forwarded to the node that becomes active.
     Forwarded,
 }
 
 /// Progress of a node's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GateState {
-    // A stop goes in one direction only: a gate never opens again.
+    // A closed gate never opens again.
     Open,
     /// Nothing is accepted. Clients' requests wait until it is known whether there is another node.
     Closing,
@@ -111,7 +111,8 @@ enum GateState {
     Closed(NotAccepted),
 }
 
-/// Admission at a cluster's active node. It accepts no request that was forwarded to a later epoch, and none while the node stops.
+/// Admission at a cluster's active node. A request that was forwarded to a later epoch is not accepted, and no request while the node
+/// stops.
 #[derive(Debug)]
 pub struct ForwardingGate {
     nodes: TrustedProxies,
@@ -122,7 +123,7 @@ pub struct ForwardingGate {
 }
 
 impl ForwardingGate {
-    /// Creates the gate for a node's epoch. The nodes are trusted proxies.
+    /// Creates the gate for a node's epoch. `nodes` are the trusted proxies.
     #[must_use]
     pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
         Self {
@@ -133,7 +134,7 @@ impl ForwardingGate {
         }
     }
 
-    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' wait for [`Self::close`].
+    /// Stops accepting requests. Forwarded ones are refused and wait at their sender; clients' requests wait for [`Self::close`].
     pub fn start_closing(&self) {
         self.state.send_if_modified(|state| {
             let was_open = *state == GateState::Open;
@@ -144,25 +145,25 @@ impl ForwardingGate {
         });
     }
 
-    /// Stops accepting requests: forwarded ones are refused and wait at their sender, clients' get `client_outcome`. Returns when the
-    /// requests in progress have ended, or after the limit.
+    /// Stops accepting requests. Forwarded ones are refused and wait at their sender; clients' requests get `client_outcome`. Returns
+    /// when the requests in progress have ended, or after `limit`.
     pub async fn close(&self, client_outcome: NotAccepted, limit: Duration) {
         self.state.send_replace(GateState::Closed(client_outcome));
-        // Forgotten, so that no permit is ever available again.
+        // The permits are forgotten, so that none is available again.
         if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MAX_RUNNING)).await {
             all.forget();
         }
-        // After the limit, too: a request that got past the first check must not start behind the stop.
+        // After the limit, too: a request that passed the check in `admit` must not start after the stop.
         self.running.close();
     }
 
-    /// Whether the gate accepts no more requests.
+    /// Returns whether the gate has stopped accepting requests.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         *self.state.borrow() != GateState::Open
     }
 
-    /// Whether another node forwarded a request.
+    /// Returns whether another node forwarded a request.
     #[must_use]
     pub fn is_forwarded(&self, request: &HttpRequest) -> bool {
         forwarded_to(request, &self.nodes).is_some()
@@ -179,7 +180,7 @@ impl ForwardingGate {
         if forwarded_to.is_some_and(|epoch| epoch > self.epoch) {
             return Err(stopping);
         }
-        // The permit is tried after the check: if the gate closes in between, closing waits for this request.
+        // If the gate closes between the check and the permit, closing waits for this request.
         if !self.is_closed()
             && let Ok(permit) = self.running.try_acquire()
         {
@@ -195,7 +196,7 @@ impl ForwardingGate {
             .as_deref()
         {
             Ok(GateState::Closed(client_outcome)) => Err(*client_outcome),
-            // Unreachable, since `self` keeps the sender.
+            // Unreachable, since `self` owns the sender.
             _ => Err(stopping),
         }
     }

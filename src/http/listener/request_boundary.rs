@@ -17,7 +17,7 @@ use actix_web::{HttpMessage, HttpRequest};
 pub enum Body {
     /// No body.
     Absent,
-    /// This many bytes.
+    /// Length in bytes.
     Length(u64),
     /// Chunks, up to an empty chunk and the trailers.
     Chunked,
@@ -54,7 +54,7 @@ impl Body {
     }
 }
 
-/// Whether a request opens a WebSocket. Then everything that follows is its body.
+/// Returns whether a request opens a WebSocket. Then everything that follows is its body.
 pub fn opens_websocket(request: &HttpRequest) -> bool {
     let mut protocols = request
         .headers()
@@ -72,7 +72,7 @@ enum Part {
     Head { is_empty_line: bool },
     /// Unknown until the head was parsed, see [`RequestBoundary::start_body`].
     Unknown,
-    /// This many body bytes.
+    /// Body: number of bytes that are left.
     Length(u64),
     /// Chunked body.
     Chunked(Chunked),
@@ -107,12 +107,12 @@ impl Default for RequestBoundary {
 }
 
 impl RequestBoundary {
-    /// Whether the next bytes belong to the current request.
+    /// Returns whether the next bytes belong to the current request.
     pub fn is_open(self) -> bool {
         !matches!(self.0, Part::Unknown | Part::End)
     }
 
-    /// Whether the request was read completely.
+    /// Returns whether the request was read completely.
     pub fn is_end(self) -> bool {
         self.0 == Part::End
     }

@@ -86,7 +86,7 @@ pub async fn trace(
     Ok(response.map_body(|_, body| ResponseBody::new(body, asks_for_head, exchange)))
 }
 
-/// Whether a refusal must be delayed. A response that closes its connection is sent at once: a retry costs a new connection.
+/// Returns whether a refusal must be delayed. A response that closes its connection is sent at once: a retry costs a new connection.
 fn must_wait<B>(response: &ServiceResponse<B>) -> bool {
     let is_closed = response.response().head().connection_type() == ConnectionType::Close;
     response.status() == StatusCode::TOO_MANY_REQUESTS && !is_closed
@@ -138,7 +138,7 @@ fn handle_as_get(request: &mut ServiceRequest) -> bool {
     is_head
 }
 
-/// Whether a request was a `HEAD`.
+/// Returns whether a request was a `HEAD`.
 pub fn asks_for_head(request: &HttpRequest) -> bool {
     request.extensions().get::<AsksForHead>().is_some()
 }

@@ -115,7 +115,7 @@ impl Ca {
         self.url("directory")
     }
 
-    /// Path of the root certificate, which also signs the CA's own certificate.
+    /// Returns the path of the root certificate, which also signs the CA's own certificate.
     pub fn root_file(&self) -> PathBuf {
         self.0.files.path().join("root.pem")
     }
@@ -146,12 +146,12 @@ impl Ca {
         self.state(|state| state.accounts.clear());
     }
 
-    /// Number of requests so far.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> usize {
         self.state(|state| state.requests)
     }
 
-    /// The validated challenge per order; `None` if validation failed.
+    /// Returns the validated challenge per order; `None` if validation failed.
     pub fn validated(&self) -> Vec<Option<String>> {
         self.state(|state| {
             state
@@ -170,7 +170,7 @@ impl Ca {
         format!("https://{}/{path}", self.0.address)
     }
 
-    /// TLS configuration of the CA itself.
+    /// Returns the TLS configuration of the CA itself.
     fn tls(&self) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(["127.0.0.1".to_owned()])

@@ -40,7 +40,7 @@ pub fn keep() {
     });
 }
 
-/// Log lines about a domain, with their levels.
+/// Returns the log lines about a domain, with their levels.
 pub fn about(domain: &str) -> Vec<String> {
     KEPT.0
         .lock()

@@ -60,7 +60,7 @@ impl Obtaining {
         self.wait_for("due for renewal at");
     }
 
-    /// The certificate's status as operators see it.
+    /// Returns the certificate's status as operators see it.
     fn shown(&self) -> String {
         self.app.admin("GET", "/readyz").send().expect(200)["parts"]["tls"]
             .as_str()
@@ -91,7 +91,7 @@ impl Obtaining {
         )
     }
 
-    /// Expiry of the certificate that clients receive.
+    /// Returns the expiry of the certificate that clients receive.
     fn expires(&self) -> Timestamp {
         let metrics = self.app.admin("GET", "/metrics").send().text();
         let line = metrics.lines().find(|line| {
@@ -107,7 +107,7 @@ impl Obtaining {
         Self { app, ..self }
     }
 
-    /// The CA's files in the data directory.
+    /// Returns the CA's files in the data directory.
     fn files(&self) -> Vec<PathBuf> {
         let folder = fs::read_dir(self.app.data().join("tls"))
             .unwrap()

@@ -29,7 +29,7 @@ fn statuses(address: &str, method: &str, path: &str, count: usize) -> (usize, us
 fn a_standby_has_a_rate_of_the_responses_that_it_makes_itself() {
     let standby = Standby::start_with(|options| options.max_requests = 0);
     let address = standby.address.to_string();
-    // Its health, refused requests, and requests too large to buffer.
+    // Health checks, refused methods, and requests that cannot be buffered share one rate.
     assert_eq!(
         statuses(&address, "GET", "/healthz", BURST - 3),
         (BURST - 3, 0)

@@ -45,7 +45,7 @@ pub struct Standby {
 }
 
 impl Standby {
-    /// A standby that buffers requests for as long as a test takes.
+    /// Starts a standby that buffers requests for as long as a test takes.
     pub fn start() -> Self {
         Self::start_with(|_| {})
     }
@@ -134,7 +134,7 @@ impl Standby {
         eventually(|| self.metric("conclave_cluster_requests_held", "") == count);
     }
 
-    /// Number of requests with this result.
+    /// Returns the number of requests with this result.
     pub fn count(&self, result: &str) -> i64 {
         self.metric("conclave_cluster_requests_total", result)
     }
@@ -162,7 +162,7 @@ impl Standby {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        // Its requests may be buffered for ever.
+        // Not gracefully: the standby may buffer requests for ever.
         drop(self.server.stop(false));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -214,12 +214,12 @@ impl Node {
         Self { address, received }
     }
 
-    /// A node that answers each request with this body.
+    /// Starts a node that answers each request with this body.
     pub fn answering(body: &'static str) -> Self {
         Self::start(move |_| Reply::Answer(Answer::new(200).body(body)))
     }
 
-    /// A node that answers one request, with the response that the test sends.
+    /// Starts a node that answers one request, with the response that the test sends.
     pub fn waiting() -> (Self, mpsc::Sender<Answer>) {
         let (tell, told) = mpsc::channel();
         let told = Arc::new(parking_lot::Mutex::new(Some(told)));
@@ -232,13 +232,13 @@ impl Node {
         self.received.recv_timeout(WAIT_LIMIT).expect("a request")
     }
 
-    /// Number of received requests that the test has not yet taken.
+    /// Returns the number of received requests that the test has not yet taken.
     pub fn unseen(&self) -> usize {
         self.received.try_iter().count()
     }
 }
 
-/// An address without a listener.
+/// Returns an address without a listener.
 pub fn closed_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -9,7 +9,7 @@ use test_http_server::Response as Answer;
 use super::{Node, Reply, Standby, closed_address};
 use crate::support::Request;
 
-/// A node with scripted replies to its first requests; it answers the others.
+/// Starts a node with scripted replies to its first requests; it answers the others.
 fn node_that(first: impl Fn() -> Vec<Reply>) -> Node {
     let replies = Arc::new(parking_lot::Mutex::new(first()));
     Node::start(move |_| {
@@ -165,7 +165,7 @@ fn a_request_that_makes_each_node_fail_does_not_go_through_all_of_them() {
 
 const FAILED: &str = r#"{"error":{"code":"database_unavailable","message":"retry with backoff"}}"#;
 
-/// A node that cannot confirm its lease with the database.
+/// Starts a node that cannot confirm its lease with the database.
 fn unconfirmed() -> Node {
     Node::start(|_| Reply::Answer(Answer::new(503).header(UNCONFIRMED, "1").body(FAILED)))
 }

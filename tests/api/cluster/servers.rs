@@ -163,7 +163,7 @@ fn a_standby_that_becomes_active_serves_what_it_has_held() {
     };
     let app = TestApp::start_with(cluster);
     app.room("kept");
-    // Its own listeners, formerly a standby's, no longer forward.
+    // The app's own listeners, formerly a standby's, no longer forward.
     assert_eq!(app.get("/v1/rooms/kept").send().expect(200)["name"], "kept");
     assert_eq!(
         app.admin("GET", "/debug/lease").send().expect(200)["status"],

@@ -54,7 +54,7 @@ fn expect(stream: &mut TcpStream, bytes: &[u8]) {
     );
 }
 
-/// A WebSocket through a standby: the client's side and the node's side.
+/// Opens a WebSocket through a standby. Returns the client's side and the node's side.
 fn opened(standby: &Standby, node: &Talking) -> (TcpStream, TcpStream) {
     standby.active(1, node.address());
     let mut client = connect_as_client(standby.address);

@@ -8,7 +8,7 @@ use super::{Browser, app_with_token};
 use crate::docs::assert_leads_to_a_heading;
 use crate::support::{TestApp, eventually};
 
-/// Unescaped values of an attribute in a page.
+/// Returns the unescaped values of an attribute in a page.
 fn attributes(page: &str, name: &str) -> Vec<String> {
     let start = format!(" {name}=\"");
     let values = page
@@ -18,7 +18,7 @@ fn attributes(page: &str, name: &str) -> Vec<String> {
     values.map(|value| value.replace("&amp;", "&")).collect()
 }
 
-/// Every reachable page, with its text.
+/// Returns every reachable page, with its text.
 pub fn pages(browser: &Browser<'_>) -> Vec<(String, String)> {
     let (mut seen, mut queue, mut pages) = (BTreeSet::new(), vec!["/".to_owned()], Vec::new());
     while let Some(path) = queue.pop() {

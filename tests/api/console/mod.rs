@@ -14,7 +14,7 @@ use crate::support::{Request, Response, TestApp};
 
 const TOKEN: &str = "let-me-in-please";
 
-/// An app whose console requires a token.
+/// Starts an app whose console requires a token.
 fn app_with_token() -> TestApp {
     TestApp::start_with(|config| config.admin.token = Some(Secret::new(TOKEN)))
 }
@@ -26,7 +26,7 @@ pub struct Browser<'a> {
 }
 
 impl<'a> Browser<'a> {
-    /// A browser without a session.
+    /// Creates a browser without a session.
     pub fn new(app: &'a TestApp) -> Self {
         Self {
             app,
@@ -34,7 +34,7 @@ impl<'a> Browser<'a> {
         }
     }
 
-    /// A browser with a signed-in operator.
+    /// Creates a browser with a signed-in operator.
     #[track_caller]
     pub fn signed_in(app: &'a TestApp) -> Self {
         let mut browser = Self::new(app);
@@ -53,7 +53,7 @@ impl<'a> Browser<'a> {
             .send()
     }
 
-    /// A request with the session's cookie, without a bearer token.
+    /// Returns a request with the session's cookie, without a bearer token.
     pub fn request(&self, method: &str, path: &str) -> Request {
         let request = Request::new(method, format!("{}{path}", self.app.admin));
         if self.cookie.is_empty() {
@@ -97,7 +97,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// Token in the first form on a page.
+/// Returns the token in the first form on a page.
 #[track_caller]
 fn csrf(page: &Response) -> String {
     let text = page.text();
@@ -107,13 +107,13 @@ fn csrf(page: &Response) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// The cookie in a response.
+/// Returns the cookie in a response.
 #[track_caller]
 fn cookie_of(answer: &Response) -> String {
     answer.headers.get("set-cookie").expect("a cookie").clone()
 }
 
-/// Text in the element after `<code id="secret">`.
+/// Returns the text in the element after `<code id="secret">`.
 #[track_caller]
 fn secret(page: &str) -> String {
     let (_, rest) = page.split_once("id=\"secret\">").expect("a secret");

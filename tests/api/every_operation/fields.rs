@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Api, assert_described};
 use crate::contract::{Described, takes_null};
 
-/// Values with every JSON type, and extreme values.
+/// Returns values with every JSON type, and extreme values.
 fn misfits() -> Vec<Value> {
     let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
     vec![
@@ -32,7 +32,7 @@ fn misfits() -> Vec<Value> {
 /// A field's path in a body, outermost key first.
 type Place = Vec<String>;
 
-/// Every field that a schema describes, with its schema; a map has one key called `host`.
+/// Collects every field that a schema describes, with its schema; a map has one key called `host`.
 fn places(document: &Value, schema: &Value, place: &Place, found: &mut Vec<(Place, Value)>) {
     if let Some(reference) = schema["$ref"].as_str() {
         return places(
@@ -77,7 +77,7 @@ fn put(body: &mut Value, place: &[String], value: Value) {
 }
 
 impl Api {
-    /// Every field in every body, with the example to change.
+    /// Returns every field in every body, with the example to change.
     fn places(&self) -> Vec<(&Described, &Value, Place, Value)> {
         let places = self.with_bodies().flat_map(|(operation, example)| {
             let schema =

@@ -48,7 +48,7 @@ impl Api {
         }
     }
 
-    /// The operation's path with well-formed parameters.
+    /// Returns the operation's path with well-formed parameters.
     fn path(&self, operation: &Described) -> String {
         operation.concrete(|before, name| match (before, name) {
             ("rooms", _) => "standup".into(),
@@ -65,7 +65,7 @@ impl Api {
         self.app.request(&operation.method, &self.path(operation))
     }
 
-    /// A request with the description's example as the body, if the operation takes a body.
+    /// Returns a request with the description's example as the body, if the operation takes a body.
     fn request_with_example(&self, operation: &Described) -> Request {
         self.with_example(operation, &self.path(operation))
     }

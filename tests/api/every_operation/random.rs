@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Api, assert_described};
 use crate::contract::Described;
 
-/// Any JSON value, limited in size.
+/// Returns any JSON value, limited in size.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -75,7 +75,7 @@ fn random_bytes_as_a_body_cause_no_5xx() {
     }
 }
 
-/// A path with `part` instead of its first parameter, or instead of all.
+/// Returns a path with `part` instead of its first parameter, or instead of all.
 fn replaced(operation: &Described, path: &str, part: &str, all: bool) -> String {
     let mut left = if all { usize::MAX } else { 1 };
     let segments = operation

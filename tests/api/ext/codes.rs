@@ -14,7 +14,7 @@ fn create(app: &TestApp, room: &str) -> Value {
         .expect(201)
 }
 
-/// A room's codes in the list.
+/// Returns a room's codes in the list.
 fn listed(app: &TestApp, room: &str) -> Vec<Value> {
     let page = app.get(&format!("/v1/rooms/{room}/codes")).send();
     page.expect(200)["codes"].as_array().unwrap().clone()

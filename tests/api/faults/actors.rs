@@ -10,7 +10,7 @@ use super::messages::messages_of;
 use super::world::World;
 use crate::support::{TestApp, eventually};
 
-/// Number of failures by kind of actor.
+/// Returns the number of failures by kind of actor.
 fn restarts(world: &World) -> BTreeMap<String, u32> {
     let metrics = world.app.admin("GET", "/metrics").send().text();
     let lines = metrics

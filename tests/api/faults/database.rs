@@ -45,7 +45,7 @@ impl TestApp {
         }
     }
 
-    /// The current status and parts of `/readyz`.
+    /// Returns the current status and parts of `/readyz`.
     fn readiness(&self) -> (u16, Value) {
         self.advance(Duration::from_secs(1));
         let answer = self.admin("GET", "/readyz").send();

@@ -8,7 +8,7 @@ use conclave_actors::system::SystemMsg;
 use conclave_actors::webhook_endpoint::WebhookEndpointMsg;
 use strum::VariantNames;
 
-/// Message names for a kind of actor.
+/// Returns the message names for a kind of actor.
 pub fn messages_of(kind: &str) -> Vec<&'static str> {
     let names = match kind {
         "system" => SystemMsg::VARIANTS,

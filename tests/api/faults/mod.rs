@@ -1,4 +1,4 @@
-//! Faults at named points, which only test builds have: the effect on clients, the recovery, and that nothing is lost or duplicated.
+//! Faults at named points, which only test builds have: their effect on clients, and the recovery without lost or duplicate records.
 
 mod actors;
 mod database;

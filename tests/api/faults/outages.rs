@@ -26,7 +26,7 @@ fn create(app: &TestApp, name: &str) -> Request {
     app.post("/v1/rooms").json(json!({"name": name}))
 }
 
-/// Names of all rooms.
+/// Returns the names of all rooms.
 fn rooms(app: &TestApp) -> Vec<String> {
     let rooms = app.get("/v1/rooms").send().expect(200);
     let rooms = rooms["rooms"]

@@ -33,7 +33,7 @@ fn on_alice(app: &TestApp, action: &str, body: Value) -> Request {
         .idempotency_key(action)
 }
 
-/// Number of messages that a participant received.
+/// Returns the number of messages that a participant received.
 fn received(app: &TestApp, sid: &str) -> usize {
     let view = app.view(sid);
     view["inbox"]

@@ -129,7 +129,7 @@ impl World {
         });
     }
 
-    /// A WebRTC client is admitted and never connects its media, so its seat expires.
+    /// Admits a WebRTC client that never connects its media, so its seat expires.
     fn ask_for_a_seat(&self) {
         let body = json!({"room": "sibling", "identity": "erin", "role": "guest"});
         let token = self
@@ -253,7 +253,7 @@ impl World {
         );
     }
 
-    /// Whether no fault is armed.
+    /// Returns whether no fault is armed.
     pub fn is_over(&self) -> bool {
         left(&self.app.project) == 0
     }

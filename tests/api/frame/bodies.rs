@@ -10,7 +10,7 @@ const LIMIT: usize = 65_536;
 /// A request that closes its connection.
 const NEXT: &str = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// A body with exactly this many bytes that creates a room.
+/// Returns a body with exactly this many bytes that creates a room.
 fn body(name: &str, length: usize) -> String {
     let frame = format!(r#"{{"name":"{name}","metadata":""}}"#);
     format!(
@@ -19,7 +19,7 @@ fn body(name: &str, length: usize) -> String {
     )
 }
 
-/// A chunked request, without an announced length.
+/// Returns a chunked request, without an announced length.
 fn chunked(app: &TestApp, body: &str) -> String {
     let head = format!(
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\

@@ -57,7 +57,7 @@ fn kept_alive(address: &str) -> TcpStream {
     stream
 }
 
-/// A request head with `header`, and the first part of its body.
+/// Returns a request head with `header`, and the first part of its body.
 fn unfinished(app: &TestApp, path: &str, header: &str) -> String {
     let begun = if header.starts_with("Transfer") {
         "5\r\n{"

@@ -322,7 +322,7 @@ fn operations_without_idempotency_ignore_a_key() {
         .expect(200);
 }
 
-/// A room with three participants: the first may mute, unmute and record, the second may only mute, and the third has no permissions.
+/// Opens a room with three participants: the first may mute, unmute and record, the second may only mute, and the third has no permissions.
 fn stage() -> TestApp {
     let app = TestApp::start();
     let all = json!({"mute_others": true, "unmute_others": true, "record": true});
@@ -331,7 +331,7 @@ fn stage() -> TestApp {
     app
 }
 
-/// A call with a room token and an idempotency key.
+/// Returns a call with a room token and an idempotency key.
 fn by_token(app: &TestApp, token: &str, path: &str, key: &str, body: Value) -> Response {
     let request = app
         .post(path)

@@ -7,12 +7,12 @@ use conclave::config::Config;
 use crate::support::{Request, Response, TestApp};
 use crate::tools::{conclave, other_project};
 
-/// The contract's rate limits.
+/// Starts an app with the contract's rate limits.
 fn limited() -> TestApp {
     TestApp::start_with(rates)
 }
 
-/// The same, behind trusted proxies.
+/// Starts an app with the contract's rate limits, behind trusted proxies.
 fn behind_proxy() -> TestApp {
     TestApp::start_with(|config| {
         rates(config);

@@ -14,7 +14,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// A request that creates a room, with the body framed in one of several ways.
+/// Returns a request that creates a room, with the body framed in one of several ways.
 fn create_room(app: &TestApp, number: usize) -> Vec<u8> {
     let body = json!({"name": format!("room-{number}")}).to_string();
     let (framing, body) = match number % 4 {
@@ -48,7 +48,7 @@ fn get(app: &TestApp, path: &str, more: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Statuses of all responses, and the room names in their bodies.
+/// Returns statuses of all responses, and the room names in their bodies.
 fn answers(text: &str) -> (Vec<u16>, Vec<String>) {
     let statuses = text
         .split("HTTP/1.1 ")

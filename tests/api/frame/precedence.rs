@@ -7,7 +7,7 @@ use crate::tools::{conclave, other_project};
 
 const EVIL: &str = "https://evil.example.org";
 
-/// A request by key with all possible errors: origin, size, media type, query and body.
+/// Returns a request by key with all possible errors: origin, size, media type, query and body.
 fn all_wrong(app: &TestApp) -> Request {
     app.post("/v1/rooms?x=1")
         .raw("x".repeat(70_000))

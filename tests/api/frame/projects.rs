@@ -63,7 +63,7 @@ impl Things {
     }
 }
 
-/// Responses of all reads of the first project.
+/// Returns the responses of all reads of the first project.
 fn everything(app: &TestApp, things: &Things) -> Vec<Value> {
     let lists = [
         "/v1/rooms",
@@ -125,7 +125,7 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
     assert_eq!(everything(&app, &things), before);
 }
 
-/// Responses of all read-only operations without path parameters, by operation id.
+/// Returns the responses of all read-only operations without path parameters, by operation id.
 fn reads(app: &TestApp, key: &str) -> BTreeMap<String, Value> {
     let operations = every_operation(app);
     let reads = operations

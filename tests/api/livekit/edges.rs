@@ -30,7 +30,7 @@ fn begin_report(app: &TestApp, authorization: &str, sent: usize) -> TcpStream {
     stream
 }
 
-/// Whether an unfinished report has neither a response nor a closed connection.
+/// Returns whether an unfinished report has neither a response nor a closed connection.
 fn is_being_received(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     stream

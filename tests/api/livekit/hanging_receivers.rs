@@ -12,7 +12,7 @@ use crate::tools::other_project;
 /// More than the process' former limit for blocking threads.
 const HANGING: usize = 600;
 
-/// Number of webhook endpoints with an armed tick.
+/// Returns the number of webhook endpoints with an armed tick.
 fn armed(app: &TestApp) -> usize {
     let page = |offset| {
         app.actors(&format!("?kind=webhook_endpoint&limit=200&offset={offset}"))["actors"].clone()

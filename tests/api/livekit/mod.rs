@@ -22,12 +22,12 @@ use crate::tools::jwt;
 /// Reconciliation interval.
 const RECONCILE: Duration = Duration::from_secs(60);
 
-/// An app on a double. Webhooks are signed with the machine's time, so the app's clock starts there.
+/// Starts an app on a double. Webhooks are signed with the machine's time, so the app's clock starts there.
 fn livekit_app(double: &Double) -> TestApp {
     livekit_app_with(double, |_| {})
 }
 
-/// The same, with changed settings.
+/// Like [`livekit_app`], with changed settings.
 fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_at(Clock::system().now(), |config| {
         config.media.kind = MediaKind::Livekit;
@@ -38,12 +38,12 @@ fn livekit_app_with(double: &Double, change: impl FnOnce(&mut Config)) -> TestAp
     })
 }
 
-/// The same, with the double's webhooks sent to the app.
+/// Starts a double, and an app that receives its webhooks.
 pub fn livekit() -> (TestApp, Double) {
     livekit_with(|_| {})
 }
 
-/// The same, with changed settings.
+/// Like [`livekit`], with changed settings.
 fn livekit_with(change: impl FnOnce(&mut Config)) -> (TestApp, Double) {
     let double = Double::start();
     let app = livekit_app_with(&double, change);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RECONCILE, livekit_app, livekit_webhook, proto};
 use crate::support::{Receiver, TestApp, eventually};
 
-/// All permutations of a list.
+/// Returns all permutations of a list.
 fn orders<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     if things.is_empty() {
         return vec![Vec::new()];
@@ -31,7 +31,7 @@ fn hand_over(app: &TestApp, webhook: &Webhook) {
     assert_eq!(answer.status, 200, "{}: {}", webhook.event, answer.text());
 }
 
-/// A participant joins, publishes and leaves; the double keeps the webhooks.
+/// Joins, publishes and leaves as a participant. Returns the webhooks, which the double does not send.
 fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
     double.join(room, &Joining::participant("alice"));
     double.publish(room, "alice", TrackType::Audio, TrackSource::Microphone);
@@ -46,7 +46,7 @@ fn short_visit(double: &Double, room: &str) -> Vec<Webhook> {
     webhooks
 }
 
-/// Number of start and end events by subject (a join, a track).
+/// Returns the number of start and end events by subject (a join, a track).
 fn pairs(app: &TestApp, begun: &str, ended: &[&str], subject: &str) -> Vec<(usize, usize)> {
     let events: Vec<Value> = app
         .deliveries("")

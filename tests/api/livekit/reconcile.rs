@@ -35,7 +35,7 @@ impl TestApp {
         self.wait_until_seen(room);
     }
 
-    /// Metrics of the calls that list a room's participants, by outcome.
+    /// Returns the metrics of the calls that list a room's participants, by outcome.
     fn lists(&self) -> Vec<String> {
         let metrics = self.admin("GET", "/metrics").send().text();
         let calls = metrics
@@ -129,7 +129,7 @@ fn a_participant_that_is_listed_again_has_an_open_session_and_keeps_the_room_ope
         app.get("/v1/rooms/standup").send().expect(200)["status"],
         "open"
     );
-    // Its leave closes the same session, which counts once.
+    // The participant's leave closes the same session, which counts once.
     double.leave(&room, "alice", DisconnectReason::ClientInitiated);
     app.wait_for_event("participant.left", 1);
     assert_eq!(app.logged(&["track.unpublished"]).len(), 2);
@@ -170,7 +170,7 @@ fn a_participant_whose_identity_the_contract_does_not_allow_is_removed() {
     double.publish(&room, "alice", TrackType::Audio, TrackSource::Microphone);
     app.wait_for_event("track.published", 1);
     eventually(|| connected() == Some(1));
-    // Its join webhook is lost: the next round finds the participant.
+    // The join webhook is lost: the next round finds the participant.
     double.drop_webhooks();
     double.join(&room, &Joining::participant("bob#camera"));
     assert_eq!(connected(), Some(2));

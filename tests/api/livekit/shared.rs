@@ -39,7 +39,7 @@ impl Foreign {
     }
 }
 
-/// Number of unfiltered list calls for rooms, egresses and ingress endpoints.
+/// Returns the number of unfiltered list calls for rooms, egresses and ingress endpoints.
 fn surveys(double: &Double) -> [usize; 3] {
     [
         double

@@ -144,7 +144,7 @@ impl Driver {
         outcome(&joined)
     }
 
-    /// A disconnected client cannot leave, so the model's refusal applies to a removal.
+    /// Leaves. A participant that is not connected cannot leave, so its removal is compared with the refusal in the model.
     fn leave(&mut self, room: usize, person: usize, clean: bool) -> (u16, String) {
         match self.sids.remove(&(room, person)) {
             Some(sid) => outcome(&self.app().act(&sid, "leave", json!({"clean": clean}))),
@@ -223,7 +223,7 @@ impl Driver {
         })
     }
 
-    /// Newest first: the name, whether it is open, whether it has started.
+    /// Returns the rooms, newest first: the name, whether it is open, whether it has started.
     fn rooms(&self) -> Value {
         let rooms = self.app().get("/v1/rooms").send().expect(200);
         let row = |room: &Value| {
@@ -249,7 +249,7 @@ impl Driver {
         self.app().get("/v1/plan").send().expect(200)["active_rooms"].clone()
     }
 
-    /// Newest first: the room, the identity, the role, whether it is open.
+    /// Returns the sessions, newest first: the room, the identity, the role, whether it is open.
     fn sessions(&self, query: &str) -> Value {
         let sessions = self
             .app()
@@ -285,7 +285,7 @@ impl Driver {
             .collect()
     }
 
-    /// Codes by room, newest first: the uses, and whether the code is disabled.
+    /// Returns the codes by room, newest first: the uses, and whether the code is disabled.
     fn codes_of_rooms(&self) -> Value {
         let of_room = |room: &Room| -> Value {
             let codes = self
@@ -318,7 +318,7 @@ impl Driver {
         self.model.rooms.iter().map(of_room).collect()
     }
 
-    /// Events by room, oldest first: the event type and its participant.
+    /// Returns the events by room, oldest first: the event type and its participant.
     fn events(&self) -> Value {
         let mut rooms: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for delivery in self.app().deliveries("").iter().rev() {

@@ -23,7 +23,7 @@ const CALLS: usize = 60;
 /// Number of sequences that show that the generator covers the compared behaviour. Only the model runs them, so there may be many.
 const SAMPLE: u32 = 1000;
 
-/// A runner with a fixed seed, for tests about the search itself: they must not depend on chance.
+/// Creates a runner with a fixed seed, for tests about the search itself: they must not depend on chance.
 fn repeatable(cases: u32) -> TestRunner {
     let config = Config {
         cases,
@@ -34,7 +34,7 @@ fn repeatable(cases: u32) -> TestRunner {
     TestRunner::new_with_rng(config, random)
 }
 
-/// Few rooms and participants, so that calls interact. A room exists from the start: without one most calls are 404.
+/// Generates calls with few rooms and participants, so that they interact. A room exists from the start: without one most calls are 404.
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let (room, person) = (0..2_usize, 0..3_usize);
     let role = prop_oneof![Just("host"), Just("speaker")];

@@ -194,7 +194,7 @@ impl Model {
         self.rooms.iter().filter(|room| room.open).count()
     }
 
-    /// Whether the participant is connected to the room.
+    /// Returns whether the participant is connected to the room.
     pub fn is_connected(&self, room: usize, person: usize) -> bool {
         self.rooms
             .iter()
@@ -258,7 +258,7 @@ impl Model {
         room.events.push(("room.finished", None));
     }
 
-    /// The refusal of a participant's token; the participant's own seat does not count.
+    /// Returns the refusal of a participant's token; the participant's own seat does not count.
     fn token(&self, at: usize, person: usize, role: &str) -> Option<Expected> {
         let room = &self.rooms[at];
         let speakers = room
@@ -415,7 +415,7 @@ impl Model {
         }
     }
 
-    /// The embedded media plane disconnects all participants, in join order.
+    /// Restarts the server: the embedded media plane disconnects all participants, in join order.
     fn restart(&mut self) {
         for at in 0..self.rooms.len() {
             let connected: Vec<usize> = self

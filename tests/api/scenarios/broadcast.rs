@@ -1,4 +1,4 @@
-//! Broadcasts: to RTMP receivers, whose stream keys are never shown again.
+//! Broadcasts to RTMP receivers, whose stream keys are never shown.
 
 use serde_json::json;
 
@@ -67,7 +67,7 @@ fn a_broadcast_that_fails_says_why(mut stage: Stage) {
         .get(&format!("/v1/broadcasts/{egress}"))
         .send()
         .expect(200);
-    // A worker may quote the URL, including the key.
+    // A worker's error may contain the URL, including the key.
     assert_eq!(
         (&failed["status"], &failed["error"]),
         (&json!("failed"), &json!("rtmp://… does not answer"))

@@ -7,7 +7,7 @@ use crate::support::TestApp;
 
 struct Sandbox;
 
-/// An app with the embedded plane.
+/// Starts an app with the embedded plane.
 pub fn stage() -> Stage {
     Stage::new(TestApp::start(), Box::new(Sandbox))
 }

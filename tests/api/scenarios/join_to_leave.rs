@@ -130,7 +130,7 @@ fn a_full_room_admits_no_further_participant(mut stage: Stage) {
     stage.end();
 }
 
-/// Identities in the room. Both joined at the same test time, so in any order.
+/// Returns the identities in the room. Both joined at the same test time, so in any order.
 fn listed(stage: &Stage) -> BTreeSet<String> {
     let page = stage
         .app

@@ -8,7 +8,7 @@ use super::{Outside, Participant, Stage};
 use crate::livekit::livekit;
 use crate::support::TestApp;
 
-/// An app that drives the double.
+/// Starts an app that drives the double.
 pub fn stage() -> Stage {
     let (app, double) = livekit();
     Stage::new(app, Box::new(double))

@@ -14,22 +14,22 @@ use crate::support::{Receiver, TestApp, eventually};
 
 /// Media plane events without the control plane: actions by clients, encoders and egress workers.
 trait Outside {
-    /// A client joins with a token. Returns the sid.
+    /// Joins a client with a token. Returns the sid.
     fn join(&self, app: &TestApp, token: &str) -> String;
     /// Tries to join with a token. Returns whether the client was admitted.
     fn is_admitted(&self, app: &TestApp, token: &str) -> bool;
-    /// A participant publishes a track. Returns the sid; `None` when its permission does not allow it.
+    /// Publishes a participant's track. Returns the sid; `None` when its permission does not allow it.
     fn publish(&self, app: &TestApp, who: &Participant, kind: &str, source: &str)
     -> Option<String>;
-    /// A participant leaves, or loses its connection.
+    /// Disconnects a participant: it leaves, or loses its connection.
     fn leave(&self, app: &TestApp, who: &Participant, clean: bool);
-    /// Topics of the data messages that the server sent to a participant.
+    /// Returns the topics of the data messages that the server sent to a participant.
     fn received_topics(&self, app: &TestApp, who: &Participant) -> Vec<String>;
-    /// A worker reports the status of its egress: `active`, or a final one.
+    /// Reports an egress's status as its worker does: `active`, or a final one.
     fn egress(&self, app: &TestApp, egress_id: &str, status: &str, error: Option<&str>);
-    /// An encoder connects with a stream key. Returns whether it was admitted.
+    /// Connects an encoder with a stream key. Returns whether it was admitted.
     fn connect(&self, app: &TestApp, stream_key: &str) -> bool;
-    /// The encoder disconnects.
+    /// Disconnects the encoder.
     fn disconnect(&self, app: &TestApp, stream_key: &str);
 }
 

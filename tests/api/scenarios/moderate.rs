@@ -10,7 +10,7 @@ on_both_planes!(
     a_demoted_participant_does_not_get_its_role_back_by_joining_again_with_its_old_token,
 );
 
-/// A call with a participant's room token.
+/// Returns a call with a participant's room token.
 fn by(stage: &Stage, who: &Participant, method: &str, path: &str, body: Option<Value>) -> Response {
     let request = stage
         .app

@@ -79,7 +79,7 @@ impl Client {
         self.0.send(Message::binary(frame)).unwrap();
     }
 
-    /// The next message; `None` once the WebSocket is closed.
+    /// Returns the next message; `None` once the WebSocket is closed.
     pub fn next(&mut self) -> Option<SignalResponse> {
         loop {
             match self.0.read() {
@@ -102,7 +102,7 @@ impl Client {
 }
 
 impl Client {
-    /// The participant's sid from the first message.
+    /// Returns the participant's sid from the first message.
     pub fn sid(&mut self) -> String {
         self.until(|response| match response {
             SignalResponse::Join(join) => join.participant.map(|participant| participant.sid),
@@ -179,7 +179,7 @@ impl TestApp {
             .send()
     }
 
-    /// Number of clients that exceeded a limit.
+    /// Returns the number of clients that exceeded a limit.
     pub fn excesses(&self, limit: &str) -> u64 {
         let metrics = self.admin("GET", "/metrics").send().text();
         let name = format!("conclave_rtc_excesses_total{{limit=\"{limit}\"}} ");

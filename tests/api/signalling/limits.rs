@@ -14,7 +14,7 @@ use super::client::{Client, query};
 use crate::frame::connections::assert_is_not_read_for_ever;
 use crate::support::{TestApp, WAIT_LIMIT};
 
-/// An offer that the server answers: a client with an unreadable offer is disconnected.
+/// Returns an offer that the server answers: a client with an unreadable offer is disconnected.
 fn data_channel_offer() -> String {
     let fingerprint = ["00"; 32].join(":");
     format!(

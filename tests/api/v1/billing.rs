@@ -69,7 +69,7 @@ impl Billed {
         conclave(&self.app, &[&["project"], words].concat());
     }
 
-    /// Seven participants for 120 hours on the plan with overage: 400 minutes past the block.
+    /// Connects seven participants for 120 hours on the plan with overage: 400 minutes past the block.
     fn spend_the_block(&self) {
         self.project(&["set-plan", &self.app.project, "starter"]);
         self.create("long").send().expect(201);

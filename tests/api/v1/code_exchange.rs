@@ -157,7 +157,7 @@ fn an_unknown_body_field_is_refused_and_counts_no_use() {
     exchange(&app, &code, json!({})).expect(201);
 }
 
-/// The claim `name` in the token for a code.
+/// Returns the claim `name` in the token for a code.
 fn named(app: &TestApp, code: &str, body: Value) -> Value {
     let token = exchange(app, code, body).expect(201);
     jwt(token["token"].as_str().unwrap(), 1)["name"].clone()
@@ -423,7 +423,7 @@ fn no_credential_is_asked_for_and_a_wrong_one_changes_nothing() {
     assert_eq!(uses(&app), 6);
 }
 
-/// The contract's rate limits.
+/// Starts an app with the contract's rate limits.
 fn limited() -> TestApp {
     TestApp::start_with(rates)
 }

@@ -6,7 +6,7 @@ use crate::signalling::client::{Client, assert_refused, query, status_of};
 use crate::support::{Response, TestApp, eventually};
 use crate::tools::jwt;
 
-/// A room whose host may end it and assign roles, and whose listener may only listen.
+/// Opens a room whose host may end it and assign roles, and whose listener may only listen.
 fn stage(app: &TestApp) {
     app.room_with_roles("stage", &roles());
 }
@@ -47,7 +47,7 @@ fn token(app: &TestApp, code: &str, identity: &str) -> String {
         .to_owned()
 }
 
-/// Joins, and returns the sid.
+/// Joins with a token, and returns the sid.
 fn join(app: &TestApp, token: &str) -> String {
     app.join_with(token).expect(201)["sid"]
         .as_str()
@@ -63,7 +63,7 @@ fn give_role(app: &TestApp, identity: &str, role: &str) {
         .expect(200);
 }
 
-/// Role of a participant that joins with this token and leaves again.
+/// Returns the role of a participant that joins with this token and leaves again.
 fn role_of_join(app: &TestApp, token: &str) -> String {
     let sid = join(app, token);
     let participant = app.view(&sid)["participant"].clone();

@@ -42,7 +42,7 @@ fn exchange(app: &TestApp, code: &str) -> Response {
         .send()
 }
 
-/// A body for a code in room `a` that expires in so many seconds.
+/// Returns a body for a code in room `a` that expires in so many seconds.
 fn expiring(app: &TestApp, seconds: u64) -> Value {
     json!({"role": "guest", "expires_at": app.clock.now().after(Duration::from_secs(seconds)).to_string()})
 }

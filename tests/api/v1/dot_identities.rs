@@ -1,4 +1,5 @@
-//! The identities `.` and `..`: HTTP clients resolve them as path segments, so a request about such a participant would reach its room.
+//! The identities `.` and `..`: HTTP clients resolve them as path segments, so a request about such a participant would act on its
+//! room.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::tools::{exchange, parsed};
 
 const DOTS: [&str; 2] = [".", ".."];
 
-/// Sends a request whose path no client has normalised.
+/// Sends a request with a raw path, which an HTTP client would normalise.
 fn send_raw(app: &TestApp, method: &str, path: &str, body: &str) -> Response {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\

@@ -79,7 +79,7 @@ fn a_track_is_reported_with_its_muted_state_at_that_moment() {
 }
 
 impl TestApp {
-    /// An event in "standup" from before the tick that has just delivered it.
+    /// Returns an event in "standup" from before the tick that has just delivered it.
     fn event_before_tick(&self, event_type: &str, more: &Value) -> Value {
         let mut event = self.event(event_type, "standup", more);
         let then = self.clock.now().before(Duration::from_secs(5));

@@ -18,7 +18,7 @@ impl TestApp {
             .expect(201)
     }
 
-    /// An encoder action: `connect` or `disconnect`.
+    /// Performs an encoder action: `connect` or `disconnect`.
     #[track_caller]
     pub fn encoder(&self, ingress: &Value, what: &str) -> Response {
         let key = ingress["stream_key"].as_str().unwrap();
@@ -37,7 +37,7 @@ impl TestApp {
         self.get(&path(ingress)).send().expect(200)
     }
 
-    /// An endpoint's expected event.
+    /// Returns an endpoint's expected event.
     fn ingress_event(&self, event_type: &str, ingress: &Value, status: &str) -> Value {
         let facts = json!({
             "participant_identity": ingress["participant_identity"], "ingress_id": ingress["ingress_id"],
@@ -133,7 +133,7 @@ fn an_encoder_joins_as_a_participant_publishes_and_leaves() {
         .map(|track| &track["source"])
         .collect();
     assert_eq!(sources, ["camera", "microphone"]);
-    // Connecting again changes nothing and causes no event.
+    // A second connect changes nothing and causes no event.
     assert_eq!(app.connect(&made), state);
     let events = app.events(&receiver);
     let types: Vec<_> = events
@@ -211,7 +211,7 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     ];
     assert_eq!(app.event_types(&receiver), gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
-    // Another participant joins with the identity.
+    // A participant with the same identity replaces the encoder.
     app.connect(&made);
     app.events(&receiver);
     app.join("standup", "encoder", "host");
@@ -220,7 +220,7 @@ fn removing_the_participant_ends_the_stream_after_it_has_left() {
     types.retain(|event| event != "participant.joined");
     assert_eq!(types, gone);
     assert_eq!(app.ingress_now(&made)["status"], "inactive");
-    // The encoder joins with the identity again.
+    // The encoder replaces the participant with the same identity.
     app.connect(&made);
     let inside = app.get("/v1/rooms/standup/participants").send().expect(200);
     assert_eq!(
@@ -335,7 +335,7 @@ fn the_end_of_its_room_completes_an_endpoint_and_reports_it_before_the_rooms_end
     eventually(|| actors() == json!([]));
     // No encoder can connect now; once the media plane has deleted the endpoint, its key is unknown.
     eventually(|| app.encoder(&idle, "connect").status == 404);
-    // Its owner may still delete it.
+    // The project may still delete the endpoint.
     app.delete(&path(&live)).send().expect_empty(204);
     assert_eq!(app.ingress_now(&live)["status"], "deleted");
     app.delete(&path(&live)).send().expect_empty(204);

@@ -13,7 +13,7 @@ fn on_all_addresses(change: impl FnOnce(&mut Config)) -> TestApp {
     })
 }
 
-/// URL in the token response to a request.
+/// Returns the URL in the token response to a request.
 fn url(request: Request) -> String {
     request.send().expect(201)["url"]
         .as_str()

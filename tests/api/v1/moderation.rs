@@ -8,7 +8,7 @@ const ALICE: &str = "/v1/rooms/standup/participants/alice";
 const MUTE: &str = "/v1/rooms/standup/participants/alice/mute";
 const SEND: &str = "/v1/rooms/standup/send-data";
 
-/// A room with one role per permission, a role without permissions, and alice in it.
+/// Room with one role per permission and a role without permissions, which alice has.
 struct Standup {
     app: TestApp,
     alice: String,

@@ -136,7 +136,7 @@ fn the_holder_of_a_full_role_joins_livekit_again() {
     eventually(|| active() == json!([]));
 }
 
-/// Calls with a room token: a join, its dry run, moderation, and the call page's requests.
+/// Returns the calls with a room token: a join, its dry run, moderation, and the call page's requests.
 fn uses(app: &TestApp, token: &str) -> [u16; 4] {
     let with_token = |request: Request| {
         request

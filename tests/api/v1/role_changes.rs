@@ -445,7 +445,7 @@ fn the_log_is_newest_first_filtered_by_identity_paged_and_kept_after_the_room() 
     refuses_bad_pages(&app, LOG);
 }
 
-/// Role of a participant that joins with this token and leaves again.
+/// Returns the role of a participant that joins with this token and leaves again.
 #[track_caller]
 fn role_of_join(app: &TestApp, token: &str) -> String {
     let sid = app.join_with(token).expect(201)["sid"]
@@ -471,7 +471,7 @@ fn the_last_change_of_an_identity_holds_for_its_next_joins_also_after_a_restart(
     let other = app.token("stage", "bob", "chair");
     app.join_with(&old).expect(201);
     change(&app, "alice", "voice").expect(200);
-    // It replaces the connected participant.
+    // The new join replaces the connected participant.
     assert_eq!(role_of_join(&app, &old), "voice");
     for _ in 0..2 {
         app = app.restart();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, eventually};
 use crate::tools::{room_on, template};
 
-/// The role that an empty object stands for.
+/// Returns the role with all defaults, which an empty object creates.
 fn complete(name: &str) -> Value {
     json!({
         "name": name,

@@ -40,7 +40,7 @@ impl TestApp {
         assert_eq!(answer, json!({"count": count}));
     }
 
-    /// Events with these types so far, oldest first, from the delivery log.
+    /// Returns the events with these types so far, oldest first, from the delivery log.
     pub fn logged(&self, types: &[&str]) -> Vec<Value> {
         let mut events: Vec<_> = self
             .deliveries("")
@@ -89,7 +89,7 @@ impl TestApp {
         });
     }
 
-    /// Whether every join event has exactly one leave event.
+    /// Asserts that every join event has exactly one leave event.
     #[track_caller]
     fn assert_paired(&self) {
         let types = [
@@ -110,7 +110,7 @@ impl TestApp {
         }
     }
 
-    /// A session's end; `None` while it is open.
+    /// Returns the session of a participant's join; `None` if there is none.
     fn session(&self, sid: &str) -> Option<Value> {
         let sessions = self.get("/v1/sessions").send().expect(200);
         let found = sessions["sessions"]
@@ -123,7 +123,7 @@ impl TestApp {
     }
 }
 
-/// All calls that need the media plane.
+/// Returns all calls that need the media plane.
 fn asking(app: &TestApp, ingress: &str, track: &str) -> Vec<Request> {
     let room = |path: &str| format!("/v1/rooms/standup/{path}");
     vec![

@@ -21,7 +21,7 @@ const EGRESS_EVENTS: [&str; 8] = [
     "broadcast.failed",
 ];
 
-/// A room that stays open, and a webhook endpoint without deliveries, for its log.
+/// Starts an app with a room that stays open, and a webhook endpoint without deliveries, for its log.
 fn started() -> TestApp {
     let app = TestApp::start();
     app.endpoint("http://127.0.0.1:9/hook");
@@ -41,7 +41,7 @@ fn stream(app: &TestApp) -> Request {
         .json(json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
 }
 
-/// The id in a start's response.
+/// Returns the id in a start's response.
 fn id(egress: &Value) -> String {
     egress["egress_id"].as_str().unwrap().to_owned()
 }
@@ -61,7 +61,7 @@ fn statuses(app: &TestApp, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// Types of all recording and broadcast events, in order.
+/// Returns the types of all recording and broadcast events, in order.
 fn egress_events(app: &TestApp) -> Vec<String> {
     app.logged(&EGRESS_EVENTS)
         .iter()
@@ -158,7 +158,7 @@ fn a_stopped_egress_whose_end_was_lost_is_final_before_the_next_round() {
     );
 }
 
-/// All egress and ingress calls that need the media plane, each with its status after the outage.
+/// Returns all egress and ingress calls that need the media plane, each with its status after the outage.
 fn asking(app: &TestApp, egress: &str, ingress: &str) -> Vec<(Request, u16)> {
     let make = json!({"input_type": "rtmp", "participant_identity": "second"});
     vec![

@@ -15,7 +15,7 @@ fn status(app: &TestApp, name: &str) -> Value {
     app.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone()
 }
 
-/// Deadline of the room's own timer, if it is armed.
+/// Returns the deadline of the room's own timer, if it is armed.
 fn timer(app: &TestApp, name: &str) -> Option<String> {
     let actor = app.actors(&format!("/{}/room/{name}", app.project));
     let timer = actor["timers"]

@@ -14,7 +14,7 @@ fn mint(app: &TestApp, body: Value) -> Response {
     app.post("/v1/tokens").json(body).send()
 }
 
-/// Payload of a token minted with these extra fields for alice in room `a`.
+/// Returns the payload of a token minted with these extra fields for alice in room `a`.
 fn payload(app: &TestApp, extra: Value) -> Value {
     let mut body = json!({"room": "a", "identity": "alice"});
     body.as_object_mut()

@@ -247,7 +247,7 @@ fn a_hundred_receivers_that_never_answer_do_not_delay_another() {
     app.tick();
     assert_eq!(receiver.types(2), ["room.started", "participant.joined"]);
     eventually(|| hanging.held() == 100);
-    // And again, while all of them still hang.
+    // A second event arrives while the other receivers still hang.
     app.join("standup", "bob", "");
     app.wait_until_endpoint_armed(&answering);
     app.advance(Duration::from_secs(5));

@@ -6,7 +6,7 @@ use crate::support::{Receiver, TestApp, eventually};
 
 const PENDING: usize = 60_000;
 
-/// An app whose only endpoint has many pending deliveries and two final ones. Also returns the endpoint's id.
+/// Starts an app whose only endpoint has many pending deliveries and two final ones. Also returns the endpoint's id.
 fn app_with_pending() -> (TestApp, String) {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     let id = app.endpoint(&receiver.url)["id"]
@@ -29,7 +29,7 @@ fn app_with_pending() -> (TestApp, String) {
     (app, id)
 }
 
-/// Number of pending delivery rows and of endpoint rows.
+/// Returns the number of pending delivery rows and of endpoint rows.
 fn rows(app: &TestApp) -> (u32, u32) {
     let count = |text: &str| app.records().value(text).parse().unwrap();
     let pending = "SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'";

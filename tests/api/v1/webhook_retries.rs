@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Receiver, TestApp};
 
-/// An app with one failing receiver, and one event queued for it.
+/// Starts an app with one failing receiver, and one event queued for it.
 fn failing(status: u16) -> (TestApp, Receiver) {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     receiver.answer_with(status);

@@ -137,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// MIME types of the tracks that the API lists.
+    /// Returns the MIME types of the tracks that the API lists.
     fn listed(&self) -> Vec<String> {
         let alice = self.call.app.get(ALICE).send().expect(200);
         let tracks = alice["tracks"].as_array().unwrap();

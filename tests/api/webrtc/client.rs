@@ -72,12 +72,12 @@ impl Client {
         Self::join_by(api, token, None)
     }
 
-    /// The same. If `media` is given, it creates the media socket from the response.
+    /// Like [`Self::join`]. If `media` is given, it creates the media socket from the response.
     pub fn join_by(api: &str, token: &str, media: Option<MediaSocket>) -> Result<Self, Box<Error>> {
         Self::start(api, token, media, SocketClient::udp())
     }
 
-    /// The same, with VP9 and other codecs besides VP8 and H.264.
+    /// Like [`Self::join`], with VP9 and other codecs besides VP8 and H.264.
     pub fn join_with_all_codecs(api: &str, token: &str) -> Result<Self, Box<Error>> {
         let abilities = Abilities {
             all_codecs: true,
@@ -174,7 +174,7 @@ impl Client {
         self.websocket.close(None).unwrap();
     }
 
-    /// The WebSocket's connection.
+    /// Returns the WebSocket's connection.
     pub fn tcp(&self) -> &TcpStream {
         match self.websocket.get_ref() {
             MaybeTlsStream::Plain(stream) => stream,
@@ -355,7 +355,7 @@ impl Client {
         self.send_packet(&packet);
     }
 
-    /// Whether its channel for reliable data is open, which is the last step of connecting.
+    /// Returns whether the channel for reliable data is open, which is the last step of connecting.
     pub fn has_channel(&self) -> bool {
         self.transport.connection.channels.contains_key("_reliable")
     }

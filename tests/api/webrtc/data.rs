@@ -45,7 +45,7 @@ impl Call {
     }
 }
 
-/// A client's resume state: it has received a sender's messages up to a number.
+/// Returns a client's resume state: it has received a sender's messages up to a number.
 fn state(sender: &str, last_seq: u32, times: usize) -> Request {
     let state = proto::DataChannelReceiveState {
         publisher_sid: sender.to_owned(),

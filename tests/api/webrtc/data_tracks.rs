@@ -15,7 +15,7 @@ use crate::support::{Receiver, TestApp};
 const LABEL: &str = "_data_track";
 const PARTICIPANTS: &str = "/v1/rooms/stage/participants";
 
-/// A room with roles, and clients with data track channels.
+/// Opens a room with roles, and joins clients with data track channels.
 fn stage(members: &[(&str, &str)]) -> Call {
     let mut call = Call::new(TestApp::start_with_webrtc());
     let roles = json!({
@@ -92,7 +92,7 @@ impl Call {
         ));
     }
 
-    /// A client's handle for a track, from the latest message.
+    /// Returns a client's handle for a track, from the latest message.
     fn handle(&self, client: usize, track: &str) -> Option<u16> {
         let told =
             self.clients[client]
@@ -124,7 +124,7 @@ impl Call {
         assert!(sent, "the channel takes it");
     }
 
-    /// Packets that a client has received.
+    /// Returns the packets that a client has received.
     fn packets(&self, client: usize) -> Vec<Vec<u8>> {
         let messages = self.clients[client].transport.connection.messages.iter();
         messages

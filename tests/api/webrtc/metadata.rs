@@ -11,7 +11,7 @@ use super::client::Client;
 
 const PARTICIPANTS: &str = "/v1/rooms/stage/participants";
 
-/// A room whose speakers may change their own metadata, with a speaker and a host.
+/// Opens a room whose speakers may change their own metadata, with a speaker and a host.
 fn stage() -> Call {
     let mut call = Call::new(crate::support::TestApp::start_with_webrtc());
     let roles = json!({

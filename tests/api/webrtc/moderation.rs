@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Call;
 use super::client::Client;
 
-/// A room with roles, two sending clients with the role "host", and a receiving one.
+/// Opens a room with roles, two sending clients with the role "host", and a receiving one.
 fn stage(roles: &serde_json::Value) -> (Call, [String; 2]) {
     let mut call = Call::start();
     call.app.room_with_roles("stage", roles);

@@ -30,7 +30,7 @@ impl Recorded {
         fs::rename(disk.path().join("recordings"), self.recordings()).unwrap();
     }
 
-    /// A recording's upload in the debug endpoint.
+    /// Returns a recording's upload in the debug endpoint.
     fn upload(&self, id: &str) -> Value {
         let app = &self.call.app;
         // Right after a start there may be no actor yet.

@@ -46,7 +46,7 @@ fn a_client_that_resumes_keeps_its_session_and_its_media() {
     call.assert_receives(bob, &of_alice);
     assert_eq!(call.sessions(), 2);
 
-    // It is still the same participant.
+    // The reconnected client is still the same participant.
     call.app
         .post("/v1/rooms/standup/send-data")
         .json(json!({"data": "aGk=", "kind": "reliable"}))

@@ -133,7 +133,7 @@ fn a_client_that_sends_more_than_its_role_allows_is_reported() {
     while exceeded(&call).is_empty() {
         assert!(seconds < 20, "its packets are counted each second");
         call.run(Duration::from_millis(500));
-        // Sent so that its signalling does not count as lost when the clock advances.
+        // With a ping, the signalling does not count as lost when the clock advances.
         call.clients[0].request(proto::signal_request::Message::Ping(1));
         call.run(Duration::from_millis(50));
         call.app.advance(Duration::from_secs(1));

@@ -71,7 +71,7 @@ impl RtmpEncoder {
         encoder
     }
 
-    /// Connects, and waits until it may publish.
+    /// Connects, and waits until the encoder may publish.
     #[track_caller]
     fn publish(app: &TestApp, ingress: &Value) -> Self {
         let mut encoder = Self::connect(app, ingress["stream_key"].as_str().unwrap());
@@ -511,12 +511,12 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
         });
         !encoder.is_closed
     };
-    // It keeps sending while another encoder tries.
+    // The first encoder keeps sending while another tries.
     let mut second = RtmpEncoder::connect(&call.app, key);
     call.run(Duration::from_secs(3));
     assert!(!is_accepted(&mut second), "the first one publishes");
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
-    // Its network is lost: no packets arrive, and the connection stays open.
+    // The first encoder loses its network: no packets arrive, and the connection stays open.
     let lost = call.rtmp_encoders.remove(0);
     let since = Instant::now();
     let mut newcomer = loop {

@@ -51,7 +51,7 @@ impl Scripted {
         }
     }
 
-    /// The same, with a script that stores its input by process and writes a frame every 40 ms.
+    /// Like [`Self::start`], with a script that stores its input by process and writes a frame every 40 ms.
     fn start_transcoding() -> Self {
         Self::start(
             "echo $$ >> processes; exec 3<&0; cat <&3 > input.$$ &\n\
@@ -91,7 +91,8 @@ fn has_both_tracks(call: &Call) -> bool {
             .is_some_and(|tracks| tracks.len() == 2)
 }
 
-/// An H.264 frame as ffmpeg writes it; the first one follows the file header and the parameter sets. Every tenth one is a key frame.
+/// Returns an H.264 frame as ffmpeg writes it; the first one follows the file header and the parameter sets. Every tenth one is a key
+/// frame.
 fn made(number: u32) -> Vec<u8> {
     let parameters = [
         &[0x17, 0, 0, 0, 0, 1, 66, 0xc0, 0x1f, 0xff, 0xe1, 0, 26][..],
@@ -113,7 +114,7 @@ fn made(number: u32) -> Vec<u8> {
     [beginning, tag(number * 40, &frame)].concat()
 }
 
-/// An FLV tag.
+/// Returns an FLV tag.
 fn tag(milliseconds: u32, body: &[u8]) -> Vec<u8> {
     let [_, size @ ..] = u32::try_from(body.len()).unwrap().to_be_bytes();
     let [_, time @ ..] = milliseconds.to_be_bytes();
@@ -327,7 +328,7 @@ fn a_transcoded_encoder_gives_way_after_two_seconds_of_silence_and_not_while_it_
     post(&call.app, key(&ingress), &offer().1)
         .send()
         .expect_error(409, "encoder_connected", None);
-    // Its network is lost: no packets arrive, and its session stays open.
+    // The encoder loses its network: no packets arrive, and its session stays open.
     let lost = call.encoders.remove(0);
     let since = Instant::now();
     loop {

@@ -88,7 +88,7 @@ fn join(app: &TestApp) -> String {
     app.join("relayed", "alice", "host")
 }
 
-/// A participant's credentials with this lifetime.
+/// Returns a participant's credentials with this lifetime.
 fn credentials(app: &TestApp, sid: &str, life: Duration) -> (String, String) {
     let key = blake3::derive_key("conclave 2026 credentials of TURN", API_SECRET.as_bytes());
     let username = username(sid, app.clock.now().after(life));
@@ -96,7 +96,7 @@ fn credentials(app: &TestApp, sid: &str, life: Duration) -> (String, String) {
     (username, password.reveal().to_owned())
 }
 
-/// A client with a participant's valid credentials.
+/// Returns a client with a participant's valid credentials.
 fn client(app: &TestApp, sid: &str, link: Link) -> TurnClient {
     let (username, password) = credentials(app, sid, Duration::from_secs(3_600));
     TurnClient::new(link, &username, &password)
@@ -106,7 +106,7 @@ fn api(app: &TestApp) -> SocketAddr {
     ([127, 0, 0, 1], app.port()).into()
 }
 
-/// A metric's value.
+/// Returns a metric's value.
 fn metric(app: &TestApp, name: &str) -> f64 {
     let text = app.admin("GET", "/metrics").send().text();
     let found = text
@@ -115,7 +115,7 @@ fn metric(app: &TestApp, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// A media worker's address.
+/// Returns a media worker's address.
 fn media_worker(app: &TestApp) -> SocketAddr {
     let answer = whip::connected(app).text();
     let candidate = answer
@@ -383,7 +383,7 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     assert_eq!(code(&again.allocate()), 0);
 }
 
-/// An app with TLS, and its certificate.
+/// Starts an app with TLS. Also returns its certificate.
 fn start_with_tls(files: &tempfile::TempDir) -> (TestApp, Vec<u8>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| files.path().join(name));
@@ -428,7 +428,7 @@ fn join_by_tls(app: &TestApp, certificate: &[u8]) -> String {
     joined["sid"].as_str().unwrap().to_owned()
 }
 
-/// Response to a request over TLS.
+/// Returns the response to a request over TLS.
 fn http(mut connection: Connection) -> String {
     connection
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

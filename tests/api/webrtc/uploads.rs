@@ -145,12 +145,12 @@ impl Recorded {
         assert_eq!(stopped["status"], "ending");
     }
 
-    /// The recordings directory.
+    /// Returns the recordings directory.
     pub(super) fn recordings(&self) -> PathBuf {
         self.folder.path().join("recordings")
     }
 
-    /// The file on this machine.
+    /// Returns the file on this machine.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.recordings().join(&self.call.app.project).join(name)
     }
@@ -413,7 +413,7 @@ fn a_stop_of_the_server_completes_what_is_recorded_and_the_next_start_uploads_it
     assert!(recorded.storage.object("calls/2026/i.ogg").unwrap().len() > PADDING);
 }
 
-/// Whether an egress actor was rebuilt once, or will be.
+/// Returns whether an egress actor was rebuilt once, or will be.
 fn has_restarted(app: &TestApp) -> bool {
     app.admin("GET", "/metrics")
         .send()

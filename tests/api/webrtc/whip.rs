@@ -16,7 +16,7 @@ use crate::support::{Receiver, Request, Response, TestApp, eventually};
 pub struct Encoder {
     pub transport: SocketClient,
     publications: Vec<Publication>,
-    /// Path of its session.
+    /// Path of the encoder's session.
     pub location: String,
     pub etag: String,
 }
@@ -87,7 +87,7 @@ impl ConnectedEncoder {
         Self::start_at(TestApp::start_with_webrtc())
     }
 
-    /// The same, on a server with media workers.
+    /// Like [`Self::start`], on an app with media workers.
     pub fn start_at(app: TestApp) -> Self {
         app.room("standup");
         let ingress = whip_ingress(&app);
@@ -137,7 +137,7 @@ pub fn post(app: &TestApp, key: &str, offer: &str) -> Request {
         .header("content-type", "application/sdp")
 }
 
-/// Returns ICE credentials, as a fragment.
+/// Returns ICE credentials that differ from the encoder's, as an SDP fragment.
 pub fn other_credentials() -> String {
     let (_, other_offer, _) = offer();
     other_offer
@@ -147,7 +147,7 @@ pub fn other_credentials() -> String {
         .collect()
 }
 
-/// The response to an encoder that connects to a new room.
+/// Connects an encoder to a new room, and returns the response.
 pub fn connected(app: &TestApp) -> Response {
     app.room("standup");
     let (_, offer, _) = offer();
@@ -281,7 +281,7 @@ fn the_events_of_an_encoder_are_those_of_a_participant_and_of_its_endpoint() {
         ["track.published", "track.published", "ingress.started"],
         "after {types:?}, which are room.started and participant.joined"
     );
-    // It closes its connection without a request.
+    // The encoder closes its connection without a request to end its session.
     call.encoders[0].transport.connection.rtc.close().unwrap();
     call.run(Duration::from_millis(200));
     assert_eq!(
@@ -331,7 +331,7 @@ fn moderation_holds_for_an_encoder() {
         .expect_empty(204);
     call.assert_silent(viewer, &sound);
     assert_eq!(call.status(&ingress), "inactive");
-    // The server did not stop the encoder, so it may return.
+    // The stream key stays valid, so the encoder may connect again.
     call.encoders.clear();
     call.encoders.push(Encoder::connect(&call.app, &ingress));
     call.wait("the encoder publishes again", |call| {
@@ -446,7 +446,7 @@ fn ice_is_restarted_by_a_fragment_with_new_credentials() {
     encoder
         .patch(app, Some(&etag), &ice)
         .expect_error(412, "precondition_failed", None);
-    // The same credentials again, with further addresses: no change.
+    // A fragment with the current credentials and further addresses changes nothing.
     encoder
         .patch(app, Some(&restarted.headers["etag"]), &ice)
         .expect_empty(204);
@@ -538,7 +538,7 @@ fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_
     post(&call.app, key(&ingress), &offer().1)
         .send()
         .expect_error(409, "encoder_connected", None);
-    // Its network is lost: no packets arrive, and its session stays open.
+    // The first encoder loses its network: no packets arrive, and its session stays open.
     let lost = call.encoders.remove(0);
     let since = Instant::now();
     let (mut transport, offer, publications) = offer();

@@ -55,7 +55,7 @@ struct Change {
 }
 
 impl Against {
-    /// Whether a tolerance was given without a reference.
+    /// Returns whether a tolerance was given without a reference.
     pub fn is_pointless(&self) -> bool {
         self.tolerance.is_some() && self.against.is_none() && self.record.is_none()
     }
@@ -64,7 +64,7 @@ impl Against {
         self.tolerance.unwrap_or(10.0)
     }
 
-    /// Whether another program was given.
+    /// Returns whether another program was given.
     pub fn is_wanted(&self) -> bool {
         self.against.is_some()
     }
@@ -194,7 +194,7 @@ fn table(title: &str, changes: &[Change]) -> String {
     text
 }
 
-/// Median; for an even number of values, the mean of the middle two.
+/// Returns the median; for an even number of values, the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

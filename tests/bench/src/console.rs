@@ -165,7 +165,7 @@ impl Names {
     }
 }
 
-/// CPU of a server whose console is not open, and the additional CPU for open pages.
+/// Measures the CPU of a server whose console is not open, and the additional CPU for open pages.
 async fn open_pages(server: &Process, names: &Names) -> Result<[Figure; 2], BenchError> {
     let sleep = async {
         tokio::time::sleep(CLOSED).await;
@@ -205,7 +205,7 @@ async fn keep_open(address: &str, path: String) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A page's refresh interval, from its text.
+/// Returns a page's refresh interval, from its text.
 fn interval(page: &[u8]) -> Option<Duration> {
     let (_, rest) = std::str::from_utf8(page)
         .ok()?
@@ -217,7 +217,7 @@ fn interval(page: &[u8]) -> Option<Duration> {
         .map(Duration::from_secs)
 }
 
-/// The server's share of a core meanwhile, in percent.
+/// Measures the server's share of a core during `meanwhile`, in percent.
 async fn cpu_of(
     server: &Process,
     meanwhile: impl Future<Output = Result<(), BenchError>>,

@@ -215,7 +215,7 @@ async fn answer(mut stream: TcpStream, received: Arc<AtomicU64>) -> Result<(), B
     }
 }
 
-/// Whether a request has arrived with its body.
+/// Returns whether a request has arrived with its body.
 fn is_whole(buffer: &[u8]) -> bool {
     let Some(head) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return false;

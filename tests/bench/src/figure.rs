@@ -90,7 +90,7 @@ impl Figure {
         }
     }
 
-    /// Whether a higher value is better: according to its bound or, without one, for rates.
+    /// Returns whether a higher value is better: according to its bound or, without one, for rates.
     pub fn is_better_when_higher(&self) -> bool {
         match self.bound {
             Some(Bound::AtLeast(_)) => true,
@@ -99,7 +99,7 @@ impl Figure {
         }
     }
 
-    /// Whether a value that is higher by this percentage is worse by more than `tolerance` percent.
+    /// Returns whether a value that is higher by this percentage is worse by more than `tolerance` percent.
     pub fn is_worse_by(&self, percent: f64, tolerance: f64) -> bool {
         if self.is_better_when_higher() {
             percent < -tolerance
@@ -108,7 +108,7 @@ impl Figure {
         }
     }
 
-    /// Columns in a table: name, value, bound, note.
+    /// Returns columns in a table: name, value, bound, note.
     pub fn columns(&self) -> [String; 4] {
         let bound = match self.bound {
             Some(Bound::AtLeast(bound)) => format!("at least {}", self.unit.write(bound)),
@@ -126,7 +126,7 @@ impl Figure {
 }
 
 impl Unit {
-    /// Whether a value hardly changes from minute to minute: a ratio to a program measured alongside, and processor time.
+    /// Returns whether a value hardly changes from minute to minute: a ratio to a program measured alongside, and processor time.
     pub fn is_steady(self) -> bool {
         matches!(self, Self::Ratio | Self::Microseconds)
     }
@@ -151,13 +151,13 @@ impl Section {
         self.figures.iter().all(Figure::passes)
     }
 
-    /// A figure's value.
+    /// Returns a figure's value.
     pub fn value(&self, name: &str) -> Option<f64> {
         let figure = self.figures.iter().find(|figure| figure.name == name);
         figure.map(|figure| figure.value)
     }
 
-    /// The figures as JSON.
+    /// Returns the figures as JSON.
     pub fn to_json(&self) -> Value {
         let figure = |figure: &Figure| {
             let [_, text, bound, note] = figure.columns();
@@ -166,7 +166,7 @@ impl Section {
         json!({"title": self.title, "figures": self.figures.iter().map(figure).collect::<Vec<_>>()})
     }
 
-    /// Table for terminals.
+    /// Returns the table for terminals.
     pub fn text(&self) -> String {
         let rows: Vec<_> = self.figures.iter().map(Figure::columns).collect();
         let width = |column: usize| {

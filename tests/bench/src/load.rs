@@ -27,12 +27,12 @@ impl Sample {
         }
     }
 
-    /// Responses per second.
+    /// Returns the responses per second.
     pub fn rate(&self) -> f64 {
         self.latencies.len() as f64 / self.seconds
     }
 
-    /// The latency in milliseconds within which this percentage of responses came.
+    /// Returns the latency in milliseconds within which this percentage of responses came.
     pub fn percentile(&self, percent: f64) -> f64 {
         percentile(&self.latencies, percent)
             .map_or(f64::NAN, |latency| latency.as_secs_f64() * 1_000.0)

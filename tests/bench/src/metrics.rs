@@ -22,7 +22,7 @@ pub async fn read(admin: &str) -> Result<BTreeMap<String, f64>, BenchError> {
         .collect()
 }
 
-/// The mean number of jobs per write batch so far.
+/// Returns the mean number of jobs per write batch so far.
 pub async fn mean_batch(admin: &str) -> Result<f64, BenchError> {
     let metrics = read(admin).await?;
     let value = |name: &str| metrics.get(name).copied().ok_or("no such metric");

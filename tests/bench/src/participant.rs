@@ -32,7 +32,7 @@ impl Participant {
         })
     }
 
-    /// Joins, and returns the participant's sid.
+    /// Joins the room, and returns the participant's sid.
     pub async fn join(&mut self) -> Result<String, BenchError> {
         let joined = self
             .admin

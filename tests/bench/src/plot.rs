@@ -37,7 +37,7 @@ impl Axis {
         self.at.0 + part * (self.at.1 - self.at.0)
     }
 
-    /// The powers of ten.
+    /// Returns the powers of ten.
     fn marks(&self) -> impl Iterator<Item = f64> + use<> {
         (self.from as i32..=self.to as i32).map(|power| 10_f64.powi(power))
     }

@@ -16,21 +16,21 @@ use crate::participant::Participant;
 use crate::process::Process;
 use crate::{import, joins};
 
-/// Round trip to the database, which is on this machine, behind a delaying proxy.
+/// Round trip to the database, which runs on this machine behind a delaying proxy.
 const ROUND_TRIP: Duration = Duration::from_micros(500);
-/// The cluster writes as durably as in production.
+/// Settings with which the cluster writes as durably as in production.
 const DURABLE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
 /// Projects in measurements with many projects.
 const PROJECTS: usize = 32;
 /// Rooms per project.
 const ROOMS: usize = 8;
-/// The load's connections, or participants.
+/// Number of the load's connections, or of its participants.
 const CLIENTS: usize = 64;
 /// Measured time per round.
 const ROUND: Duration = Duration::from_secs(3);
 /// Rounds per server, alternately.
 const ROUNDS: usize = 3;
-/// Unmeasured sequential requests for a room, and measured ones.
+/// Number of unmeasured sequential reads of a room, and of measured ones.
 const READS: (usize, usize) = (50, 500);
 
 /// A server with its projects.
@@ -49,7 +49,7 @@ enum Load {
     Joins,
 }
 
-/// Measures a server on PostgreSQL, and alternately one on SQLite.
+/// Measures a server on PostgreSQL and one on SQLite, alternately.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let settings = DURABLE.map(str::to_owned).into();
     let cluster = Cluster::start(ClusterOptions {
@@ -89,7 +89,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Returns the first server's changes per second, relative to the second's.
+/// Returns the first server's changes per second, with the second's in the note.
 async fn written(
     name: &str,
     servers: [&Server; 2],
@@ -126,7 +126,7 @@ async fn alternate(
         .ok_or_else(|| "no round".into())
 }
 
-/// Returns the duration of a read from the first server, relative to the second.
+/// Returns the median duration of a read from the first server, with the second's in the note.
 async fn read([server, file]: [&Server; 2]) -> Result<Figure, BenchError> {
     let (seen, file) = (server.read().await?, file.read().await?);
     let note = format!(
@@ -194,7 +194,7 @@ impl Server {
 
     async fn create(&self, projects: usize) -> Result<Sample, BenchError> {
         let (keys, number) = (self.keys[..projects].to_vec(), Cell::new(self.next.get()));
-        // More rooms than a round creates.
+        // A round creates fewer rooms than this, so the rounds' names differ.
         self.next.set(number.get() + 10_000_000);
         let next = move |client: usize| {
             number.set(number.get() + 1);

@@ -35,7 +35,7 @@ impl Process {
         Self::conclave_by(Command::new(binary), data)
     }
 
-    /// The same, with a command that ends with the program.
+    /// Like [`Self::conclave`], with a command that ends with the program.
     pub fn conclave_by(mut command: Command, data: &Path) -> Result<Self, BenchError> {
         command.arg("--data").arg(data).args([
             "dev",
@@ -63,7 +63,7 @@ impl Process {
         })
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -72,12 +72,12 @@ impl Process {
         self.ready[field].as_str().unwrap_or_default()
     }
 
-    /// The API's address and port.
+    /// Returns the API's address and port.
     pub fn api(&self) -> String {
         self.text("api").trim_start_matches("http://").to_owned()
     }
 
-    /// The admin listener's address and port.
+    /// Returns the admin listener's address and port.
     pub fn admin(&self) -> String {
         self.text("admin").trim_start_matches("http://").to_owned()
     }
@@ -86,7 +86,7 @@ impl Process {
         self.text("api_key").to_owned()
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn resident(&self) -> Result<f64, BenchError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status
@@ -96,7 +96,7 @@ impl Process {
         Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
     }
 
-    /// CPU time so far, in seconds.
+    /// Returns the CPU time so far, in seconds.
     pub fn cpu(&self) -> Result<f64, BenchError> {
         cpu(self.child.id())
     }
@@ -118,7 +118,7 @@ impl Drop for Process {
     }
 }
 
-/// A process's CPU time so far, in seconds.
+/// Returns a process's CPU time so far, in seconds.
 pub fn cpu(process: u32) -> Result<f64, BenchError> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // User and system time are the fields 12 and 13.
@@ -133,7 +133,8 @@ pub fn cpu(process: u32) -> Result<f64, BenchError> {
     Ok((ticks(11)? + ticks(12)?) / 100.0)
 }
 
-/// The fields in a process's `stat` behind its name, which is in parentheses and may contain spaces: the state, the parent and so on.
+/// Returns the fields in a process's `stat` behind its name, which is in parentheses and may contain spaces: the state, the parent and so
+/// on.
 pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit(')')
         .next()

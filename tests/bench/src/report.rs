@@ -120,8 +120,8 @@ impl Report {
         Ok(())
     }
 
-    /// Figures that are worse than this machine's last ones by more than `tolerance` percent, each described. Only ratios and the processor
-    /// time per packet are compared: latencies vary more than that from minute to minute.
+    /// Returns the figures that are worse than this machine's last ones by more than `tolerance` percent, each described. Only ratios and
+    /// the processor time per packet are compared: latencies vary more than that from minute to minute.
     pub fn worse(&self, section: &Section, tolerance: f64) -> BTreeMap<String, String> {
         let last = self.tables.iter().find(|table| self.is_of(table, section));
         let mut worse = BTreeMap::new();
@@ -223,7 +223,7 @@ impl Machine {
         })
     }
 
-    /// Whether both machines' figures can be compared. A newer kernel does not make another machine.
+    /// Returns whether both machines' figures can be compared. A newer kernel does not make another machine.
     fn is_like(&self, other: &Self) -> bool {
         (&self.processor, self.cores) == (&other.processor, other.cores)
     }

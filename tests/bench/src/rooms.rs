@@ -12,11 +12,11 @@ use crate::fill::Filler;
 use crate::load;
 use crate::process::Process;
 
-/// Open rooms at each measurement.
+/// Number of open rooms at each measurement.
 const SIZES: [u32; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
 /// Sequential requests per kind.
 const REQUESTS: usize = 300;
-/// Unmeasured requests before them.
+/// Unmeasured requests before the measured ones.
 const WARM_UP: usize = 20;
 /// Duration for measuring idle CPU.
 const IDLE: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const GROWING: [(&str, &str, &str); 5] = [
     ("get_usage", "GET /v1/usage", ""),
 ];
 
-/// Measures at each size, on one data directory that is filled in between.
+/// Measures at each number of open rooms, on one data directory that is filled in between.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let data = scratch.join("data");
     let server = Process::conclave(conclave, &data)?;
@@ -91,7 +91,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     })
 }
 
-/// Starts the server, and returns the time until the first response.
+/// Starts the server. Also returns the time until the first response.
 async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), BenchError> {
     let begun = Instant::now();
     let server = Process::conclave(conclave, data)?;
@@ -103,7 +103,7 @@ async fn start(conclave: &Path, data: &Path) -> Result<(Process, Duration), Benc
     Ok((server, ready))
 }
 
-/// Cost of idle rooms.
+/// Measures the cost of idle rooms.
 async fn at_rest(
     server: &Process,
     (ready, empty): (Duration, f64),
@@ -133,7 +133,7 @@ async fn at_rest(
     ])
 }
 
-/// Resident memory once it has stopped falling.
+/// Waits until resident memory has stopped falling, and returns it in KiB.
 async fn settled_memory(server: &Process) -> Result<f64, BenchError> {
     let mut memory = server.resident()?;
     loop {

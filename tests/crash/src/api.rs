@@ -25,7 +25,7 @@ pub enum Unanswered {
 }
 
 impl Api {
-    /// `timeout` is the response timeout.
+    /// Creates a client. `timeout` is the response timeout.
     pub fn new(url: &str, key: &str, timeout: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)

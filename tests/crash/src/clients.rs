@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::journal::{Action, Answer, Entry, Journal};
 use crate::service::{Attempt, Call, Service};
 
-/// Rooms' empty timeouts in seconds: some rooms end on their own, some do not.
+/// Empty timeouts of rooms, in seconds: some rooms end on their own, some do not.
 const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 7_200, 7_200];
-/// Maximum rooms per client; the oldest is dropped.
+/// Maximum rooms that a client uses; the oldest is dropped from its list.
 const ROOMS: usize = 12;
 /// Maximum exchanges per code.
 pub const CODE_USES: u32 = 3;
 
-/// A request without a response, or with a 503, that can be repeated, because it has an idempotency key.
+/// A request that got no response or a 503. It can be repeated, because it has an idempotency key.
 struct Unanswered {
     action: Action,
     path: String,
@@ -24,7 +24,7 @@ struct Unanswered {
     key: String,
 }
 
-/// Whether a client repeats its request.
+/// Returns whether a client must repeat a request with this response.
 fn is_unanswered(answer: Option<&Answer>) -> bool {
     answer.is_none_or(|answer| answer.status == 503)
 }
@@ -73,7 +73,7 @@ impl Client {
         })
     }
 
-    /// Waits for a server.
+    /// Waits for a server, and drops earlier participants that are gone.
     fn connect(&mut self) {
         if self.service.connect() {
             self.participants.clear();
@@ -119,7 +119,7 @@ impl Client {
         answer
     }
 
-    /// Sends a request with an idempotency key, and keeps it for later if it gets no response.
+    /// Sends a request with an idempotency key, and keeps it for a repetition if it gets no response or a 503.
     fn create(&mut self, action: Action, path: String, body: Value) -> Option<Answer> {
         let key = self.next_name("key");
         let answer = self.call(&action, Call::new("POST", &path).body(&body).key(&key));
@@ -134,7 +134,7 @@ impl Client {
         answer.filter(Answer::is_success)
     }
 
-    /// Repeats unanswered requests. Requests that are still unanswered stay.
+    /// Repeats the unanswered requests. Requests that stay unanswered are kept.
     fn repeat_all(&mut self) {
         for request in std::mem::take(&mut self.unanswered) {
             let Unanswered {

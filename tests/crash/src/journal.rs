@@ -23,7 +23,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it is a request to the API, not to the media plane.
+    /// Returns whether the action is a request to the API, not to the media plane.
     pub const fn is_request(&self) -> bool {
         !matches!(
             self,
@@ -66,7 +66,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Whether the response leaves open if the request was performed.
+    /// Returns whether the response leaves open if the request was performed.
     pub fn is_node_lost(&self) -> bool {
         self.status == 503 && self.json()["error"]["code"] == "node_lost"
     }
@@ -90,19 +90,19 @@ impl Entry {
         }
     }
 
-    /// Whether the request could be repeated without knowing whether it was performed.
+    /// Returns whether the request could be repeated without knowing whether it was performed.
     pub fn is_repeatable(&self) -> bool {
         self.key.is_some() || matches!(self.action, Action::ReadRoom { .. })
     }
 
-    /// Whether it failed: without a response, or by a server error.
+    /// Returns whether the request failed: without a response, or by a server error.
     pub fn has_failed(&self) -> bool {
         self.answer
             .as_ref()
             .is_none_or(|answer| answer.status >= 500)
     }
 
-    /// Whether it changed records and was acknowledged.
+    /// Returns whether the request changed records and was acknowledged.
     pub fn is_acknowledged_change(&self) -> bool {
         let is_change = self.action.is_request()
             && !matches!(
@@ -112,7 +112,7 @@ impl Entry {
         is_change && self.acknowledged().is_some()
     }
 
-    /// Whether it did not find an existing room.
+    /// Returns whether a read did not find its room.
     pub fn is_read_that_missed(&self) -> bool {
         matches!(self.action, Action::ReadRoom { .. })
             && self
@@ -121,12 +121,12 @@ impl Entry {
                 .is_some_and(|answer| answer.status == 404)
     }
 
-    /// Whether it is unknown if the request was performed.
+    /// Returns whether it is unknown if the request was performed.
     pub fn is_unknown(&self) -> bool {
         self.answer.as_ref().is_none_or(Answer::is_node_lost)
     }
 
-    /// The response, if it acknowledged the request.
+    /// Returns the response, if it acknowledged the request.
     pub fn acknowledged(&self) -> Option<&Answer> {
         self.answer.as_ref().filter(|answer| answer.is_success())
     }
@@ -137,17 +137,17 @@ impl Journal {
         self.0.lock().push(entry);
     }
 
-    /// Number of requests so far.
+    /// Returns the number of requests so far.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// The requests after the first `first` ones.
+    /// Returns the requests after the first `first` ones.
     pub fn since(&self, first: usize) -> Vec<Entry> {
         self.0.lock()[first..].to_vec()
     }
 
-    /// Number of acknowledged requests so far.
+    /// Returns the number of acknowledged requests so far.
     pub fn acknowledged(&self) -> usize {
         let entries = self.0.lock();
         entries

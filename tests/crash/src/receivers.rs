@@ -55,7 +55,7 @@ impl Receiver {
         }
     }
 
-    /// The received webhooks, in order.
+    /// Returns the received webhooks, in order.
     pub fn received(&self) -> Vec<Webhook> {
         self.received.lock().clone()
     }

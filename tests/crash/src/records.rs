@@ -39,25 +39,25 @@ impl Records {
     }
 }
 
-/// A text field; empty when it is absent.
+/// Returns a text field; empty when it is absent.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Open rooms' names.
+/// Returns the open rooms' names.
 pub fn open_rooms(api: &Api) -> Vec<String> {
     let rooms = list(api, "/v1/rooms", "rooms");
     let open = rooms.iter().filter(|room| text(room, "status") == "open");
     open.map(|room| text(room, "name").to_owned()).collect()
 }
 
-/// Number of pending deliveries; if there are many, only some are counted.
+/// Returns the number of pending deliveries; if there are many, only some are counted.
 pub fn pending_deliveries(api: &Api) -> usize {
     let page = api.get("/v1/webhook-deliveries?status=pending&limit=200");
     page["webhook_deliveries"].as_array().map_or(0, Vec::len)
 }
 
-/// All rows in a paged list.
+/// Returns all rows in a paged list.
 fn list(api: &Api, path: &str, collection: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     loop {

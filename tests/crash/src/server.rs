@@ -176,12 +176,12 @@ impl Deployment {
         self.0.lifetimes.lock().last_mut().expect("a lifetime").to = Some(SystemTime::now());
     }
 
-    /// The running server.
+    /// Returns the running server.
     pub fn address(&self) -> Option<Address> {
         self.0.address.read().clone()
     }
 
-    /// Number of the running server's lifetime; `None` while there is none.
+    /// Returns the number of the running server's lifetime; `None` while there is none.
     pub fn lifetime(&self) -> impl Fn() -> Option<u32> + Clone + Send + use<> {
         let deployment = self.clone();
         move || deployment.address().map(|address| address.lifetime)
@@ -200,7 +200,7 @@ impl Running {
     /// Waits until the server can write; it cannot for a moment after its database's end.
     ///
     /// # Panics
-    /// It cannot for a minute.
+    /// The server cannot write for a minute.
     pub fn wait_until_ready(&self) {
         let (url, until) = (
             format!("{}/readyz", self.address.admin),

@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether a client may repeat the request without knowing whether it was performed.
+    /// Returns whether a client may repeat the request without knowing whether it was performed.
     pub fn is_repeatable(&self) -> bool {
         self.method == "GET" || self.key.is_some()
     }

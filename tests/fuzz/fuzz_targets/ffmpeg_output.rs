@@ -126,7 +126,7 @@ fn write_seeds() {
     );
 }
 
-/// Checksum of an Ogg page (RFC 3533, section 6).
+/// Returns the checksum of an Ogg page (RFC 3533, section 6).
 fn checksum(page: &[u8]) -> u32 {
     let shift = |sum: u32, _| {
         if sum >> 31 == 1 {

@@ -1,6 +1,6 @@
 //! The encryption key file: the input is the file's content.
 //!
-//! It is accepted exactly if it consists of keys with 64 hex digits, separated by white space. A rotation reduces an accepted file to
+//! A file is accepted exactly if it consists of keys with 64 hex digits, separated by white space. A rotation reduces an accepted file to
 //! one key, and leaves a rejected file unchanged.
 
 #![no_main]

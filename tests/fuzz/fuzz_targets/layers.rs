@@ -62,7 +62,7 @@ impl Target {
         Self { call, tracks }
     }
 
-    /// Record format: the action, the step of the sequence number, the length of the descriptor, the descriptor, and the payload.
+    /// Handles a record: the action, the step of the sequence number, the length of the descriptor, the descriptor, and the payload.
     fn handle(&mut self, record: &[u8]) {
         let Some(([flags, step, length], rest)) = record.split_first_chunk::<3>() else {
             return;

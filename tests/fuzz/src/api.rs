@@ -213,7 +213,7 @@ impl Running {
         panic!("no response to {}", String::from_utf8_lossy(&request));
     }
 
-    /// `None` if the connection ends before a response.
+    /// Sends a request, and returns the response; `None` if the connection ends before it.
     fn exchange(&mut self, request: &[u8]) -> Option<Response> {
         let address = self.app.api.strip_prefix("http://").unwrap();
         let mut connection = self.connection.take().unwrap_or_else(|| connect(address));

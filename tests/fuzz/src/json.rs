@@ -22,7 +22,7 @@ pub fn mutate(
     libfuzzer_sys::fuzzer_mutate(data, size, max_size)
 }
 
-/// `None` if the input should be mutated as bytes.
+/// Returns the changed input; `None` if it should be mutated as bytes.
 fn mutated(
     data: &[u8],
     rng: &mut Rng,

@@ -10,7 +10,7 @@ pub const KEY: &str = "APIfuzz";
 /// API secret of the media plane.
 pub const SECRET: &str = "a secret of at least thirty-two characters";
 
-/// Returns a token with this header and payload, always signed with HS256, regardless of the header.
+/// Returns a token with this header and payload, signed with HS256 regardless of the header.
 #[must_use]
 pub fn sign(header: &[u8], payload: &[u8]) -> String {
     let signed = format!(

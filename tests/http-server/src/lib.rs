@@ -80,7 +80,7 @@ pub fn serve_on(
 }
 
 impl Request {
-    /// A header's value; empty when it is absent.
+    /// Returns a header's value; empty when it is absent.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let found = self
@@ -127,7 +127,7 @@ fn read_line(reader: &mut impl BufRead) -> Option<String> {
 }
 
 impl Response {
-    /// A response without a body.
+    /// Creates a response without a body.
     #[must_use]
     pub fn new(status: u16) -> Self {
         Self {
@@ -137,21 +137,21 @@ impl Response {
         }
     }
 
-    /// The same response with one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.extend([name, ": ", value, "\r\n"]);
         self
     }
 
-    /// The same response with this body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         let Self {

@@ -65,7 +65,7 @@ impl ObjectStorage {
         Self { address, state }
     }
 
-    /// URL of the storage.
+    /// Returns the URL of the storage.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -96,19 +96,19 @@ impl ObjectStorage {
         self.state.lock().is_released = true;
     }
 
-    /// The object `bucket/name`.
+    /// Returns the object `bucket/name`.
     #[must_use]
     pub fn object(&self, name: &str) -> Option<Vec<u8>> {
         self.state.lock().objects.get(name).cloned()
     }
 
-    /// Names of all objects.
+    /// Returns the names of all objects.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.state.lock().objects.keys().cloned().collect()
     }
 
-    /// Number of started uploads, arrived parts, stalled requests, and uploads that were neither completed nor aborted.
+    /// Returns the number of started uploads, arrived parts, stalled requests, and uploads that were neither completed nor aborted.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let state = self.state.lock();

@@ -86,7 +86,7 @@ impl Double {
         }
     }
 
-    /// Data messages that the server sent to a participant, in order.
+    /// Returns the data messages that the server sent to a participant, in order.
     #[must_use]
     pub fn messages_to(&self, room: &str, identity: &str) -> Vec<proto::SendDataRequest> {
         let sent = self
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// The permission that a token grants. Absent grants are allowed; the data grant defaults to the publishing grant.
+/// Returns the permission that a token grants. Absent grants are allowed; the data grant defaults to the publishing grant.
 fn permission(video: &Value) -> proto::ParticipantPermission {
     let grant = |name: &str, otherwise: bool| video[name].as_bool().unwrap_or(otherwise);
     let can_publish = grant("canPublish", true);
@@ -234,7 +234,7 @@ fn source_number(name: &str) -> TrackSource {
     }
 }
 
-/// Whether a permission covers a source. An empty source list means every source.
+/// Returns whether a permission covers a source. An empty source list means every source.
 pub(crate) fn may_publish(permission: &proto::ParticipantPermission, source: i32) -> bool {
     let sources = &permission.can_publish_sources;
     permission.can_publish && (sources.is_empty() || sources.contains(&source))

@@ -26,7 +26,7 @@ pub enum Fault {
     Dropped,
 }
 
-/// A response with this content type and body.
+/// Returns a response with this content type and body.
 pub(crate) fn text(status: u16, content_type: &str, body: &str) -> Response {
     Response::new(status)
         .header("Content-Type", content_type)
@@ -39,7 +39,7 @@ pub(crate) fn protobuf(message: &impl prost::Message) -> Response {
         .body(message.encode_to_vec())
 }
 
-/// A Twirp error.
+/// Returns a Twirp error.
 pub(crate) fn twirp(status: u16, code: &str, msg: &str) -> Response {
     text(
         status,
@@ -57,7 +57,7 @@ pub(crate) fn no_response() -> Response {
 }
 
 impl Fault {
-    /// The response instead of the call; `None` if the call is performed first.
+    /// Returns the response instead of the call; `None` if the call is performed first.
     pub(crate) fn answer(&self) -> Option<Response> {
         Some(match self {
             Self::NoResponse => no_response(),

@@ -116,7 +116,7 @@ impl Double {
         double
     }
 
-    /// The URL of the API.
+    /// Returns the URL of the API.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -142,7 +142,7 @@ impl Double {
         self.lock().settings = settings;
     }
 
-    /// Authorized requests to a method, in order.
+    /// Returns the authorized requests to a method, in order.
     #[must_use]
     pub fn calls<M: prost::Message + Default>(&self, method: &str) -> Vec<M> {
         let state = self.lock();
@@ -152,13 +152,13 @@ impl Double {
             .collect()
     }
 
-    /// Names of the live rooms.
+    /// Returns the names of the live rooms.
     #[must_use]
     pub fn rooms(&self) -> Vec<String> {
         self.lock().rooms.keys().cloned().collect()
     }
 
-    /// A room's current state.
+    /// Returns a room's current state.
     #[must_use]
     pub fn room(&self, name: &str) -> Option<proto::Room> {
         self.lock().rooms.get(name).map(|room| room.info.clone())

@@ -78,7 +78,7 @@ impl Double {
         (state.perform(method, &request.body, self), fault)
     }
 
-    /// The fault for a method.
+    /// Returns the fault for a method.
     pub(crate) fn fault(&self, method: &str) -> Option<Fault> {
         let state = self.lock();
         state
@@ -88,7 +88,7 @@ impl Double {
             .cloned()
     }
 
-    /// The claims in a token signed with the double's key, with or without `Bearer` before it.
+    /// Returns the claims in a token signed with the double's key, with or without `Bearer` before it.
     pub(crate) fn claims(&self, token: &str) -> Result<Value, Response> {
         let token = token.strip_prefix("Bearer ").unwrap_or(token);
         let refused = || faults::text(401, "text/plain; charset=utf-8", "invalid token\n");
@@ -274,7 +274,7 @@ impl State {
             .get(&named.identity)
     }
 
-    /// A participant whose node is alive.
+    /// Returns a participant whose node is alive.
     fn on_live_node(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         let room = self.rooms.get_mut(room)?;
         room.participants

@@ -44,13 +44,13 @@ impl Double {
             .expect("an endpoint was made")
     }
 
-    /// The egresses in start order.
+    /// Returns the egresses in start order.
     #[must_use]
     pub fn egresses(&self) -> Vec<proto::EgressInfo> {
         self.lock().egresses.values().cloned().collect()
     }
 
-    /// Whether an egress was stopped or has ended.
+    /// Returns whether an egress was stopped or has ended.
     #[must_use]
     pub fn is_stopped(&self, egress: &str) -> bool {
         let running = proto::EgressStatus::EgressActive as i32;
@@ -60,7 +60,7 @@ impl Double {
             .is_none_or(|info| info.status > running)
     }
 
-    /// Whether an ingress endpoint exists.
+    /// Returns whether an ingress endpoint exists.
     #[must_use]
     pub fn has_ingress(&self, ingress: &str) -> bool {
         self.lock().ingresses.contains_key(ingress)

@@ -25,7 +25,7 @@ pub struct Joining<'a> {
 }
 
 impl<'a> Joining<'a> {
-    /// A client without a role.
+    /// Creates a client without a role.
     #[must_use]
     pub fn participant(identity: &'a str) -> Self {
         let permission = proto::ParticipantPermission {
@@ -183,7 +183,7 @@ fn completed(info: &mut proto::EgressInfo) -> Option<proto::EgressInfo> {
     Some(info.clone())
 }
 
-/// A participant in track events: sid and identity only.
+/// Returns a participant in track events: sid and identity only.
 fn short(participant: &proto::ParticipantInfo) -> proto::ParticipantInfo {
     proto::ParticipantInfo {
         sid: participant.sid.clone(),

@@ -45,7 +45,7 @@ impl Double {
 }
 
 impl State {
-    /// A participant's room and identity.
+    /// Returns a participant's room and identity.
     fn find(&self, sid: &str) -> Option<(String, String)> {
         self.rooms.iter().find_map(|(name, room)| {
             let found = room

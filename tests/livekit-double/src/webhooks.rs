@@ -154,7 +154,7 @@ pub(crate) fn post(url: &str, webhook: &Webhook) -> Option<u16> {
     answer.ok().map(|answer| answer.status().as_u16())
 }
 
-/// Whether LiveKit repeats a webhook after this status. 4xx and 501 count as delivered.
+/// Returns whether LiveKit repeats a webhook after this status. 4xx and 501 count as delivered.
 pub(crate) const fn is_repeated(status: u16) -> bool {
     matches!(status, 429 | 500 | 502..)
 }

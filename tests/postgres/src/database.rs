@@ -61,7 +61,7 @@ impl<'c> Database<'c> {
         }
     }
 
-    /// A database that a server already has as a copy.
+    /// Returns a database that the server already has as a copy.
     pub(crate) const fn existing(cluster: &'c Cluster, name: String) -> Self {
         Self {
             cluster,

@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// Whether this test has to return at once, because it is about the other engine only. Prints the test and the reason.
+    /// Returns whether this test has to return at once, because it is about the other engine only. If so, prints the test and the reason.
     #[must_use]
     pub fn is_not_chosen(self, reason: &str) -> bool {
         let other = self != Self::chosen();

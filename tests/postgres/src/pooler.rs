@@ -22,7 +22,7 @@ impl Pooler {
     /// is not installed.
     ///
     /// # Panics
-    /// It does not start.
+    /// The pooler does not start.
     #[must_use]
     pub fn start(cluster: &Cluster, mode: &str, sessions: u32) -> Option<Self> {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
@@ -68,7 +68,7 @@ impl Pooler {
         Some(pooler)
     }
 
-    /// The pooler's address.
+    /// Returns the pooler's address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

@@ -52,7 +52,7 @@ impl Programs {
     }
 }
 
-/// Package folders, the newest version first.
+/// Returns the package folders, the newest version first.
 fn folders_of_packages() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .into_iter()

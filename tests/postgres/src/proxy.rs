@@ -180,7 +180,7 @@ impl Proxy {
         self.shared.network.lock().cut = Some((sent.as_bytes().to_vec(), cut));
     }
 
-    /// Whether the proxy still waits for the bytes of [`Proxy::cut_at`], or for the server to process them.
+    /// Returns whether the proxy still waits for the bytes of [`Proxy::cut_at`], or for the server to process them.
     #[must_use]
     pub fn waits_to_cut(&self) -> bool {
         let network = self.shared.network.lock();

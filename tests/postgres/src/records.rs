@@ -113,7 +113,7 @@ impl Records {
         }
     }
 
-    /// Whether another program's read keeps an old snapshot: rows deleted since then take space until it ends.
+    /// Returns whether another program's read keeps an old snapshot: rows deleted since then take space until it ends.
     ///
     /// # Panics
     /// The records cannot be queried.
@@ -134,7 +134,7 @@ impl Records {
         }
     }
 
-    /// Whether the records contain a text verbatim, as text or as bytes.
+    /// Returns whether the records contain a text verbatim, as text or as bytes.
     ///
     /// # Panics
     /// The records cannot be read.

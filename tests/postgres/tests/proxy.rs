@@ -46,7 +46,7 @@ fn ask(connection: &mut TcpStream, text: &str) -> io::Result<String> {
     Ok(String::from_utf8(answer).unwrap())
 }
 
-/// The same on a new connection.
+/// Like [`ask`], on a new connection.
 fn ask_anew(proxy: &Proxy, text: &str) -> io::Result<String> {
     ask(&mut TcpStream::connect(proxy.address())?, text)
 }

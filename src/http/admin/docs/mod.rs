@@ -233,7 +233,7 @@ pub(super) const FILES: &[File] = files![
     "sdk/react/README.md",
 ];
 
-/// Its page table describes each one.
+/// The README, whose page table describes each page.
 pub(super) const README: &str = include_str!("../../../../README.md");
 
 /// Returns `/llms.txt`: a description of Conclave, and the pages with their topics, in the format of <https://llmstxt.org>.

@@ -249,7 +249,7 @@ fn settings(state: &AppState, request: &HttpRequest) -> HttpResponse {
         pages,
     };
     page_response(&policy(None))
-        // It may contain the key.
+        // The settings may contain the key.
         .insert_header((CACHE_CONTROL, "no-store"))
         .json(settings)
 }

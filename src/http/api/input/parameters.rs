@@ -178,7 +178,7 @@ pub enum RequestSource {
     Http {
         /// HTTP request.
         request: HttpRequest,
-        /// Its operation's path pattern, with parameters in braces.
+        /// The operation's path pattern, with parameters in braces.
         pattern: &'static str,
     },
     /// Call by the console, which names the parameters.

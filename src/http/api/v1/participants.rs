@@ -110,7 +110,7 @@ pub async fn list(
                 .participants(&room.namespaced_name())
                 .await?
         }
-        // Even while the media plane is still disconnecting participants.
+        // Empty even while the media plane is still disconnecting participants.
         RoomStatus::Ended => Vec::new(),
     };
     // The media plane guarantees no order, and pages need a total one.
@@ -230,7 +230,10 @@ fn muted_example() -> serde_json::Value {
     json!({"track": {"sid": "TR_3cD9xY1kQmZb", "kind": "audio", "source": "microphone", "muted": true}})
 }
 
-/// Returns an open room. In an ended one, every participant is `participant_not_found`.
+/// Returns an open room.
+///
+/// # Errors
+/// `participant_not_found` if the room has ended.
 async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
     let room = context
         .state
@@ -255,7 +258,7 @@ pub async fn remove(
         .tree
         .remove_participant(room.project_id, room.name, input.path.identity)
         .await?;
-    // Decided live: the participant may have left a moment ago.
+    // Known only after the call: the participant may have left a moment ago.
     if removed {
         Ok(NoContent)
     } else {
@@ -304,7 +307,7 @@ pub async fn send_data(
         .rooms()
         .get(context.project(), input.path.name)
         .await?;
-    // The contract's 404, with a message that the room has ended.
+    // 404 as for an unknown room (contract), but with a message that the room has ended.
     if room.status == RoomStatus::Ended {
         return Err(Problem::no_room_for_data().into());
     }
@@ -408,7 +411,7 @@ impl From<RoleChanged> for RoleChangeResult {
         Self {
             role_change: change.into(),
             participant,
-            // Grants and attribute change without a new join (contract).
+            // Grants and attributes change without a new join (contract).
             applies_live: true,
             note: NOTE,
         }

@@ -83,7 +83,7 @@ impl From<Room> for RoomJson {
             name: room.name,
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
-            // It was validated as JSON before it was stored.
+            // Metadata was validated as JSON before it was stored.
             metadata: room
                 .metadata
                 .and_then(|text| RawValue::from_string(text.into()).ok()),

@@ -281,7 +281,7 @@ impl From<Delivery> for WebhookDelivery {
             endpoint_id: delivery.endpoint_id,
             endpoint_url: delivery.endpoint_url,
             event_type: delivery.event_type,
-            // It was JSON when it was written to the outbox.
+            // The payload was written to the outbox as JSON.
             payload: RawValue::from_string(delivery.payload.into()).ok(),
             status: delivery.status,
             attempts: delivery.attempts,

@@ -55,9 +55,9 @@ struct RoomPage<'a> {
     visit: &'a Visit,
     project: &'a ProjectId,
     room: RoomJson,
-    /// Its template's role names.
+    /// The template's role names.
     roles: Vec<RoleName>,
-    /// Its template's destinations.
+    /// The template's destinations.
     destinations: Vec<DestinationJson>,
 }
 

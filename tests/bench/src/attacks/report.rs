@@ -28,7 +28,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Broken promises.
+    /// Returns the broken promises.
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (when, seen) in [("during", &self.during), ("afterwards", &self.afterwards)] {

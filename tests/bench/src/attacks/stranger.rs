@@ -33,7 +33,7 @@ pub fn send_packets(
     on_each_connection(&media, until, |stream, done| send(stream, bytes, done))
 }
 
-/// Random packets, each behind its length.
+/// Returns random packets, each behind its length.
 pub fn packets_without_meaning() -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(7);
     let packet = |length: u16| {

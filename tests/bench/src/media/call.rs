@@ -34,7 +34,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Cameras in VP8, without relays.
+    /// Creates a shape whose cameras send VP8, without relays.
     pub const fn new(publishers: usize, subscribers: usize, view: Option<(u32, u32)>) -> Self {
         Self {
             publishers,
@@ -54,20 +54,20 @@ pub struct Call {
     rooms: usize,
 }
 
-/// A server's work over a time.
+/// Measured work of a server and of its load.
 #[derive(Default, Clone)]
 pub struct Measurement {
     pub seconds: f64,
     /// CPU time used by the server and by the load, in seconds.
     pub cpu: [f64; 2],
-    /// The receivers' counts.
+    /// Packets that the clients received.
     pub count: Count,
     /// Datagrams lost at the sockets of the server and of the load.
     pub dropped: [u64; 2],
 }
 
 impl Call {
-    /// Starts a server without clients, on one core if `core` is given. Clients will use this route.
+    /// Starts a server without clients, on one core if `core` is given. Clients will use `route`.
     pub fn start(program: &Program, core: Option<usize>, route: Route) -> Result<Self, BenchError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -123,7 +123,7 @@ impl Call {
         Ok(joined)
     }
 
-    /// Waits until clients are connected and receive this many streams.
+    /// Waits until clients are connected and receive as many streams as `streams` returns for their index.
     fn wait_until_received(
         &mut self,
         clients: &[ClientId],
@@ -201,17 +201,17 @@ impl Measurement {
         }
     }
 
-    /// Packets per second.
+    /// Returns the packets per second.
     pub fn rate(&self) -> f64 {
         self.count.packets as f64 / self.seconds
     }
 
-    /// Shares of a core that the server and the load use.
+    /// Returns the shares of a core that the server and the load use.
     pub fn shares(&self) -> [f64; 2] {
         self.cpu.map(|cpu| cpu / self.seconds)
     }
 
-    /// The milliseconds within which this percentage of the packets arrived.
+    /// Returns the milliseconds within which this percentage of the packets arrived.
     pub fn delay(&self, percent: f64) -> f64 {
         percentile(&self.count.delays, percent)
             .map_or(f64::NAN, |micros| f64::from(micros) / 1_000.0)

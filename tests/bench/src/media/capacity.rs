@@ -113,7 +113,7 @@ fn compare(name: &str, own: &Outcome, other: Option<&Outcome>) -> [Figure; 4] {
 }
 
 impl Outcome {
-    /// The receivers' bitrate, and the processor time for it.
+    /// Returns the receivers' bitrate, and the processor time for it.
     fn work(&self) -> String {
         let [server, load] = self.measured.shares().map(|share| share * 100.0);
         format!(

@@ -324,7 +324,7 @@ impl Connection {
     }
 }
 
-/// The signalling notices when a server has gone.
+/// Ignores a refused connection: the signalling reports that the server has gone.
 fn ignore_refusal<'a>(error: io::Error) -> io::Result<Option<datagrams::Datagram<'a>>> {
     if error.kind() == io::ErrorKind::ConnectionRefused {
         Ok(None)

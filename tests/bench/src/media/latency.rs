@@ -51,7 +51,7 @@ pub fn measure(servers: &Servers) -> Result<Section, BenchError> {
     })
 }
 
-/// Share of packets that an otherwise idle core alone would delay for too long; `None` if there is only one core.
+/// Measures the share of packets that an otherwise idle core alone would delay for too long; `None` if there is only one core.
 fn idle_core() -> Result<Option<Figure>, BenchError> {
     let Some(confined) = confine()? else {
         return Ok(None);

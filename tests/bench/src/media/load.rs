@@ -190,7 +190,7 @@ impl Load {
     }
 }
 
-/// A client's address: servers limit traffic from one address.
+/// Returns a client's own address: servers limit traffic from one address.
 fn address(index: usize) -> IpAddr {
     let [.., high, low] = index.to_be_bytes();
     Ipv4Addr::new(127, 1 + high, low, 1).into()

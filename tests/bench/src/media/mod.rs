@@ -89,9 +89,9 @@ pub enum Route {
     Direct,
     /// Through Conclave's TURN server, over UDP.
     TurnByUdp,
-    /// The same, over TCP at the API's port.
+    /// Through the TURN server, over TCP at the API's port.
     TurnByTcp,
-    /// The same, over TLS.
+    /// Through the TURN server, over TLS.
     TurnByTls,
 }
 

@@ -18,7 +18,7 @@ pub fn head(codec: Codec, part: &Part, layers: &[Layer]) -> Vec<u8> {
     }
 }
 
-/// Descriptor (RFC 7741), and the frame's header.
+/// Returns the descriptor (RFC 7741) and the frame's header.
 fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
     let [high, low] = picture_id(part);
     let mut payload = vec![
@@ -44,7 +44,7 @@ fn vp8(part: &Part, layer: &Layer) -> Vec<u8> {
     payload
 }
 
-/// The descriptor in flexible mode (RFC 9628), with the layers' sizes at the start of a key frame.
+/// Returns the descriptor in flexible mode (RFC 9628), with the layers' sizes at the start of a key frame.
 fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
     let has_structure = begins_key_picture(part);
     let [high, low] = picture_id(part);
@@ -60,7 +60,7 @@ fn vp9(part: &Part, layers: &[Layer]) -> Vec<u8> {
         .filter(|(_, is_set)| *is_set)
         .fold(0, |flags, (flag, _)| flags | flag);
     let mut payload = vec![flags, high, low, part.layer << 1 | u8::from(part.layer > 0)];
-    // It refers to the previous frame.
+    // The frame refers to the previous one.
     payload.extend((!part.is_key).then_some(2));
     if has_structure {
         payload.push((layers.len() as u8 - 1) << 5 | 0x10);
@@ -85,7 +85,7 @@ fn begins_key_picture(part: &Part) -> bool {
     part.is_key && part.is_first && part.layer == 0
 }
 
-/// The PictureID in 15 bits, with the bit that marks this length.
+/// Returns the PictureID in 15 bits, with the bit that marks this length.
 fn picture_id(part: &Part) -> [u8; 2] {
     let [.., high, low] = (part.picture | 0x8000).to_be_bytes();
     [high, low]

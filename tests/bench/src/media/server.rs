@@ -189,12 +189,12 @@ impl Server {
         }
     }
 
-    /// CPU time so far, in seconds.
+    /// Returns the CPU time so far, in seconds.
     pub fn cpu(&self) -> Result<f64, BenchError> {
         self.process.cpu()
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn resident(&self) -> Result<f64, BenchError> {
         self.process.resident()
     }

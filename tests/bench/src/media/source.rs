@@ -106,7 +106,7 @@ pub struct Camera {
 
 struct Stream {
     codec: Codec,
-    /// Its layers: one, or all.
+    /// The stream's layers: one, or all.
     layers: &'static [Layer],
     next_frame: Instant,
     next_packet: Instant,
@@ -184,7 +184,7 @@ impl Stream {
         is_simulcast(self.codec).then(|| self.layers[0].rid.into())
     }
 
-    /// Frames per second.
+    /// Returns the frames per second.
     fn rate(&self) -> u32 {
         self.layers[self.layers.len() - 1].rate
     }

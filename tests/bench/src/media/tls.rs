@@ -44,7 +44,7 @@ impl Identity {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        // It ends with the process; a measurement has only a few servers.
+        // The thread ends with the process; a measurement has only a few servers.
         std::thread::spawn(move || runtime.block_on(serve(listener, server, connector)));
         Ok(address)
     }

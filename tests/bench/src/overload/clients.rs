@@ -53,7 +53,7 @@ pub struct LoadResult {
 }
 
 impl LoadResult {
-    /// Number of served requests.
+    /// Returns the number of served requests.
     pub fn served(&self) -> u64 {
         self.count(|status| status / 100 == 2)
     }
@@ -62,7 +62,7 @@ impl LoadResult {
         self.count(|status| matches!(status, 429 | 503))
     }
 
-    /// Number of other responses.
+    /// Returns the number of other responses.
     pub fn other(&self) -> u64 {
         self.count(|status| status / 100 != 2 && !matches!(status, 429 | 503))
     }
@@ -75,7 +75,7 @@ impl LoadResult {
             .sum()
     }
 
-    /// p99 latency of admitted requests.
+    /// Returns the p99 latency of admitted requests.
     pub fn admitted_p99(&self) -> Duration {
         percentile(&self.admitted, 99.0)
     }
@@ -306,7 +306,7 @@ impl Latencies {
         self.refused += u64::from(status / 100 != 2);
     }
 
-    /// p99 over all.
+    /// Returns the p99 over all.
     pub fn p99(&self) -> Duration {
         percentile(&[&*self.reads, &*self.writes].concat(), 99.0)
     }

@@ -203,7 +203,7 @@ impl Deployment {
         probe(&self.server.api(), &self.second, time).await
     }
 
-    /// Number of actors by kind and status, and of queued messages.
+    /// Returns the number of actors by kind and status, and of queued messages.
     async fn actors(&self) -> Result<BTreeMap<String, f64>, BenchError> {
         let mut metrics = metrics::read(&self.server.admin()).await?;
         let counted = [
@@ -215,7 +215,7 @@ impl Deployment {
         Ok(metrics)
     }
 
-    /// The same, once no message is queued.
+    /// Returns the same, once no message is queued.
     async fn actors_at_rest(&self) -> Result<BTreeMap<String, f64>, BenchError> {
         loop {
             let actors = self.actors().await?;
@@ -313,7 +313,7 @@ pub async fn most_memory(server: &Process, time: Duration) -> Result<f64, BenchE
 }
 
 impl Results {
-    /// Broken promises.
+    /// Returns the broken promises.
     fn broken(&self) -> Vec<String> {
         let [before, most, after] = self.memory;
         let quiet = self.quiet.p99();

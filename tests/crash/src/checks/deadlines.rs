@@ -57,7 +57,7 @@ pub fn empty_rooms_ended_in_time(
         .collect()
 }
 
-/// A room's times and its sessions' times.
+/// Returns a room's times and its sessions' times.
 fn story(room: &Value, records: &Records) -> String {
     let name = text(room, "name");
     let of_room = records
@@ -88,7 +88,7 @@ fn ended_by_request(entries: &[Entry]) -> BTreeSet<&str> {
     names.collect()
 }
 
-/// The server's running time between two instants.
+/// Returns the server's running time between two instants.
 fn uptime(lifetimes: &[Lifetime], from: SystemTime, to: SystemTime) -> Duration {
     let overlap = |lifetime: &Lifetime| {
         let (begin, end) = (lifetime.from.max(from), lifetime.to.unwrap_or(to).min(to));

@@ -67,7 +67,7 @@ pub fn tracks_are_paired(records: &Records) -> Vec<String> {
         .collect()
 }
 
-/// Event types by the value in `field`, in order.
+/// Returns event types by the value in `field`, in order.
 fn types_by<'a>(
     records: &'a Records,
     field: &str,

@@ -99,7 +99,7 @@ fn count<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
     counts
 }
 
-/// The events, oldest first: the payloads delivered to one receiver, since each receiver gets them all.
+/// Returns the events, oldest first: the payloads delivered to one receiver, since each receiver gets them all.
 fn events(records: &Records) -> Vec<&Value> {
     let Some(first) = records.deliveries.first() else {
         return Vec::new();
@@ -111,7 +111,7 @@ fn events(records: &Records) -> Vec<&Value> {
     of_first.map(|delivery| &delivery["payload"]).collect()
 }
 
-/// Events by room, in order.
+/// Returns the events by room, in order.
 fn events_by_room(records: &Records) -> BTreeMap<&str, Vec<&Value>> {
     let mut rooms: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for event in events(records) {

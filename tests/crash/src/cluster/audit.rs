@@ -38,7 +38,7 @@ CREATE TRIGGER audit_mark AFTER UPDATE ON webhook_deliveries FOR EACH ROW WHEN (
 pub struct Writer {
     /// The epoch.
     pub epoch: i64,
-    /// Its sessions' name.
+    /// Name of the process's database sessions.
     pub name: String,
 }
 
@@ -52,7 +52,7 @@ pub fn begin(database: &Postgres) {
     database.run(&format!("{CREATE}{}", triggers.concat()));
 }
 
-/// The processes that wrote, by epoch.
+/// Returns the processes that wrote, by epoch.
 pub fn writers(database: &Postgres) -> Vec<Writer> {
     let rows = database.run("SELECT epoch, writer FROM audit_writers ORDER BY epoch, writer");
     let writer = |row: &str| {
@@ -65,7 +65,7 @@ pub fn writers(database: &Postgres) -> Vec<Writer> {
     rows.lines().map(writer).collect()
 }
 
-/// Ids of deliveries that were marked as delivered more than once.
+/// Returns the ids of deliveries that were marked as delivered more than once.
 pub fn marked_twice(database: &Postgres) -> Vec<String> {
     let twice = "SELECT delivery FROM audit_marks GROUP BY delivery HAVING count(*) > 1";
     database.run(twice).lines().map(str::to_owned).collect()

@@ -53,7 +53,7 @@ pub struct HeldConnections {
     pub memory: u64,
     /// Median latency through the standby.
     pub through: Duration,
-    /// The same without the standby.
+    /// Median latency without the standby.
     pub direct: Duration,
 }
 
@@ -158,7 +158,7 @@ pub fn hold_connections(options: &ClusterOptions) -> [HeldConnections; 2] {
     [kept_alive, websockets]
 }
 
-/// The required number of connections, given the open file limit, which this process raises as nodes do.
+/// Returns the required number of connections, given the open file limit, which this process raises as nodes do.
 fn least_connections() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -267,7 +267,7 @@ impl Exchange for KeptAlive<'_> {
     }
 }
 
-/// Whether a response is complete; `None` if its status is not 200.
+/// Returns whether a response is complete; `None` if its status is not 200.
 fn is_whole(response: &str) -> Option<bool> {
     let Some((head, body)) = response.split_once("\r\n\r\n") else {
         return Some(false);

@@ -114,7 +114,7 @@ pub fn measure(options: &ClusterOptions) -> Vec<StandbyCost> {
     standbys.iter().zip(before).map(cost).collect()
 }
 
-/// A process's CPU time on all cores.
+/// Returns a process's CPU time on all cores.
 fn cpu_time(process: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("a process that runs");
     // The program's name, in parentheses, may contain spaces. After it, the fields 12 and 13 are user and system time.
@@ -127,7 +127,7 @@ fn cpu_time(process: u32) -> Duration {
     Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).expect("a small number")
 }
 
-/// A process's resident memory in KiB.
+/// Returns a process's resident memory in KiB.
 pub(super) fn memory(process: u32) -> u64 {
     let status =
         fs::read_to_string(format!("/proc/{process}/status")).expect("a process that runs");

@@ -35,7 +35,7 @@ pub struct Installation {
     /// Threads that supervise the processes.
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    /// Its programs' files; removed with it.
+    /// The programs' files; removed when the installation is dropped.
     pub folder: tempfile::TempDir,
 }
 
@@ -125,12 +125,12 @@ impl Installation {
     /// Waits until one node is active and the others are standbys. Returns the active one and its epoch.
     ///
     /// # Panics
-    /// It takes too long.
+    /// The nodes take too long.
     pub fn settle(&self) -> (usize, i64) {
         self.settle_but(None)
     }
 
-    /// The same, with a node that waits for its upgrade.
+    /// Like [`Self::settle`], with a node that waits for its upgrade.
     pub fn settle_but(&self, outdated: Option<usize>) -> (usize, i64) {
         let began = Instant::now();
         loop {
@@ -157,7 +157,7 @@ impl Installation {
         Api::new(&format!("http://{api}"), &self.key, TIMEOUT)
     }
 
-    /// The last lines from all nodes' logs.
+    /// Returns the last lines from all nodes' logs.
     fn logs(&self) -> String {
         let end = |node: &Node| {
             let log = node.log();
@@ -203,7 +203,7 @@ fn repeat(
     })
 }
 
-/// The active node and its epoch, if all others are standbys, or `outdated` waits for its upgrade.
+/// Returns the active node and its epoch, if all others are standbys, or `outdated` waits for its upgrade.
 fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i64)> {
     let mut active = None;
     for (number, lease) in leases.iter().enumerate() {
@@ -217,7 +217,7 @@ fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i
     active
 }
 
-/// Settings for a node: quick webhook retries, no limits, frequent reconciliation.
+/// Returns settings for a node: quick webhook retries, no limits, frequent reconciliation.
 fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static str, String)> {
     let no_limit = || "1000000".to_owned();
     vec![
@@ -249,7 +249,7 @@ fn environment(links: &Links, livekit: &Double, shared: &Path) -> Vec<(&'static 
     ]
 }
 
-/// Settings for a node that forwards requests.
+/// Returns settings for a node that forwards requests.
 fn pass_through(links: &Links) -> [(&'static str, String); 2] {
     [
         (

@@ -106,13 +106,13 @@ impl Node {
         state.process = Some(launch.start(state.starts, &self.url(state.starts)));
     }
 
-    /// Database URL with a session name for each process.
+    /// Returns the database URL with a session name for each process.
     fn url(&self, start: u32) -> String {
         self.database
             .replace("NAME", &session_name(self.number, start))
     }
 
-    /// The running process's session name.
+    /// Returns the running process's session name.
     pub fn session_name(&self) -> String {
         session_name(self.number, self.state.lock().starts)
     }
@@ -216,7 +216,7 @@ impl Node {
         self.state.lock().is_avoided = !is_ready;
     }
 
-    /// The node's URL for clients, unless they avoid it.
+    /// Returns the node's URL for clients, unless they avoid it.
     pub fn url_for_clients(&self) -> Option<String> {
         let state = self.state.lock();
         let addresses = state.addresses.filter(|_| !state.is_avoided)?;
@@ -235,7 +235,7 @@ impl Node {
         self.state.lock().exits.clone()
     }
 
-    /// The process's log.
+    /// Returns the process's log.
     pub fn log(&self) -> String {
         self.state
             .lock()
@@ -245,7 +245,7 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// The lease as it reports it; `None` without a response.
+    /// Returns the lease as the node reports it; `None` without a response.
     pub fn lease(&self) -> Option<Lease> {
         let admin = self.addresses()?.admin;
         let agent: ureq::Agent = ureq::Agent::config_builder()

@@ -30,7 +30,7 @@ impl Phases {
         }
     }
 
-    /// Number of the current one; `None` during a fault.
+    /// Returns the current phase's number; `None` during a fault.
     pub fn current(&self) -> Option<u32> {
         let phases = self.0.lock();
         phases.last().filter(|last| last.to.is_none())?;

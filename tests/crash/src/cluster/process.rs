@@ -40,7 +40,7 @@ pub struct Addresses {
 }
 
 impl Launch {
-    /// The same with another version of the program.
+    /// Returns the same launch with another version of the program.
     #[must_use]
     pub fn with(&self, version: Version) -> Self {
         let mut launch = self.clone();
@@ -104,7 +104,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Its addresses, once its log contains them.
+    /// Returns the node's addresses, once its log contains them.
     pub fn addresses(&self) -> Option<Addresses> {
         addresses(&self.log())
     }
@@ -118,12 +118,12 @@ impl Process {
         kill_process(pid, signal).map_err(io::Error::from)
     }
 
-    /// Its exit status; `None` while it runs.
+    /// Returns the process's exit status; `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the state of a child")
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the process as `kill -9` does.
     pub fn kill(&mut self) -> ExitStatus {
         self.child.kill().expect("a process that can be killed");
         self.child.wait().expect("its end")

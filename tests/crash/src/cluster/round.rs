@@ -26,7 +26,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Whether the time from `from` to `to` overlaps the round.
+    /// Returns whether the time from `from` to `to` overlaps the round.
     pub fn overlaps(&self, from: Instant, to: Instant) -> bool {
         from <= self.ended && to >= self.began
     }

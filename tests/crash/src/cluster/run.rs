@@ -229,7 +229,7 @@ fn perform(
     }
 }
 
-/// The replacement program in a round: with mixed versions, it has a migration for each round so far.
+/// Returns the replacement program in a round: with mixed versions, it has a migration for each round so far.
 fn version(options: &ClusterOptions, installation: &Installation, round: u32) -> Version {
     let path = |migration: u32| {
         let path = installation
@@ -252,7 +252,7 @@ fn version(options: &ClusterOptions, installation: &Installation, round: u32) ->
     }
 }
 
-/// The other projects' rooms that are no longer open.
+/// Reports the other projects' rooms that are no longer open; `None` if all are open.
 fn lost_load(scenario: Scenario, installation: &Installation) -> Option<String> {
     if scenario != Scenario::Load {
         return None;

@@ -64,7 +64,7 @@ impl Double {
         self.lock().webhooks.send_by(workers);
     }
 
-    /// Outcome of the webhooks since [`Double::send_by_workers`].
+    /// Returns the outcome of the webhooks since [`Double::send_by_workers`].
     #[must_use]
     pub fn webhook_outcomes(&self) -> WebhookOutcomes {
         self.lock()

@@ -101,7 +101,7 @@ impl Cluster {
         cluster
     }
 
-    /// A server without files.
+    /// Creates a server without files.
     fn empty(programs: Programs, options: ClusterOptions) -> Self {
         let owner = Owner::for_servers();
         let folder = tempfile::Builder::new()
@@ -321,7 +321,7 @@ impl Cluster {
         }
     }
 
-    /// A command that runs as the owner of the server's files.
+    /// Returns a command that runs as the owner of the server's files.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.path(program));
         if let Some(owner) = self.owner {
@@ -332,7 +332,7 @@ impl Cluster {
         command
     }
 
-    /// psql as the superuser: quiet, rows only, exits at an error.
+    /// Returns a psql command for the superuser: quiet, rows only, exits at an error.
     pub(crate) fn psql_command(&self, database: &str) -> Command {
         let mut psql = self.client("psql");
         psql.args([
@@ -348,7 +348,7 @@ impl Cluster {
         psql
     }
 
-    /// A client program for the superuser, through the Unix socket.
+    /// Returns a client program for the superuser, through the Unix socket.
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.path(program));
         command.arg("-h").arg(&self.folder).args([
@@ -387,7 +387,7 @@ fn send(server: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the server gets a signal");
 }
 
-/// Whether the server accepts sessions, according to the eighth line of its pid file.
+/// Returns whether the server accepts sessions, according to the eighth line of its pid file.
 fn is_ready(folder: &Path, server: u32) -> bool {
     let state = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
     let mut lines = state.lines();

@@ -8,7 +8,7 @@ impl Cluster {
     /// Starts a synchronous standby: from now on a commit is acknowledged once both servers have it.
     ///
     /// # Panics
-    /// It does not start, or does not follow.
+    /// The standby does not start, or does not follow.
     #[must_use]
     pub fn synchronous_standby(&self) -> Self {
         let standby = Self::empty(self.programs.clone(), self.options.clone());

@@ -44,7 +44,7 @@ pub struct DestinationPath {
 pub struct CreateDestination {
     name: DestinationName,
     kind: DestinationKind,
-    // Its type depends on `kind`, which may follow it in the body.
+    // Parsed later: the type depends on `kind`, which may follow it in the body.
     config: Box<RawValue>,
 }
 

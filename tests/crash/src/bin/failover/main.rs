@@ -134,7 +134,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The room in a create request to a replaced server.
+/// Returns the room in a create request to a replaced server.
 fn late(number: u32) -> String {
     format!("late-{number}")
 }
@@ -163,7 +163,7 @@ fn recover(failure: Failure, server: &mut Server, began: Instant, number: u32) -
             }
         }
     }
-    // It may have exited before this.
+    // The server may have exited before this.
     let _ = server.create_room(&late(number));
     match server.wait_for_exit() {
         Some(1) => None,

@@ -16,9 +16,9 @@ const LONGEST_RETURN: Duration = Duration::from_secs(2);
 /// Kind of PostgreSQL outage.
 #[derive(Debug, Clone, Copy)]
 enum Outage {
-    /// It is stopped, and started again.
+    /// PostgreSQL is stopped, and started again.
     Away,
-    /// It keeps its connections, but does not respond.
+    /// PostgreSQL keeps its connections, but does not respond.
     Hang,
 }
 

@@ -125,7 +125,7 @@ impl Server {
         .map(|(status, _)| status)
     }
 
-    /// Whether a room exists.
+    /// Returns whether a room exists.
     pub fn has_room(&self, name: &str) -> bool {
         let found = self.call("GET", &format!("{}/v1/rooms/{name}", self.api), None);
         !matches!(found, Some((404, _)))

@@ -127,7 +127,7 @@ pub fn replacements_are_hardly_noticed(evidence: &Evidence) -> Vec<String> {
         .collect()
 }
 
-/// p99 latency of requests that were sent or answered during a round.
+/// Returns the p99 latency of requests that were sent or answered during a round.
 pub fn p99(evidence: &Evidence) -> Duration {
     let during = |entry: &&Entry| {
         evidence

@@ -62,7 +62,7 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let api = node.addresses().expect("a node that runs").api;
     let late = LateRequests::send(api, &run.installation.key, round);
     thread::sleep(run.duration.saturating_sub(stopped.elapsed()));
-    // It now posts a webhook that it was about to post when it was stopped: no server can check its lease and post in one step.
+    // The node now posts a webhook that it was about to post when it was stopped: no server can check its lease and post in one step.
     run.phases.end();
     node.signal(Signal::CONT);
     let late = late.answers();
@@ -135,7 +135,7 @@ fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
     violations
 }
 
-/// The records' schema version.
+/// Returns the records' schema version.
 fn schema(run: &Run<'_>) -> i64 {
     run.installation
         .postgres
