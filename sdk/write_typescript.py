@@ -118,7 +118,8 @@ def with_codes(item, original):
     """Returns a path's operations with their error codes."""
     answers = {method: operation["responses"].values() for method, operation in original.items()}
     codes = {
-        method: [code for one in all_ for code in one.get("x-error-codes", [])] for method, all_ in answers.items()
+        method: [code for one in all_ for code in one.get("x-error-codes", []) + one.get("x-extension-codes", {}).get("codes", [])]
+        for method, all_ in answers.items()
     }
     return {method: operation | {"x-error-codes": codes[method]} for method, operation in item.items()}
 

@@ -342,6 +342,14 @@ const NOTES: [(&str, &str); 31] = [
         "participant-removed",
         "The participant was disconnected. Its token stays valid.",
     ),
+    (
+        "identity-banned",
+        "The identity is banned from the room, and disconnected.",
+    ),
+    (
+        "ban-lifted",
+        "The ban is lifted. The identity may join again.",
+    ),
     ("track-muted", "The track was muted or unmuted."),
     ("role-changed", "The participant has its new role."),
     (
