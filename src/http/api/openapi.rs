@@ -65,15 +65,17 @@ fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     let response = |(status, codes): (u16, Vec<&str>)| {
         // Never empty: a status has an entry only with a code. The contract lists the statuses of its operations' other codes.
         let example = json!({"error": {"code": codes[0], "message": "human-readable explanation"}});
+        let added = added.get(&status);
+        let listed = codes.iter().chain(added.into_iter().flatten());
         let mut response = json!({
-            "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
+            "description": listed.map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
             "content": {"application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"}, "example": example
             }},
             // An extension field, because OpenAPI has none for error codes.
             "x-error-codes": codes
         });
-        if let Some(codes) = added.get(&status) {
+        if let Some(codes) = added {
             // An object, because the mark needs one.
             response["x-extension-codes"] = json!({"x-extension": true, "codes": codes});
         }
