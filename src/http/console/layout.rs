@@ -313,7 +313,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
 }
 
 /// Confirmations: name, text.
-const NOTES: [(&str, &str); 31] = [
+const NOTES: [(&str, &str); 33] = [
     (
         "project-created",
         "The project was created. Create an API key for it below.",
