@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use conclave_db::NewRoom;
+use conclave_db::{NewBan, NewRoom, PutBan};
 use conclave_media::{
     MediaEvent, MediaPlane, MuteOutcome, Report, ReportError, ReportReply, ReportSink, ServerData,
 };
@@ -211,6 +211,41 @@ impl Tree {
             reply,
         })
         .await
+    }
+
+    /// Revokes an identity's tokens for a room, and disconnects its participant, if it is connected.
+    ///
+    /// # Errors
+    /// Refused if the room has ended. Fails as the store or the media plane does; the revocation is written before the media plane is called.
+    pub async fn revoke_participant(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        identity: Identity,
+    ) -> Result<(), TreeError> {
+        self.context
+            .store
+            .bans()
+            .revoke_tokens(project.clone(), name.clone(), identity.clone())
+            .await?;
+        self.remove_participant(project, name, identity).await?;
+        Ok(())
+    }
+
+    /// Bans an identity from a room, and disconnects its participant, if it is connected.
+    ///
+    /// # Errors
+    /// Refused if the room has ended. Fails as the store or the media plane does; the ban is written before the media plane is called.
+    pub async fn ban(&self, new: NewBan) -> Result<PutBan, TreeError> {
+        let (project, room, identity) = (
+            new.project_id.clone(),
+            new.room.clone(),
+            new.identity.clone(),
+        );
+        // Before the removal, which the room's actor orders after joins that were decided without the ban.
+        let banned = self.context.store.bans().put(new).await?;
+        self.remove_participant(project, room, identity).await?;
+        Ok(banned)
     }
 
     /// Mutes or unmutes a participant's track.

@@ -55,6 +55,7 @@ pub use error::{ImportError, StoreError};
 pub use import::{ImportProgress, Imported, import_file};
 pub use options::{Location, OlderSchema, PostgresOptions, StoreMetrics, StoreOptions};
 pub use records::api_keys::{ApiKeys, CreatedApiKey};
+pub use records::bans::{Bans, Exclusion, NewBan, PutBan};
 pub use records::codes::{CodeExchange, Codes, CreatedCode, NewCode};
 pub use records::deliveries::{Deliveries, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use records::destinations::{BroadcastDestination, Destinations, NewDestination};

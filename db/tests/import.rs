@@ -38,6 +38,10 @@ const OTHER_ROWS: &str = "
         VALUES (x'0192f000000070008000000000000003', $p, $r, 'a', 'alice', 'PA_1', 'host', 1);
     INSERT INTO codes (id, project_id, room_id, room, role, hash, prefix, expires_at, created_at, updated_at)
         VALUES (x'0192f000000070008000000000000004', $p, $r, 'a', 'host', x'00ff', 'abcd', 1, 1, 1);
+    INSERT INTO bans (id, project_id, room_id, room, participant_identity, created_at, updated_at)
+        VALUES (x'0192f000000070008000000000000007', $p, $r, 'a', 'mallory', 1, 1);
+    INSERT INTO revocations (id, project_id, room_id, room, participant_identity, tokens_minted_until)
+        VALUES (x'0192f000000070008000000000000008', $p, $r, 'a', 'mallory', 1);
     INSERT INTO destinations (id, template_id, name, kind, config, sealed, key_id, created_at, updated_at)
         VALUES ('dst_1', 'tpl_0123456789ab', 'd', 'rtmp', '{}', x'', 'k', 1, 1);
     INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, status, started_at, created_at)

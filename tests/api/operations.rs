@@ -15,7 +15,7 @@ use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
 
-/// The contract's error codes by status.
+/// The error codes by status: the contract's, and two that only clients of bans meet.
 const CODES: &[(u16, &[&str])] = &[
     (
         400,
@@ -56,6 +56,7 @@ const CODES: &[(u16, &[&str])] = &[
             "endpoint_not_found",
             "delivery_not_found",
             "code_not_found",
+            "ban_not_found",
         ],
     ),
     (405, &["method_not_allowed"]),
@@ -77,6 +78,7 @@ const CODES: &[(u16, &[&str])] = &[
             "destination_in_use",
             "role_capacity_reached",
             "identity_taken",
+            "identity_banned",
             "role_referenced",
             "delivery_not_retryable",
         ],

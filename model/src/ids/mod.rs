@@ -108,6 +108,14 @@ uuid_id!(
     RoleChangeId
 );
 uuid_id!(
+    /// The id of a ban of an identity from a room.
+    BanId
+);
+uuid_id!(
+    /// The id of a revocation of an identity's tokens for a room.
+    RevocationId
+);
+uuid_id!(
     /// The id of a webhook endpoint.
     EndpointId
 );

@@ -1,4 +1,5 @@
 //! `/ext/v1/*`.
 
+mod bans;
 mod codes;
 mod frame;

@@ -17,7 +17,7 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    codes, deliveries, egresses, ingresses, role_changes, rooms, sessions, templates,
+    bans, codes, deliveries, egresses, ingresses, role_changes, rooms, sessions, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
@@ -348,6 +348,7 @@ fn every_list_follows_an_index() {
         check_plan(session, templates::list_query(&project));
         check_plan(session, webhook_endpoints::list_query(&project));
         check_plan(session, codes::list_query(&project, room));
+        check_plan(session, bans::list_query(&project, room));
         check_plan(session, role_changes::list_query(&project, room, None));
         check_plan(
             session,

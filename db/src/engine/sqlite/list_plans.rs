@@ -11,7 +11,7 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
+    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
@@ -107,6 +107,10 @@ fn lists_without_filters_follow_the_index_of_their_order() {
         assert_searches(
             &plan(sql, codes::list_query(project, room)),
             &["codes_of_room"],
+        );
+        assert_searches(
+            &plan(sql, bans::list_query(project, room)),
+            &["bans_of_room"],
         );
         assert_searches(
             &plan(sql, role_changes::list_query(project, room, None)),

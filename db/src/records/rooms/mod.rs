@@ -11,14 +11,15 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
 use conclave_model::{
-    ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, TemplateId,
-    Timestamp,
+    ErrorCode, Identity, Problem, ProjectId, RevocationId, RoleChangeId, RoleName, RoomId,
+    RoomName, TemplateId, Timestamp,
 };
 
 use crate::database::Database;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
+use crate::records::bans::{Exclusion, exclusion};
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
@@ -185,10 +186,12 @@ pub struct TokenContext {
     pub participant_count: u32,
     /// Last change of the identity's role in the room, which a newer token has to name.
     pub role_change: Option<RoleChangeId>,
+    /// Ban of the identity, and the last revocation of its tokens, which a newer token has to name, too.
+    pub exclusion: Exclusion,
 }
 
-/// Counts connected participants except the identity `?3`, and finds the last change of this identity's role. The whole count reads only an
-/// index, so the one is subtracted rather than excluded.
+/// Counts connected participants except the identity `?3`, and finds the last change of this identity's role, its bans at the time `?4`, and
+/// the last revocation of its tokens. The whole count reads only an index, so the one is subtracted rather than excluded.
 const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
          SELECT count(*) FROM sessions
          WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
@@ -196,20 +199,26 @@ const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
      ) AS participants, (
          SELECT id FROM role_changes WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
          ORDER BY created_at DESC, id DESC LIMIT 1
-     ) AS role_change
+     ) AS role_change, (
+         SELECT count(*) FROM bans WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
+             AND (until IS NULL OR until > ?4)
+     ) AS bans, (
+         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
+     ) AS revocation
      FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
 /// The same for participants with the role `?4`. Concatenation keeps the planner from searching all sessions with the role.
 const COUNT_HOLDERS: &str = "SELECT count(*) FROM sessions
      WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
          AND participant_identity <> ?3 AND role || '' = ?4";
 
-/// Reads the numbers of participants and the last change of the identity's role, for minting a token. A participant that is connected with
-/// the token's own identity does not count, since the next join replaces it. `identity` is absent if it is random.
+/// Reads the numbers of participants, the last change of the identity's role, and its exclusion, for minting a token. A participant that is
+/// connected with the token's own identity does not count, since the next join replaces it. `identity` is absent if it is random.
 pub(crate) fn token_context(
     sql: Sql<'_>,
     room: Room,
     role: Option<Arc<Role>>,
     identity: Option<&Identity>,
+    now: Timestamp,
 ) -> Result<TokenContext, StoreError> {
     // No identity is empty, so this excludes none.
     let own = identity.map_or("", Identity::as_str);
@@ -221,16 +230,24 @@ pub(crate) fn token_context(
         )?,
         None => 0,
     };
-    let counted = |row: &Row<'_>| Ok((row.get("participants")?, row.get("role_change")?));
-    let row = args![room.id, &room.project_id, own];
+    let counted = |row: &Row<'_>| {
+        Ok((
+            row.get("participants")?,
+            row.get("role_change")?,
+            Exclusion::read(row)?,
+        ))
+    };
+    // A single query, since minting is frequent, and a round trip to PostgreSQL is most of its time.
+    let row = args![room.id, &room.project_id, own, now];
     let counted = sql.one(COUNT_PARTICIPANTS, row, counted)?;
-    let (participant_count, role_change) = counted.ok_or_else(no_row)?;
+    let (participant_count, role_change, exclusion) = counted.ok_or_else(no_row)?;
     Ok(TokenContext {
         room,
         role,
         holders,
         participant_count,
         role_change,
+        exclusion,
     })
 }
 
@@ -276,6 +293,8 @@ pub struct TokenActor {
     pub role: Option<RoleName>,
     /// Role change that the token was minted after, if it names one.
     pub role_change: Option<RoleChangeId>,
+    /// Last revocation of the identity's tokens that the token was minted after, if it names one.
+    pub revocation: Option<RevocationId>,
     /// Whether the token is limited to its own role, whatever role its identity has or was given.
     pub is_limited: bool,
 }
@@ -286,6 +305,7 @@ fn effective_permissions(
     project: &ProjectId,
     name: &RoomName,
     actor: TokenActor,
+    now: Timestamp,
 ) -> Result<RolePermissions, StoreError> {
     // An unknown room grants nothing.
     let Some(room) = by_name(sql, project, name)? else {
@@ -295,8 +315,14 @@ fn effective_permissions(
         identity,
         role: own,
         role_change,
+        revocation,
         is_limited,
     } = actor;
+    let excluded = exclusion(sql, project, room.id, &identity, now)?;
+    if excluded.is_banned || excluded.revokes(revocation) {
+        // Also while it is still connected: the removal may be on its way.
+        return Ok(RolePermissions::default());
+    }
     let role = match connected_participants(sql, project, room.id)?
         .into_iter()
         .find(|p| p.identity == identity)
@@ -335,6 +361,8 @@ pub struct JoinRecords {
     pub roles: BTreeMap<RoleName, Role>,
     /// Last change of the identity's role in the room, which applies to its next joins.
     pub role_change: Option<LastRoleChange>,
+    /// Ban of the identity, and the last revocation of its tokens.
+    pub exclusion: Exclusion,
 }
 
 /// Room records.
@@ -511,12 +539,13 @@ impl Rooms {
         role: Option<RoleName>,
         identity: Identity,
     ) -> Result<TokenContext, StoreError> {
+        let now = self.0.clock().now();
         self.0
             .read_snapshot(move |snapshot| {
                 let room = existing(snapshot, &project, &name)?;
                 let role = role.map(|role| room_role(snapshot, &room, &role));
                 let (role, sql) = (role.transpose()?, snapshot.sql);
-                token_context(sql, room, role, Some(&identity))
+                token_context(sql, room, role, Some(&identity), now)
             })
             .await
     }
@@ -551,19 +580,21 @@ impl Rooms {
         template: Option<TemplateId>,
         identity: Identity,
     ) -> Result<JoinRecords, StoreError> {
+        let now = self.0.clock().now();
         self.0
             .read(move |sql| {
                 let roles = template.map(|id| templates::roles(sql, &project, &id));
                 Ok(JoinRecords {
                     roles: roles.transpose()?.unwrap_or_default(),
                     role_change: last_role_change(sql, &project, room, &identity)?,
+                    exclusion: exclusion(sql, &project, room, &identity, now)?,
                 })
             })
             .await
     }
 
     /// Reads a participant's permissions over others, from its current role in the room, or else from the role that it would join with.
-    /// Empty if the room's template has no such role.
+    /// Empty if the room's template has no such role, the identity is banned, or the token is revoked.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -573,8 +604,9 @@ impl Rooms {
         name: RoomName,
         actor: TokenActor,
     ) -> Result<RolePermissions, StoreError> {
+        let now = self.0.clock().now();
         self.0
-            .read(move |sql| effective_permissions(sql, &project, &name, actor))
+            .read(move |sql| effective_permissions(sql, &project, &name, actor, now))
             .await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
+    NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
 };
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
@@ -67,6 +67,7 @@ impl Scenario {
         self.join_and_leave(&room).await;
         self.publish(&room).await;
         self.use_codes(&room).await;
+        self.ban(&room).await;
         self.use_ingress(&room).await;
         self.record(&room, destination).await;
         self.deliver(endpoint).await;
@@ -449,6 +450,36 @@ impl Scenario {
             .check("Codes::disable_by_id", async || {
                 let (project, room) = (self.project.clone(), room.name.clone());
                 store.codes().disable_by_id(project, room, other).await
+            })
+            .await;
+    }
+
+    /// Bans an identity, changes the ban, lifts it, and revokes tokens.
+    async fn ban(&self, room: &Room) {
+        let (store, failures) = (&self.store, &self.failures);
+        let mallory = || "mallory".parse().unwrap();
+        let new = |until| NewBan {
+            project_id: self.project.clone(),
+            room: room.name.clone(),
+            identity: mallory(),
+            until,
+            reason: Some("spam".into()),
+        };
+        for until in [None, Some(self.now().after(DAY))] {
+            failures
+                .check("Bans::put", async || store.bans().put(new(until)).await)
+                .await;
+        }
+        failures
+            .check("Bans::lift", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().lift(project, room, mallory()).await
+            })
+            .await;
+        failures
+            .check("Bans::revoke_tokens", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().revoke_tokens(project, room, mallory()).await
             })
             .await;
     }

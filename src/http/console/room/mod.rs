@@ -3,9 +3,11 @@
 //! - [`participants`]: the participants, and actions on them.
 //! - [`jobs`]: the room's recordings, broadcasts and ingress endpoints.
 //! - [`codes`]: its room codes.
+//! - [`bans`]: its bans.
 //!
 //! Events are server-sent events that htmx adds to the page. Nothing is sent while nothing happens.
 
+mod bans;
 mod codes;
 mod jobs;
 mod participants;
@@ -47,6 +49,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(participants::routes());
     routes.extend(jobs::routes());
     routes.extend(codes::routes());
+    routes.extend(bans::routes());
     routes
 }
 
@@ -181,6 +184,7 @@ async fn show(visit: Visit) -> PageResult {
     let participants = page.participants(actor.as_ref()).await;
     let jobs = page.jobs().await?;
     let codes = page.codes().await?;
+    let bans = page.bans().await?;
     let content = html! {
         (page.head())
         (live(&visit, "live", REFRESH_INTERVAL, &html! { (participants) (jobs) }))
@@ -192,6 +196,7 @@ async fn show(visit: Visit) -> PageResult {
             (empty("The room has ended.", "An ended room never reopens, and its name is not used again."))
         }
         (codes)
+        (bans)
         (page.metadata())
     };
     Ok(visit.show(layout::page(
