@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, SNAPSHOT_AGE, Store,
-    StoreError,
+    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, RoomFilter, SNAPSHOT_AGE,
+    Store, StoreError,
 };
 use conclave_model::bounded::MaxDuration;
 use conclave_model::event::Departure;
@@ -77,7 +77,7 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     assert_eq!(code(b), ErrorCode::RoomExists);
     let page = store
         .rooms()
-        .list(project, PageRequest::default())
+        .list(project, RoomFilter::default(), PageRequest::default())
         .await
         .unwrap();
     assert_eq!(page.items.len(), 2);
