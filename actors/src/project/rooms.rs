@@ -330,12 +330,11 @@ impl Rooms {
         not_before: Option<Timestamp>,
     ) -> bool {
         let now = project.shared.clock.now();
-        let Some(due) = room.deadline_when_empty(now) else {
+        let Some(deadline) = room.deadline_when_empty(now) else {
             return false;
         };
-        let deadline = due;
         // After a failed end, the deadline has passed: without this, the room would be woken without a pause.
-        let due = not_before.map_or(due, |at| at.max(due));
+        let due = not_before.map_or(deadline, |at| at.max(deadline));
         // A room that hibernates again keeps its counters.
         let info = self.children.info(&room.name);
         match self.children.get_mut(&room.name) {
