@@ -68,7 +68,9 @@ pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
 pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
-pub use records::rooms::{JoinRecords, NewRoom, Rooms, TokenActor, TokenContext};
+pub use records::rooms::{
+    JoinRecords, LiveRoomRecord, NewRoom, RoomFilter, Rooms, TokenActor, TokenContext,
+};
 pub use records::rotation::{
     EncryptionKey, Rotation, RotationError, RotationStep, SecretCount, SharedRotation,
 };

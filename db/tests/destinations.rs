@@ -10,6 +10,7 @@
 mod support;
 
 use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{
     ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig,
 };
@@ -47,6 +48,7 @@ impl Fixture {
             project_id: project.clone(),
             name: "t".parse().unwrap(),
             region: Region::Auto,
+            max_duration: MaxDuration::known(0),
             roles: [].into(),
         };
         Self {

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use conclave_db::{
-    CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, Store,
-    import_file,
+    CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, RoomFilter,
+    Store, import_file,
 };
 use conclave_model::event::Departure;
 use conclave_model::page::PageRequest;
@@ -261,8 +261,16 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
         );
     }
     assert_eq!(
-        before.rooms().list(project.clone(), page).await.unwrap(),
-        after.rooms().list(project.clone(), page).await.unwrap()
+        before
+            .rooms()
+            .list(project.clone(), RoomFilter::default(), page)
+            .await
+            .unwrap(),
+        after
+            .rooms()
+            .list(project.clone(), RoomFilter::default(), page)
+            .await
+            .unwrap()
     );
     let project_before = before.projects().get(project.clone()).await.unwrap();
     assert_eq!(

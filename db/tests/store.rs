@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, SNAPSHOT_AGE, Store,
-    StoreError,
+    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, RoomFilter, SNAPSHOT_AGE,
+    Store, StoreError,
 };
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
@@ -76,7 +77,7 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     assert_eq!(code(b), ErrorCode::RoomExists);
     let page = store
         .rooms()
-        .list(project, PageRequest::default())
+        .list(project, RoomFilter::default(), PageRequest::default())
         .await
         .unwrap();
     assert_eq!(page.items.len(), 2);
@@ -756,6 +757,7 @@ async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_an
         project_id: project.clone(),
         name: "t".parse().unwrap(),
         region: Region::Auto,
+        max_duration: MaxDuration::known(0),
         roles: [("host".parse().unwrap(), role(false))].into(),
     };
     let template = store.templates().create(template, None).await.unwrap().id;

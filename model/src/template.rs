@@ -19,6 +19,8 @@ pub struct Template {
     pub is_default: bool,
     /// Preferred media region.
     pub region: Region,
+    /// Maximum duration of rooms that are created with the template and state none, in seconds; `None` is unlimited.
+    pub max_duration_seconds: Option<u32>,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
     /// Creation time.

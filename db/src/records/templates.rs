@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use conclave_model::bounded::MaxDuration;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
+use conclave_model::room::duration_limit;
 use conclave_model::template::{Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
 
@@ -25,6 +27,8 @@ pub struct NewTemplate {
     pub name: TemplateName,
     /// Preferred region of its rooms' media.
     pub region: Region,
+    /// Maximum duration of its rooms.
+    pub max_duration: MaxDuration,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
@@ -36,13 +40,15 @@ pub struct TemplateChange {
     pub name: Option<TemplateName>,
     /// New region.
     pub region: Option<Region>,
+    /// New maximum duration of its rooms.
+    pub max_duration: Option<MaxDuration>,
     /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
 const SELECT: &str =
     "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id AS is_default, t.region,
-            t.created_at, t.updated_at
+            t.max_duration_seconds, t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
 /// A created or replaced role.
@@ -75,10 +81,11 @@ const NAME_EXISTS: &str =
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
                     WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
-const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at, max_duration_seconds)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)";
 const UPDATE: &str =
-    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
+    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5,
+                          max_duration_seconds = nullif(coalesce(?6, max_duration_seconds), 0)
      WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str = "DELETE FROM templates WHERE id = ?1 AND project_id = ?2";
 const PUT_ROLE: &str = "INSERT INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)
@@ -94,6 +101,7 @@ fn template(row: &Row<'_>) -> Result<Template, StoreError> {
         name: row.get("name")?,
         is_default: row.get("is_default")?,
         region: row.get("region")?,
+        max_duration_seconds: row.get("max_duration_seconds")?,
         roles: BTreeMap::new(),
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -260,7 +268,14 @@ fn update(
 ) -> Result<(), StoreError> {
     tx.sql.put(
         UPDATE,
-        args![id, project, change.name.as_ref(), change.region, tx.now],
+        args![
+            id,
+            project,
+            change.name.as_ref(),
+            change.region,
+            tx.now,
+            change.max_duration.map(i64::from)
+        ],
     )?;
     // Roles are stored as JSON: they are read and replaced as a whole.
     put_roles(tx, id, change.roles.values())
@@ -275,7 +290,14 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
     let id = TemplateId::new();
     tx.sql.put(
         INSERT,
-        args![&id, &new.project_id, &new.name, new.region, tx.now],
+        args![
+            &id,
+            &new.project_id,
+            &new.name,
+            new.region,
+            tx.now,
+            duration_limit(new.max_duration)
+        ],
     )?;
     put_roles(tx, &id, new.roles.values())?;
     Ok(id)

@@ -3,3 +3,4 @@
 mod bans;
 mod codes;
 mod frame;
+mod rooms;

@@ -101,6 +101,14 @@ impl World {
         self.join("sibling", "dora", "host");
         self.room("stage", 86_400);
         self.room("idle", 60);
+        let limited = json!({"name": "limited", "max_duration_seconds": 90});
+        self.call(
+            app.post("/v1/rooms")
+                .json(limited)
+                .idempotency_key("limited"),
+            &[201],
+        );
+        self.join("limited", "frank", "");
         let alice = self.join("stage", "alice", "host");
         self.join("stage", "bob", "guest");
         let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
@@ -114,7 +122,7 @@ impl World {
         self.ask_for_a_seat();
         self.follow();
         self.miss_an_answer();
-        // Two reconciliation rounds, and the idle room's deadline.
+        // Two reconciliation rounds, the idle room's deadline, and the limited room's notice and end.
         for _ in 0..13 {
             self.pass(Duration::from_secs(10));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::room::RoomStatus;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Secret, Timestamp};
 use rusqlite::Connection;
@@ -23,7 +24,9 @@ use crate::records::{
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::query_builder::QueryBuilder;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, OlderSchema, SessionFilter, StoreError};
+use crate::{
+    DeliveryFilter, EgressFilter, IngressFilter, OlderSchema, RoomFilter, SessionFilter, StoreError,
+};
 
 /// Calls `check` with a database that has the schema, and a session with it. Skipped where no server is installed, unless the run is for
 /// PostgreSQL.
@@ -342,9 +345,8 @@ fn every_list_follows_an_index() {
         session.batch("SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off").unwrap();
         let (project, room) = (ProjectId::new(), RoomId::new());
         let identity: Identity = "ada".parse().unwrap();
-        check_plan(session, rooms::list_query(&project));
         check_plan(session, rooms::open_query(&project));
-        check_plan(session, rooms::named_query(&project, "a", "b"));
+        check_plan(session, rooms::live_query(&project));
         check_plan(session, templates::list_query(&project));
         check_plan(session, webhook_endpoints::list_query(&project));
         check_plan(session, codes::list_query(&project, room));
@@ -366,6 +368,10 @@ fn every_list_follows_an_index() {
             check_plan(
                 session,
                 egresses::list_query(&project, EgressKind::Recording, &egress_filter(&chosen)),
+            );
+            check_plan(
+                session,
+                rooms::list_query(&project, &room_filter(&chosen), "class-\u{7f}"),
             );
             for active in [None, Some(false), Some(true)] {
                 check_plan(
@@ -391,6 +397,20 @@ fn delivery_filter(chosen: &Chosen) -> DeliveryFilter {
         status: chosen[0].then_some(DeliveryStatus::Failed),
         event_type: chosen[1].then(|| "room.started".into()),
         endpoint_id: chosen[2].then(EndpointId::new),
+    }
+}
+
+fn room_filter(chosen: &Chosen) -> RoomFilter {
+    let status = if chosen[1] {
+        RoomStatus::Open
+    } else {
+        RoomStatus::Ended
+    };
+    RoomFilter {
+        status: chosen[0].then_some(status),
+        name_prefix: chosen[2].then(|| "class-".parse().unwrap()),
+        created_after: chosen[3].then_some(Timestamp::from_millis(1)),
+        created_before: chosen[4].then_some(Timestamp::from_millis(2)),
     }
 }
 

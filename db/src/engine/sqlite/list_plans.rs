@@ -3,6 +3,7 @@
 
 use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::room::RoomStatus;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
@@ -17,7 +18,7 @@ use crate::records::{
 use crate::sql::Sql;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::Value;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, SessionFilter};
+use crate::{DeliveryFilter, EgressFilter, IngressFilter, RoomFilter, SessionFilter};
 
 /// Filter of a list: how it is set, and the text that its query plan must contain.
 struct Filter<F> {
@@ -95,7 +96,6 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     with_schema(|sql, project| {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
-        assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
         assert_searches(
             &plan(sql, templates::list_query(project)),
             &["templates_newest"],
@@ -120,13 +120,57 @@ fn lists_without_filters_follow_the_index_of_their_order() {
             &plan(sql, rooms::open_query(project)),
             &["INDEX rooms_open "],
         );
-        let named = plan(sql, rooms::named_query(project, "a", "b"));
-        assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
+        assert_searches(
+            &plan(sql, rooms::live_query(project)),
+            &[
+                "INDEX rooms_live ",
+                "INDEX sessions_open_in_room ",
+                "INDEX egresses_running ",
+            ],
+        );
         let of_identity = plan(
             sql,
             role_changes::list_query(project, room, Some(&identity)),
         );
         assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
+    });
+}
+
+#[test]
+fn rooms_are_searched_by_every_filter() {
+    let filters: [Filter<RoomFilter>; 3] = [
+        Filter::new("name>? AND name<?", |filter| {
+            filter.name_prefix = Some("class-".parse().unwrap());
+        }),
+        Filter::new("created_at>?", |filter| {
+            filter.created_after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("created_at<?", |filter| {
+            filter.created_before = Some(Timestamp::from_millis(2));
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            // An index serves one range. The times of creation are then compared in the index of names.
+            let (order, wanted) = match filter.name_prefix {
+                Some(_) => ("named", vec!["name>? AND name<?"]),
+                None => ("newest", wanted),
+            };
+            for (status, indexes) in [
+                (None, "rooms_"),
+                (Some(RoomStatus::Ended), "rooms_"),
+                // Open rooms are few, and have their own indexes.
+                (Some(RoomStatus::Open), "rooms_open_"),
+            ] {
+                let filter = RoomFilter {
+                    status,
+                    ..filter.clone()
+                };
+                let plan = plan(sql, rooms::list_query(project, &filter, "class-\u{7f}"));
+                assert_searches(&plan, &[&format!("INDEX {indexes}{order} ")]);
+                assert_searches(&plan, &wanted);
+            }
+        });
     });
 }
 

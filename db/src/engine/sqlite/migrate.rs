@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0019_events_of_projects.sql"),
     include_str!("../../migrations/sqlite/0020_local_files.sql"),
     include_str!("../../migrations/sqlite/0021_bans.sql"),
+    include_str!("../../migrations/sqlite/0022_room_limits.sql"),
 ];
 
 /// Number of the schema that this program writes.

@@ -5,14 +5,15 @@ pub(crate) mod rows;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::{Departure, Event};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::{Role, RolePermissions};
-use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
+use conclave_model::room::{Room, RoomStatus, duration_limit, unjoined_deadline};
 use conclave_model::{
-    ErrorCode, Identity, Problem, ProjectId, RevocationId, RoleChangeId, RoleName, RoomId,
-    RoomName, TemplateId, Timestamp,
+    ErrorCode, Identity, NamePrefix, Problem, ProjectId, RevocationId, RoleChangeId, RoleName,
+    RoomId, RoomName, TemplateId, Timestamp,
 };
 
 use crate::database::Database;
@@ -23,11 +24,11 @@ use crate::records::bans::{Exclusion, exclusion};
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS,
-    all_connected_participants, by_id, by_name, connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_ROOMS,
+    SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
-use crate::records::templates::{self, exists};
+use crate::records::templates;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
@@ -44,6 +45,8 @@ pub struct NewRoom {
     pub max_participants: u32,
     /// Seconds that the room stays open without participants.
     pub empty_timeout_seconds: u32,
+    /// Maximum duration; `None` leaves it to the template.
+    pub max_duration: Option<MaxDuration>,
     /// The client's JSON text, unchanged.
     pub metadata: Option<Box<str>>,
     /// Template; `None` means the project's default, if there is one.
@@ -52,24 +55,36 @@ pub struct NewRoom {
 
 const INSERT: &str =
     "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
-                       template_id, created_at, empty_deadline)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9)
+                       template_id, created_at, empty_deadline, max_duration_seconds)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10)
      ON CONFLICT (project_id, name) DO NOTHING";
-const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
+const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds
+     FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
+const NAMED_TEMPLATE: &str =
+    "SELECT max_duration_seconds FROM templates WHERE id = ?1 AND project_id = ?2";
 
-/// Returns the template of a new room: the named one, which must exist, or the project's default.
-fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
+/// Returns the template of a new room and the template's maximum duration: the named one, which must exist, or the project's default.
+fn resolve_template(
+    sql: Sql<'_>,
+    new: &NewRoom,
+) -> Result<(Option<TemplateId>, Option<u32>), StoreError> {
     let Some(named) = &new.template_id else {
         return sql
             .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
-                row.get("default_template_id")
+                Ok((
+                    row.get("default_template_id")?,
+                    row.get("max_duration_seconds")?,
+                ))
             })?
             .ok_or_else(no_row);
     };
-    if exists(sql, &new.project_id, named)? {
-        return Ok(Some(named.clone()));
+    let found = sql.one(NAMED_TEMPLATE, args![named, &new.project_id], |row| {
+        row.get("max_duration_seconds")
+    })?;
+    match found {
+        Some(max_duration) => Ok((Some(named.clone()), max_duration)),
+        None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
-    StoreError::refuse(Problem::template_not_found().at("template_id"))
 }
 
 fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
@@ -83,6 +98,7 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
         room.template_id.as_ref(),
         room.created_at,
         room.empty_deadline,
+        room.max_duration_seconds,
     ];
     // The unique index decides, not a query before: concurrent requests may use the same name.
     if tx.sql.change(INSERT, row)? == 0 {
@@ -112,14 +128,80 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// Returns the query that lists a project's rooms, newest first.
-pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
+/// Room list filters; `None` matches all.
+#[derive(Debug, Clone, Default)]
+pub struct RoomFilter {
+    /// Only rooms with this status.
+    pub status: Option<RoomStatus>,
+    /// Only rooms whose names start with this text.
+    pub name_prefix: Option<NamePrefix>,
+    /// Only rooms created at this time or later.
+    pub created_after: Option<Timestamp>,
+    /// Only rooms created at this time or earlier.
+    pub created_before: Option<Timestamp>,
+}
+
+/// Room in which a participant is connected, with the state of its call.
+#[derive(Debug, Clone)]
+pub struct LiveRoomRecord {
+    /// Room record.
+    pub room: Room,
+    /// Connected participants, including hidden ones.
+    pub participants: u32,
+    /// Connected participants that publish a track.
+    pub publishers: u32,
+    /// Whether a recording runs.
+    pub recording: bool,
+    /// Whether a broadcast runs.
+    pub broadcasting: bool,
+}
+
+fn live_room(row: &Row<'_>) -> Result<LiveRoomRecord, StoreError> {
+    Ok(LiveRoomRecord {
+        room: room(row)?,
+        participants: row.get("participants")?,
+        publishers: row.get("publishers")?,
+        recording: row.get("recording")?,
+        broadcasting: row.get("broadcasting")?,
+    })
+}
+
+/// Returns the query that lists a project's rooms: newest first, or by name if a prefix of the name is given, since one index cannot serve
+/// a range of names in the order of times. `last` is after every name with the prefix.
+///
+/// Open rooms are few, and have their own indexes. A search for ended rooms skips them.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a RoomFilter,
+    last: &'a str,
+) -> QueryBuilder<'a> {
+    let order = match filter.name_prefix {
+        Some(_) => "name",
+        None => "created_at DESC, id DESC",
+    };
+    // As texts, since the planner compares them with the conditions of the partial indexes.
+    let status = filter.status.map(|status| match status {
+        RoomStatus::Open => "status = 'open'",
+        RoomStatus::Ended => "status = 'ended'",
+    });
+    let prefix = filter.name_prefix.as_ref();
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, order)
+        .and_condition(status)
+        .and("name >=", prefix.map(NamePrefix::as_str))
+        .and("name <=", prefix.map(|_| last))
+        .and("created_at >=", filter.created_after)
+        .and("created_at <=", filter.created_before)
+}
+
+/// Returns the query for rooms in which a participant is connected, latest first join first: a connected participant stops the empty timer.
+pub(crate) fn live_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
-        SELECT_ROOMS,
+        SELECT_LIVE_ROOMS,
         "project_id",
         project,
-        "created_at DESC, id DESC",
+        "started_at DESC, id DESC",
     )
+    .and_condition(Some("status = 'open' AND empty_deadline IS NULL"))
 }
 
 /// Returns the query for open rooms, in index order: the newest per template first, rooms without a template last. The query states
@@ -132,17 +214,6 @@ pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
         "template_id DESC NULLS LAST, id DESC",
     )
     .and_condition(Some("status = 'open'"))
-}
-
-/// Returns the query for rooms with names from `first` to `last`.
-pub(crate) fn named_query<'a>(
-    project: &'a ProjectId,
-    first: &'a str,
-    last: &'a str,
-) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "name")
-        .and("name >=", Some(first))
-        .and("name <=", Some(last))
 }
 
 const END: &str = "UPDATE rooms
@@ -386,13 +457,15 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let template_id = resolve_template(tx.sql, &new)?;
+            let (template_id, of_template) = resolve_template(tx.sql, &new)?;
             let room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
                 name: new.name,
                 max_participants: new.max_participants,
                 empty_timeout_seconds: new.empty_timeout_seconds,
+                // Copied, so that a later change of the template does not end a running call.
+                max_duration_seconds: new.max_duration.map_or(of_template, duration_limit),
                 metadata: new.metadata,
                 status: RoomStatus::Open,
                 template_id,
@@ -418,18 +491,38 @@ impl Rooms {
             .await
     }
 
-    /// Lists a project's rooms, open and ended, newest first.
+    /// Lists a project's rooms: newest first, or by name if the filter has a prefix.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
     pub async fn list(
         &self,
         project: ProjectId,
+        filter: RoomFilter,
         page: PageRequest,
     ) -> Result<Page<Room>, StoreError> {
+        // Names are ASCII, so this is after every name with the prefix.
+        let last = filter.name_prefix.as_ref();
+        let last = last.map_or_else(String::new, |prefix| format!("{prefix}\u{7f}"));
         self.0
             .list(project, move |sql, project| {
-                list_query(project).page(sql, page, room)
+                list_query(project, &filter, &last).page(sql, page, room)
+            })
+            .await
+    }
+
+    /// Lists a project's rooms in which a participant is connected, latest first join first. Recorders and agents alone do not count.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read, or takes too long.
+    pub async fn list_live(
+        &self,
+        project: ProjectId,
+        page: PageRequest,
+    ) -> Result<Page<LiveRoomRecord>, StoreError> {
+        self.0
+            .list(project, move |sql, project| {
+                live_query(project).page(sql, page, live_room)
             })
             .await
     }
@@ -446,25 +539,6 @@ impl Rooms {
         self.0
             .list(project, move |sql, project| {
                 open_query(project).page(sql, page, room)
-            })
-            .await
-    }
-
-    /// Lists a project's rooms, open and ended, whose names start with `prefix`, by name.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read, or takes too long.
-    pub async fn with_prefix(
-        &self,
-        project: ProjectId,
-        prefix: String,
-        page: PageRequest,
-    ) -> Result<Page<Room>, StoreError> {
-        // Names are ASCII, so this is after every name with the prefix.
-        let last = format!("{prefix}\u{7f}");
-        self.0
-            .list(project, move |sql, project| {
-                named_query(project, &prefix, &last).page(sql, page, room)
             })
             .await
     }

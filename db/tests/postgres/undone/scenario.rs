@@ -6,6 +6,7 @@ use std::time::Duration;
 use conclave_db::{
     NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
 };
+use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
     CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
@@ -138,6 +139,7 @@ impl Scenario {
             project_id: self.project.clone(),
             name: name.parse().unwrap(),
             region: Region::Auto,
+            max_duration: MaxDuration::known(0),
             roles: ["host", "guest"]
                 .map(|name| (name.parse().unwrap(), role(name)))
                 .into(),
@@ -157,6 +159,7 @@ impl Scenario {
             let change = TemplateChange {
                 name: Some("first".parse().unwrap()),
                 region: None,
+                max_duration: None,
                 roles,
             };
             self.store

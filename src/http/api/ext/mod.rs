@@ -3,17 +3,13 @@
 
 pub(in crate::http) mod bans;
 pub(in crate::http) mod codes;
+pub(in crate::http) mod rooms;
 
 use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
-    [bans::operations(), codes::operations()]
-        .into_iter()
-        .flatten()
-        .collect()
-});
+    [bans::operations(), codes::operations(), rooms::operations()]
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {

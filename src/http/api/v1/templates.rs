@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::non_null::{Object, non_null, non_null_object};
 use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
@@ -20,7 +21,7 @@ use crate::http::api::input::parameters::TemplatePath;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};
-use crate::http::api::spec::Method;
+use crate::http::api::spec::{Method, extension};
 
 const REGION_NOTE: &str = "The region is stored and validated; a single media region runs today, so it does not change where traffic goes.";
 
@@ -61,6 +62,10 @@ type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettings {
     pub region: Region,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// Settings of a template to create or change.
@@ -71,6 +76,10 @@ pub struct TemplateSettingsInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
+    /// For new rooms that state none. Default 0; an update without it leaves it unchanged.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
 }
 
 /// A region to set.
@@ -78,6 +87,10 @@ pub struct TemplateSettingsInput {
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplateSettings {
     region: Region,
+    /// For new rooms that state none. Unchanged when absent.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
 }
 
 /// A template's settings, and the values they can have.
@@ -88,6 +101,10 @@ pub struct TemplateSettingsDetail {
     /// False while a single media region runs.
     pub region_enforced: bool,
     pub region_note: &'static str,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// A template.
@@ -115,6 +132,7 @@ impl From<Template> for TemplateJson {
             is_default: template.is_default,
             settings: TemplateSettings {
                 region: template.region,
+                max_duration_seconds: template.max_duration_seconds,
             },
             roles: template.roles,
             created_at: template.created_at,
@@ -124,9 +142,10 @@ impl From<Template> for TemplateJson {
 }
 
 impl From<Template> for TemplateSettingsDetail {
-    fn from(Template { region, .. }: Template) -> Self {
+    fn from(template: Template) -> Self {
         Self {
-            region,
+            region: template.region,
+            max_duration_seconds: template.max_duration_seconds,
             allowed_regions: Region::ALL,
             // False while a single media region runs (contract).
             region_enforced: false,
@@ -269,19 +288,25 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
         .collect()
 }
 
+/// Returns the region and the maximum duration of sent settings.
+fn settings(sent: Option<TemplateSettingsInput>) -> (Option<Region>, Option<MaxDuration>) {
+    sent.map_or((None, None), |sent| {
+        (sent.region, sent.max_duration_seconds)
+    })
+}
+
 pub async fn create(
     context: RequestContext,
     input: Input<NoParams, NoParams, CreateTemplate>,
 ) -> Result<Created<TemplateJson>> {
     let body = input.body;
+    let (region, max_duration) = settings(body.settings);
     let new = NewTemplate {
         project_id: context.project(),
         name: body.name,
-        region: body
-            .settings
-            .and_then(|settings| settings.region)
-            // `auto`, the contract's default.
-            .unwrap_or_default(),
+        // `auto`, the contract's default.
+        region: region.unwrap_or_default(),
+        max_duration: max_duration.unwrap_or(MaxDuration::known(0)),
         roles: roles(body.roles)?,
     };
     context
@@ -320,9 +345,11 @@ pub async fn update(
     input: Input<TemplatePath, NoParams, UpdateTemplate>,
 ) -> Result<Json<TemplateJson>> {
     let body = input.body;
+    let (region, max_duration) = settings(body.settings);
     let change = TemplateChange {
         name: body.name,
-        region: body.settings.and_then(|settings| settings.region),
+        region,
+        max_duration,
         // Sent roles are completed with defaults, because they replace stored ones as a whole (contract).
         roles: roles(body.roles)?,
     };
@@ -367,6 +394,7 @@ async fn update_settings(
 ) -> Result<Json<TemplateSettingsDetail>> {
     let change = TemplateChange {
         region: Some(input.body.region),
+        max_duration: input.body.max_duration_seconds,
         ..TemplateChange::default()
     };
     let template = context
