@@ -11,7 +11,7 @@ mod support;
 
 use std::time::Duration;
 
-use conclave_db::{EventGap, EventPage, Store};
+use conclave_db::{EventGap, EventPage, LogRetention, Store};
 use conclave_model::{ErrorCode, ProjectId, Secret};
 use support::{Home, clock, create_project, create_room, new_room, refused};
 
@@ -29,6 +29,14 @@ async fn after(store: &Store, project: &ProjectId, position: i64, limit: u32) ->
         .after(project.clone(), position, limit)
         .await
         .unwrap()
+}
+
+/// Returns the same retention for deliveries and events.
+const fn kept_for(seconds: u64) -> LogRetention {
+    LogRetention {
+        deliveries: Duration::from_secs(seconds),
+        events: Duration::from_secs(seconds),
+    }
 }
 
 fn rooms(page: &EventPage) -> Vec<&str> {
@@ -103,11 +111,7 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     clock.advance(Duration::from_secs(60));
     emit(&store, &project, "c").await;
     assert_eq!(
-        store
-            .server()
-            .delete_expired(Duration::from_secs(30))
-            .await
-            .unwrap(),
+        store.server().delete_expired(kept_for(30)).await.unwrap(),
         2
     );
 
@@ -120,11 +124,7 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     assert_eq!((rooms(&complete), complete.gap), (vec!["c"], None));
     clock.advance(Duration::from_secs(60));
     assert_eq!(
-        store
-            .server()
-            .delete_expired(Duration::from_secs(30))
-            .await
-            .unwrap(),
+        store.server().delete_expired(kept_for(30)).await.unwrap(),
         1
     );
     let last = complete.position;

@@ -1,4 +1,5 @@
 //! `/ext/v1/*`.
 
 mod codes;
+mod events;
 mod frame;

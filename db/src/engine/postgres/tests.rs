@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Secret, Timestamp};
@@ -17,13 +18,16 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    codes, deliveries, egresses, ingresses, role_changes, rooms, sessions, templates,
+    codes, deliveries, egresses, events, ingresses, role_changes, rooms, sessions, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::query_builder::QueryBuilder;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, OlderSchema, SessionFilter, StoreError};
+use crate::{
+    DeliveryFilter, EgressFilter, EventFilter, IngressFilter, OlderSchema, SessionFilter,
+    StoreError,
+};
 
 /// Calls `check` with a database that has the schema, and a session with it. Skipped where no server is installed, unless the run is for
 /// PostgreSQL.
@@ -360,6 +364,10 @@ fn every_list_follows_an_index() {
             );
             check_plan(
                 session,
+                events::list_query(&project, &event_filter(&chosen), 7),
+            );
+            check_plan(
+                session,
                 ingresses::list_query(&project, &ingress_filter(&chosen)),
             );
             check_plan(
@@ -390,6 +398,15 @@ fn delivery_filter(chosen: &Chosen) -> DeliveryFilter {
         status: chosen[0].then_some(DeliveryStatus::Failed),
         event_type: chosen[1].then(|| "room.started".into()),
         endpoint_id: chosen[2].then(EndpointId::new),
+    }
+}
+
+fn event_filter(chosen: &Chosen) -> EventFilter {
+    EventFilter {
+        room: chosen[0].then(|| "r".parse().unwrap()),
+        event_type: chosen[1].then_some(EventType::RoomStarted),
+        identity: chosen[2].then(|| "ada".parse().unwrap()),
+        ..EventFilter::default()
     }
 }
 
