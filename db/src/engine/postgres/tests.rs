@@ -90,6 +90,34 @@ fn migrate(session: &Session) -> Result<(), StoreError> {
 }
 
 #[test]
+fn the_participants_of_older_events_are_found_in_their_payloads() {
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
+    let database = cluster.database();
+    let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
+    let session = Session::connect(&server, Duration::from_secs(60)).unwrap();
+    let all: Vec<_> = migrations().collect();
+    let earlier = all
+        .iter()
+        .position(|text| text.contains("events ADD COLUMN identity"))
+        .unwrap();
+    apply_all(&session, &all[..earlier]).unwrap();
+    database.run(
+        r#"INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 1);
+         INSERT INTO events (project_id, room, type, payload, created_at) VALUES
+             ('prj_1', 'a', 'room.started', '{"type":"room.started","room":"a"}', 1),
+             ('prj_1', 'a', 'participant.joined', '{"room":"a","participant_identity":"ada@b.c"}', 1),
+             ('prj_1', 'a', 'ingress.started', '{"room":"a","participant_identity":"encoder"}', 1)"#,
+    );
+    apply_all(&session, &all).unwrap();
+    assert_eq!(
+        database.run("SELECT coalesce(identity, '-') FROM events ORDER BY id"),
+        "-\nada@b.c\nencoder"
+    );
+}
+
+#[test]
 fn an_index_that_was_built_ahead_is_found_by_its_migration() {
     with_schema(|database, session| {
         assert_eq!(ahead(session).unwrap(), found(IndexState::Built));
