@@ -245,7 +245,7 @@ fn events_are_searched_by_every_filter_and_from_their_position_on() {
         each_combination(&filters, |filter, wanted| {
             let plan = plan(sql, events::list_query(project, &filter, 7));
             let all = "events_of_project (project_id=? AND id>?)";
-            assert_searches(&plan, &[wanted.first().unwrap_or(&all)]);
+            assert_searches(&plan, &[wanted.first().copied().unwrap_or(all)]);
         });
     });
 }
