@@ -62,7 +62,7 @@ pub use records::destinations::{BroadcastDestination, Destinations, NewDestinati
 pub use records::egresses::local_files::{LocalFiles, LocalRecording, RecordingPosition};
 pub use records::egresses::uploads::{PendingUpload, RecordingEnd, UploadRest, Uploads};
 pub use records::egresses::{EgressFilter, Egresses, RunningEgress};
-pub use records::events::{EventGap, EventPage, Events, StoredEvent};
+pub use records::events::{EventFilter, EventGap, EventList, EventPage, Events, StoredEvent};
 pub use records::idempotency::{Responses, StoredResponse};
 pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
@@ -74,7 +74,7 @@ pub use records::rooms::{
 pub use records::rotation::{
     EncryptionKey, Rotation, RotationError, RotationStep, SecretCount, SharedRotation,
 };
-pub use records::server::{Crash, LiveRecords, ServerRecords, damaged_tables};
+pub use records::server::{Crash, LiveRecords, LogRetention, ServerRecords, damaged_tables};
 pub use records::sessions::{SessionDetail, SessionFilter, Sessions};
 pub use records::templates::{NewTemplate, PutRole, TemplateChange, Templates};
 pub use records::tracks::{OpenTrack, Tracks};

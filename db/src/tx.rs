@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use conclave_model::event::{Event, TestEvent};
-use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
+use conclave_model::{DeliveryId, EndpointId, Identity, ProjectId, Timestamp};
 
 use crate::sql::values::args;
 use crate::sql::{Sql, no_row};
@@ -34,6 +34,8 @@ struct EmittedEvent {
     room: String,
     event_type: &'static str,
     payload: String,
+    /// Participant that it is about, for the history's filter.
+    identity: Option<Identity>,
     /// Only webhook endpoint that receives it; `None` for all active ones.
     endpoint: Option<EndpointId>,
 }
@@ -74,7 +76,7 @@ impl RoomCounts {
     }
 }
 
-const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
+const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at, identity) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id";
 const ACTIVE_ENDPOINTS: &str =
     "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries
@@ -120,6 +122,7 @@ impl Tx<'_> {
             room: context.room.to_string(),
             event_type: event.event_type().as_str(),
             payload: serde_json::to_string(event)?,
+            identity: event.identity().cloned(),
             endpoint: None,
         });
         Ok(())
@@ -137,6 +140,7 @@ impl Tx<'_> {
             // Stored like any event, so that it is signed, retried and listed like any delivery.
             event_type: TestEvent::NAME,
             payload: serde_json::to_string(&TestEvent::new(project.clone(), self.now))?,
+            identity: None,
             endpoint: Some(endpoint),
         });
         Ok(())
@@ -153,7 +157,8 @@ impl Tx<'_> {
                 &event.room,
                 event.event_type,
                 &event.payload,
-                self.now
+                self.now,
+                event.identity.as_ref()
             ]
         });
         // All events in one round trip. Their ids are needed for the deliveries.

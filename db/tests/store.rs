@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, RoomFilter, SNAPSHOT_AGE,
-    Store, StoreError,
+    CommittedEvent, CreatedApiKey, LogRetention, NewIngress, NewRoom, NewTemplate, RoomFilter,
+    SNAPSHOT_AGE, Store, StoreError,
 };
 use conclave_model::bounded::MaxDuration;
 use conclave_model::event::Departure;
@@ -418,7 +418,10 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
     assert_eq!(
         store
             .server()
-            .delete_expired(Duration::from_secs(1))
+            .delete_expired(LogRetention {
+                deliveries: Duration::from_secs(1),
+                events: Duration::from_secs(1),
+            })
             .await
             .unwrap(),
         1

@@ -75,6 +75,14 @@ macro_rules! events {
                 }
             }
 
+            /// Returns the identity of the participant that the event is about; `None` if it is about none.
+            pub fn identity(&self) -> Option<&Identity> {
+                match self {
+                    // The first part that names a participant; an event has at most one.
+                    $(Self::$event { $($part,)* .. } => None$(.or_else(|| $part.identity()))*,)+
+                }
+            }
+
             /// Returns an example of an event; `None` if an id in it is not valid.
             pub fn example(event_type: EventType, context: EventContext) -> Option<Self> {
                 Some(match event_type {
@@ -159,6 +167,33 @@ events! {
     IngressStarted = "ingress.started" { ingress: IngressSummary = IngressStatus::Publishing },
     /// An encoder has disconnected or stopped publishing.
     IngressEnded = "ingress.ended" { ingress: IngressSummary = IngressStatus::Inactive },
+}
+
+/// A part of an event.
+trait EventPart {
+    /// Returns the identity of the participant that the event is about, if the part names it.
+    fn identity(&self) -> Option<&Identity> {
+        None
+    }
+}
+
+impl EventPart for RoleChangeSummary {}
+impl EventPart for TrackSummary {}
+impl EventPart for PublishLimit {}
+impl EventPart for RecordingSummary {}
+impl EventPart for BroadcastSummary {}
+
+impl EventPart for ParticipantRef {
+    fn identity(&self) -> Option<&Identity> {
+        Some(&self.identity)
+    }
+}
+
+impl EventPart for IngressSummary {
+    fn identity(&self) -> Option<&Identity> {
+        // The encoder's participant.
+        Some(&self.participant_identity)
+    }
 }
 
 /// The fields that every event has: its project, room and instant.

@@ -34,7 +34,7 @@ crate::settings! {
         /// PEM file with root certificates of a [private authority](running.md#private-certificate-authorities) for webhook receivers, in
         /// addition to the built-in ones.
         pub root_certs: Option<PathBuf> = None;
-        /// Time for which final deliveries and their events are kept in the log.
+        /// Time for which final deliveries are kept in the log.
         pub retention: Duration = Duration::from_secs(30 * DAY);
     }
 }

@@ -12,7 +12,7 @@ use super::routes::{ApiPart, CONTRACT};
 use super::spec::{Access, Link, OperationSpec};
 
 /// Operation groups, in display order.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 14] = [
     ("rooms", "Rooms: create, read and end them."),
     (
         "participants",
@@ -44,6 +44,7 @@ const TAGS: [(&str, &str); 13] = [
     ("sessions", "Sessions: one for each join of a participant."),
     ("usage", "Usage by day, and the plan."),
     ("webhooks", "Webhook endpoints and the deliveries to them."),
+    ("events", "The history of events that webhooks report."),
 ];
 
 fn error_responses(operation: &OperationSpec) -> Map<String, Value> {

@@ -310,6 +310,41 @@ impl ResponseDoc {
     }
 }
 
+impl ResponseDoc {
+    /// Adds `cursor` and `gap` to a described page.
+    #[must_use]
+    pub fn with_cursor(mut self) -> Self {
+        let fields = [
+            (
+                "cursor",
+                json!({
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "The position after this page: `after` of the next request."
+                }),
+                // The example's only item is the last one of the page.
+                json!(42),
+            ),
+            (
+                "gap",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether items after `after` are missing: they were deleted because of their age, or the server's records \
+                                    are older than `after`."
+                }),
+                json!(false),
+            ),
+        ];
+        for (name, schema, example) in fields {
+            self.schema["properties"][name] = schema;
+            if let Some(required) = self.schema["required"].as_array_mut() {
+                required.push(json!(name));
+            }
+            self.example[name] = example;
+        }
+        self
+    }
+}
+
 /// Described parameters of a path or a query.
 #[derive(Debug, Default, Clone)]
 pub struct ParameterDocs(pub Vec<Value>);

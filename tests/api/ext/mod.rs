@@ -2,5 +2,6 @@
 
 mod bans;
 mod codes;
+mod events;
 mod frame;
 mod rooms;

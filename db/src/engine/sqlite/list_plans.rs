@@ -2,6 +2,7 @@
 //! sort.
 
 use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
 use conclave_model::room::RoomStatus;
 use conclave_model::webhook::DeliveryStatus;
@@ -12,13 +13,13 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
+    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, server, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::Value;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, RoomFilter, SessionFilter};
+use crate::{DeliveryFilter, EgressFilter, EventFilter, IngressFilter, RoomFilter, SessionFilter};
 
 /// Filter of a list: how it is set, and the text that its query plan must contain.
 struct Filter<F> {
@@ -266,6 +267,38 @@ fn deliveries_are_searched_by_every_pair_of_filters() {
 }
 
 #[test]
+fn events_are_searched_by_every_filter_and_from_their_position_on() {
+    // In the order of the planner's choice: the filter with the fewest events first.
+    let filters: [Filter<EventFilter>; 3] = [
+        Filter::new(
+            "events_of_identity (project_id=? AND identity=? AND id>?)",
+            |filter| {
+                filter.identity = Some("ada".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_room (project_id=? AND room=? AND id>?)",
+            |filter| {
+                filter.room = Some("r".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_type (project_id=? AND type=? AND id>?)",
+            |filter| {
+                filter.event_type = Some(EventType::RoomStarted);
+            },
+        ),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let plan = plan(sql, events::list_query(project, &filter, 7));
+            let all = "events_of_project (project_id=? AND id>?)";
+            assert_searches(&plan, &[wanted.first().copied().unwrap_or(all)]);
+        });
+    });
+}
+
+#[test]
 fn egresses_are_searched_by_every_filter() {
     let filters: [Filter<EgressFilter>; 4] = [
         Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
@@ -322,9 +355,17 @@ fn queries_besides_lists_read_what_they_are_about_only() {
                 "webhook_deliveries_retries",
             ),
             (events::SELECT_AFTER, "events_of_project"),
+            (events::SELECT_NEXT, "events_of_project"),
+            (
+                server::DELETE_DELIVERIES,
+                "webhook_deliveries_of_event (event_id<?)",
+            ),
+            (server::DELETE_EVENTS, "events_by_age (created_at<?)"),
             (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
-            let args = vec![Value::Null; query.matches('?').count()];
+            // A parameter may occur twice.
+            let parameters = (1..=9).filter(|number| query.contains(&format!("?{number}")));
+            let args = vec![Value::Null; parameters.count()];
             let steps: Vec<String> = sql
                 .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
                     row.get("detail")

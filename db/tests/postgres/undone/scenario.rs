@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
+    LogRetention, NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store,
+    TemplateChange, UploadRest,
 };
 use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{ConfigInput, RecordingInput};
@@ -716,7 +717,11 @@ impl Scenario {
             .await;
         failures
             .check("ServerRecords::delete_expired", async || {
-                store.server().delete_expired(DAY).await
+                let retention = LogRetention {
+                    deliveries: DAY,
+                    events: DAY,
+                };
+                store.server().delete_expired(retention).await
             })
             .await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
