@@ -4,7 +4,7 @@
 //! receives none twice, even if the server restarts. Events older than `webhooks.retention` are deleted with their deliveries; a
 //! page reports the gap if that affects it.
 
-use conclave_model::event::TestEvent;
+use conclave_model::event::{EndpointDisabledEvent, TestEvent};
 use conclave_model::{ErrorCode, Problem, ProjectId};
 
 use crate::database::Database;
@@ -84,7 +84,7 @@ impl Events {
             .await
     }
 
-    /// Reads up to `limit` events of a project after a position, without `webhook.test` events, which are for a single webhook endpoint.
+    /// Reads up to `limit` events of a project after a position, without the events for a single webhook endpoint.
     ///
     /// # Errors
     /// Refused when there is no such project.
@@ -107,7 +107,8 @@ impl Events {
                 let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
                 // Before the filter: the position must pass test events, too, or they would be read again and again.
                 let last = events.last().map_or(newest, |event| event.id);
-                events.retain(|event| event.event_type != TestEvent::NAME);
+                let of_one_endpoint = [TestEvent::NAME, EndpointDisabledEvent::NAME];
+                events.retain(|event| !of_one_endpoint.contains(&event.event_type.as_str()));
                 Ok(EventPage {
                     events,
                     position: last,
