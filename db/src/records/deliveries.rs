@@ -335,7 +335,7 @@ impl Deliveries {
         self.0
             .read(move |sql| {
                 let name = EndpointDisabledEvent::NAME;
-                sql.many(SELECT_NOTICE, args![endpoint, &project, name, 1], due)
+                sql.many(SELECT_NOTICE, args![endpoint, &project, name, 1u32], due)
             })
             .await
     }
@@ -347,7 +347,7 @@ impl Deliveries {
     pub async fn queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
         self.0
             .read(move |sql| {
-                let state = sql.one(STATE, args![endpoint], |row| {
+                let state: Option<(bool, bool)> = sql.one(STATE, args![endpoint], |row| {
                     Ok((row.get("enabled")?, row.get("has_delivered")?))
                 })?;
                 // The rows of a deleted endpoint are purged.

@@ -369,9 +369,10 @@ impl WebhookEndpoints {
         self.0
             .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(FORGET_PREVIOUS, args![id, &project, tx.now])?;
-                let left = tx.sql.one(PREVIOUS_UNTIL, args![id, &project], |row| {
-                    row.get("previous_secret_until")
-                })?;
+                let left: Option<Option<Timestamp>> =
+                    tx.sql.one(PREVIOUS_UNTIL, args![id, &project], |row| {
+                        row.get("previous_secret_until")
+                    })?;
                 Ok(left.flatten())
             })
             .await
