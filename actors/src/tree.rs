@@ -13,6 +13,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
+use conclave_model::webhook::{WebhookEndpoint, WebhookEndpointChange};
 use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomName};
 use conclave_outbound::upload::Uploader;
 use ractor::{Actor, RpcReplyPort};
@@ -31,7 +32,7 @@ use crate::relay::EventRelay;
 use crate::report_queue::{Flooders, PushOutcome, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
-use crate::webhook_endpoint::WebhookEndpointMsg;
+use crate::webhook_endpoint::{RotateSecretRequest, WebhookEndpointMsg, WebhookEndpointReply};
 
 /// Call time limit. It is longer than any write, unless the disk is in trouble, and than two calls to a media plane that may precede
 /// the request, so that callers learn that the media plane is unavailable.
@@ -392,6 +393,61 @@ impl Tree {
         };
         // If the tree is stopping, its next start finds the deliveries in the database.
         let _ = self.projects.cast(project, queued);
+    }
+
+    /// Changes a webhook endpoint. POSTs that start after the change use its new URL.
+    ///
+    /// # Errors
+    /// Refused if the project has no such webhook endpoint. Fails as the store does.
+    pub async fn update_webhook_endpoint(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        change: WebhookEndpointChange,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        let change = Box::new(change);
+        self.call_webhook_endpoint(project, id, |reply| WebhookEndpointMsg::Update {
+            change,
+            reply,
+        })
+        .await
+    }
+
+    /// Replaces a webhook endpoint's secret.
+    ///
+    /// # Errors
+    /// Refused if the project has no such webhook endpoint. Fails as the store does.
+    pub async fn rotate_webhook_secret(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        request: RotateSecretRequest,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        let request = Box::new(request);
+        self.call_webhook_endpoint(project, id, |reply| WebhookEndpointMsg::RotateSecret {
+            request,
+            reply,
+        })
+        .await
+    }
+
+    async fn call_webhook_endpoint(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        message: impl FnOnce(WebhookEndpointReply) -> WebhookEndpointMsg,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        // Read first, since the message would start an actor for any id.
+        self.context
+            .store
+            .webhook_endpoints()
+            .get(project.clone(), id)
+            .await?;
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::WebhookEndpoint {
+            id,
+            msg: message(reply),
+        })
+        .await
     }
 
     /// Stops the actor of a webhook endpoint that was deleted.

@@ -214,7 +214,7 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     assert_eq!(
         store
             .webhook_endpoints()
-            .active(endpoint.id)
+            .with_secrets(endpoint.id)
             .await
             .unwrap()
             .unwrap()

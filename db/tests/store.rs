@@ -446,7 +446,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     assert_eq!(
         store
             .webhook_endpoints()
-            .active(endpoint.id)
+            .with_secrets(endpoint.id)
             .await
             .unwrap()
             .unwrap()
@@ -477,6 +477,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     assert_eq!(names, ["room.started", "participant.joined"]);
     let failed = Attempt {
         project_id: project.clone(),
+        endpoint_id: endpoint.id,
         delivery_id: due[0].id,
         number: 5,
         due: due[0].due,

@@ -168,15 +168,14 @@ impl Forwarder {
         timeout: Duration,
     ) -> Result<Self, CliError> {
         checked_url(argument, url)?;
-        let endpoint = WebhookEndpoint {
+        let endpoint = WebhookEndpoint::new(
             // Not a record: nothing on the server knows this endpoint.
-            id: EndpointId::new(),
-            project_id: project.clone(),
-            url: url.to_owned(),
+            EndpointId::new(),
+            project.clone(),
+            url.to_owned(),
             secret,
-            active: true,
-            created_at: now(),
-        };
+            now(),
+        );
         // The URL comes from the command's user, so no address is refused.
         let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         Ok(Self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_model::ErrorCode;
-use conclave_model::event::{EventType, TestEvent};
+use conclave_model::event::{EndpointDisabledEvent, EventType, TestEvent};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -386,7 +386,7 @@ fn every_example_fits_its_schema() {
 fn the_webhooks_are_the_events_and_the_test_event() {
     let document = document();
     let mut events: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
-    events.push(TestEvent::NAME);
+    events.extend([TestEvent::NAME, EndpointDisabledEvent::NAME]);
     events.sort_unstable();
     assert_eq!(fields(&document["webhooks"]), events);
     let all: BTreeSet<_> = every_operation(&TestApp::start())
@@ -572,7 +572,14 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 ];
 
 /// Fields beyond the contract, present only where they are used.
-const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[("Role", "attributes")];
+const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[
+    ("Role", "attributes"),
+    ("WebhookEndpoint", "events"),
+    ("WebhookEndpoint", "description"),
+    ("WebhookEndpoint", "disabled_at"),
+    ("WebhookEndpoint", "disabled_reason"),
+    ("WebhookEndpoint", "previous_secret_expires_at"),
+];
 
 #[test]
 fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {

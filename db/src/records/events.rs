@@ -10,7 +10,7 @@
 //!
 //! Events older than `events.retention` are deleted, the oldest first; a page reports the gap if that affects it.
 
-use conclave_model::event::{EventType, TestEvent};
+use conclave_model::event::{EndpointDisabledEvent, EventType, TestEvent};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoomName, Timestamp};
 
@@ -87,8 +87,8 @@ pub(crate) const SELECT_AFTER: &str = "SELECT id, type, room, payload, created_a
 const SELECT: &str = "SELECT id, type, room, payload, created_at FROM events";
 pub(crate) const SELECT_NEXT: &str =
     "SELECT id, created_at FROM events WHERE project_id = ?1 AND id > ?2 ORDER BY id LIMIT 1";
-/// Leaves out the console's test events ([`TestEvent`]), which are for a single webhook endpoint.
-const NO_TEST: &str = "type <> 'webhook.test'";
+/// Leaves out the events for a single webhook endpoint: [`TestEvent`] and [`EndpointDisabledEvent`].
+const FOR_ALL: &str = "type NOT IN ('webhook.test', 'webhook.endpoint_disabled')";
 
 fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
@@ -144,8 +144,8 @@ pub(crate) fn list_query<'a>(
         .and("room =", filter.room.as_ref())
         .and("type =", filter.event_type.map(EventType::as_str))
         .and("identity =", filter.identity.as_ref())
-        // No filter by type can name a test event.
-        .and_condition(filter.event_type.is_none().then_some(NO_TEST))
+        // No filter by type can name one of them.
+        .and_condition(filter.event_type.is_none().then_some(FOR_ALL))
 }
 
 /// Reads a page of the history.
@@ -216,7 +216,7 @@ impl Events {
             .await
     }
 
-    /// Lists a project's events, oldest first, without `webhook.test` events.
+    /// Lists a project's events, oldest first, without the events for a single webhook endpoint.
     ///
     /// # Errors
     /// Refused when there is no such project; fails when the database cannot be read, or takes too long.
@@ -233,7 +233,7 @@ impl Events {
             .await
     }
 
-    /// Reads up to `limit` events of a project after a position, without `webhook.test` events, which are for a single webhook endpoint.
+    /// Reads up to `limit` events of a project after a position, without the events for a single webhook endpoint.
     ///
     /// # Errors
     /// Refused when there is no such project.
@@ -256,7 +256,8 @@ impl Events {
                 let mut events = sql.many(SELECT_AFTER, args![&project, position, limit], event)?;
                 // Before the filter: the position must pass test events, too, or they would be read again and again.
                 let last = events.last().map_or(newest, |event| event.id);
-                events.retain(|event| event.event_type != TestEvent::NAME);
+                let of_one_endpoint = [TestEvent::NAME, EndpointDisabledEvent::NAME];
+                events.retain(|event| !of_one_endpoint.contains(&event.event_type.as_str()));
                 Ok(EventPage {
                     events,
                     position: last,

@@ -116,7 +116,7 @@ pub struct LiveRecords {
     pub egresses: Vec<RunningEgress>,
     /// Ingress endpoints that are not final.
     pub ingresses: Vec<Ingress>,
-    /// Active webhook endpoints.
+    /// Webhook endpoints, active or not.
     pub webhook_endpoints: Vec<EndpointId>,
 }
 
@@ -136,7 +136,7 @@ fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreE
         "the ingress endpoints of a project were not loaded",
         ingresses,
     )?;
-    let webhook_endpoints = webhook_endpoints::active_ids(sql, project);
+    let webhook_endpoints = webhook_endpoints::ids(sql, project);
     let webhook_endpoints = left_out(
         "the webhook endpoints of a project were not loaded",
         webhook_endpoints,

@@ -223,7 +223,7 @@ fn correct(schema: &mut Value) {
 
 /// Describes the webhook request for an event.
 fn describe_event(event: EventDoc) -> Value {
-    json!({"post": {
+    let mut described = json!({"post": {
         // No scheme: the receiver verifies the signature.
         "operationId": event.name, "tags": ["webhooks"], "summary": event.summary.trim_end_matches('.'), "security": [],
         "requestBody": {
@@ -232,7 +232,11 @@ fn describe_event(event: EventDoc) -> Value {
         },
         // The contract counts every 2xx as delivered.
         "responses": {"2XX": {"description": "Accepted. After any other response, the delivery is sent again"}}
-    }})
+    }});
+    if event.is_extension {
+        described["x-extension"] = true.into();
+    }
+    described
 }
 
 /// Generates the description of a part of the API, with the webhook events if the part lists them.

@@ -399,9 +399,13 @@ impl ParameterDocs {
 pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     // Only an inline schema can carry the mark.
-    if let RefOr::T(Schema::Object(field)) = &mut schema {
-        field
-            .extensions
+    let extensions = match &mut schema {
+        RefOr::T(Schema::Object(field)) => Some(&mut field.extensions),
+        RefOr::T(Schema::Array(field)) => Some(&mut field.extensions),
+        _ => None,
+    };
+    if let Some(extensions) = extensions {
+        extensions
             .get_or_insert_default()
             .insert("x-extension".to_owned(), json!(true));
     }

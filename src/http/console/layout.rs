@@ -395,6 +395,11 @@ const NOTES: [(&str, &str); 33] = [
         "A test event is queued. It is the newest delivery below.",
     ),
     ("delivery-retried", "The delivery is queued again."),
+    ("endpoint-changed", "The webhook endpoint was changed."),
+    (
+        "endpoint-enabled",
+        "The webhook endpoint is active. Its pending deliveries leave at the next tick.",
+    ),
 ];
 
 // By name only: a text in the URL could imitate a message of the server (S-33).

@@ -34,7 +34,7 @@ pub fn badge(word: &str) -> Markup {
         | "old"
         | "waiting_for_upgrade" => "warn",
         "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
-        | "failing" | "wrong_keys" => "bad",
+        | "failing" | "disabled" | "wrong_keys" => "bad",
         // Unknown words are shown without a judgement.
         _ => "idle",
     };

@@ -5,3 +5,4 @@ mod codes;
 mod events;
 mod frame;
 mod rooms;
+mod webhooks;

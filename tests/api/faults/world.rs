@@ -96,7 +96,15 @@ impl World {
     pub fn live(&mut self) {
         let app = &self.app;
         let endpoint = json!({"url": self.receiver.url});
-        self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = endpoint.json()["id"].as_str().unwrap().to_owned();
+        let endpoint = format!("/ext/v1/webhook-endpoints/{endpoint}");
+        self.call(
+            app.patch(&endpoint).json(json!({"description": "events"})),
+            &[200],
+        );
+        let rotation = app.post(&format!("{endpoint}/rotate-secret"));
+        self.call(rotation.json(json!({"overlap_seconds": 1})), &[200]);
         self.room("sibling", 86_400);
         self.join("sibling", "dora", "host");
         self.room("stage", 86_400);

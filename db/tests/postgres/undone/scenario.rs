@@ -24,7 +24,7 @@ use conclave_model::project::{Environment, ProjectStatus};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
 use conclave_model::template::Region;
-use conclave_model::webhook::{Attempt, AttemptOutcome};
+use conclave_model::webhook::{Attempt, AttemptOutcome, WebhookEndpointChange};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
     TemplateId, Timestamp,
@@ -622,6 +622,7 @@ impl Scenario {
             .unwrap();
         let attempt = |retry_at| Attempt {
             project_id: project(),
+            endpoint_id: endpoint,
             delivery_id: due[0].id,
             number: 1,
             due: due[0].due,
@@ -724,6 +725,7 @@ impl Scenario {
                 store.server().delete_expired(retention).await
             })
             .await;
+        self.change_endpoint(endpoint).await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
         failures.check("WebhookEndpoints::delete", delete).await;
         // Its deliveries, and then the endpoint itself.
@@ -733,6 +735,45 @@ impl Scenario {
                 .check("WebhookEndpoints::purge_deleted", purge)
                 .await;
         }
+    }
+
+    /// Changes a webhook endpoint, rotates its secret, and disables it.
+    async fn change_endpoint(&self, endpoint: EndpointId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let change = WebhookEndpointChange {
+            description: Some("changed".into()),
+            ..WebhookEndpointChange::default()
+        };
+        let update = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.update(project(), endpoint, change.clone()).await
+        };
+        failures.check("WebhookEndpoints::update", update).await;
+        let rotate = async || {
+            let (secret, until) = (Secret::new("t"), self.now());
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .rotate_secret(project(), endpoint, secret, until, None)
+                .await
+        };
+        failures
+            .check("WebhookEndpoints::rotate_secret", rotate)
+            .await;
+        let forget = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.forget_previous_secret(project(), endpoint).await
+        };
+        failures
+            .check("WebhookEndpoints::forget_previous_secret", forget)
+            .await;
+        let disable = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .disable_failing(project(), endpoint, self.now(), "refused".into())
+                .await
+        };
+        let disabled = failures.check("WebhookEndpoints::disable_failing", disable);
+        assert!(disabled.await, "its last attempt has failed");
     }
 
     /// Deletes a template that is not the default.

@@ -5,12 +5,13 @@ pub(in crate::http) mod bans;
 pub(in crate::http) mod codes;
 pub(in crate::http) mod rooms;
 pub(in crate::http) mod events;
+pub(in crate::http) mod webhooks;
 
 use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-    [bans::operations(), codes::operations(), events::operations(), rooms::operations()]
+    [bans::operations(), codes::operations(), events::operations(), rooms::operations(), webhooks::operations()]
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
