@@ -65,6 +65,7 @@ pub use records::events::{EventGap, EventPage, Events, StoredEvent};
 pub use records::idempotency::{Responses, StoredResponse};
 pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
+pub use records::quality::{MeasuredSession, NewQuality, Quality, StoredSample};
 pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
 pub use records::rooms::{JoinRecords, NewRoom, Rooms, TokenActor, TokenContext};

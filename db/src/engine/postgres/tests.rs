@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Secret, Timestamp};
 use rusqlite::Connection;
@@ -17,7 +18,7 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    codes, deliveries, egresses, ingresses, role_changes, rooms, sessions, templates,
+    codes, deliveries, egresses, ingresses, quality, role_changes, rooms, sessions, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
@@ -343,6 +344,7 @@ fn every_list_follows_an_index() {
         let (project, room) = (ProjectId::new(), RoomId::new());
         let identity: Identity = "ada".parse().unwrap();
         check_plan(session, rooms::list_query(&project));
+        check_plan(session, quality::worst_query(&project, Day::from_number(1)));
         check_plan(session, rooms::open_query(&project));
         check_plan(session, rooms::named_query(&project, "a", "b"));
         check_plan(session, templates::list_query(&project));

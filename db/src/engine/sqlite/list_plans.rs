@@ -3,6 +3,7 @@
 
 use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
@@ -11,7 +12,7 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
+    codes, deliveries, events, ingresses, projects, quality, role_changes, rooms, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
@@ -95,6 +96,11 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     with_schema(|sql, project| {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
+        let worst = plan(sql, quality::worst_query(project, Day::from_number(1)));
+        assert_searches(
+            &worst,
+            &["INDEX session_quality_worst (project_id=? AND day=?"],
+        );
         assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
         assert_searches(
             &plan(sql, templates::list_query(project)),

@@ -9,6 +9,7 @@ use std::io::Read;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use conclave_model::quality::ReconnectReason;
 use conclave_model::{ClientAddress, ParticipantSid, Secret};
 use conclave_sfu::ConnectionMode;
 use flate2::read::GzDecoder;
@@ -107,6 +108,8 @@ pub struct JoinParameters {
     pub sets_offer_late: bool,
     /// The client's device and SDK.
     pub device: Device,
+    /// Reason for a resume, if the client states one.
+    pub reconnect_reason: Option<ReconnectReason>,
 }
 
 /// SDKs on LiveKit's Rust core, whose clients insist on their codec, with their names in `/rtc` queries.
@@ -329,6 +332,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         // By the SDK alone: no field in the request reveals it.
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
+        reconnect_reason: reconnect_reason(request.reconnect_reason),
     })
 }
 
@@ -352,7 +356,13 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     let is_resume = query.is_set("reconnect").unwrap_or_default();
     let [os, device_model, browser] =
         ["os", "device_model", "browser"].map(|name| query.text(name).unwrap_or_default());
+    let sdk = query
+        .text("sdk")
+        .and_then(|sdk| Sdk::from_str_name(&sdk.to_ascii_uppercase()))
+        .unwrap_or(Sdk::Unknown);
     let client = ClientInfo {
+        sdk: sdk.into(),
+        version: query.text("version").unwrap_or_default(),
         os,
         device_model,
         browser,
@@ -384,7 +394,19 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         // This query cannot contain an offer.
         sets_offer_late: false,
         device: Device::new(&client),
+        reconnect_reason: reconnect_reason(query.number("reconnect_reason")),
     })
+}
+
+/// Reads the reason for a resume; `None` if it is unknown.
+fn reconnect_reason(number: i32) -> Option<ReconnectReason> {
+    match proto::ReconnectReason::try_from(number).ok()? {
+        proto::ReconnectReason::RrUnknown => None,
+        proto::ReconnectReason::RrSignalDisconnected => Some(ReconnectReason::Signal),
+        proto::ReconnectReason::RrPublisherFailed => Some(ReconnectReason::Publisher),
+        proto::ReconnectReason::RrSubscriberFailed => Some(ReconnectReason::Subscriber),
+        proto::ReconnectReason::RrSwitchCandidate => Some(ReconnectReason::Candidate),
+    }
 }
 
 fn capabilities(mut named: Vec<i32>) -> Vec<i32> {
