@@ -428,6 +428,7 @@ mod tests {
     use std::io::Write;
 
     use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+    use conclave_model::quality::ClientProgram;
     use flate2::Compression as Level;
     use flate2::write::GzEncoder;
     use proptest::prelude::*;
@@ -619,6 +620,34 @@ mod tests {
             !join.settings.auto_subscribe && join.settings.subscriber_allow_pause == Some(true)
         );
         assert_eq!(join.resume, Some("PA_1".parse().unwrap()));
+        assert_eq!(join.reconnect_reason, None);
+        let reasons = (0..=5).map(|reason| {
+            let query = format!("protocol=16&reconnect=1&sid=PA_1&reconnect_reason={reason}");
+            parse(&query).unwrap().reconnect_reason
+        });
+        assert_eq!(
+            reasons.collect::<Vec<_>>(),
+            [
+                None,
+                Some(ReconnectReason::Signal),
+                Some(ReconnectReason::Publisher),
+                Some(ReconnectReason::Subscriber),
+                Some(ReconnectReason::Candidate),
+                None
+            ]
+        );
+        let join = parse("protocol=16&sdk=python&version=1.0.17&os=linux").unwrap();
+        assert_eq!(
+            join.device.program(),
+            Some(ClientProgram {
+                sdk: "python".into(),
+                version: "1.0.17".into(),
+                browser: String::new(),
+                os: "linux".into(),
+            })
+        );
+        let join = parse("protocol=16").unwrap();
+        assert_eq!(join.device.program(), None);
         assert!(
             !join.insists_on_codec && parse("protocol=16&sdk=python").unwrap().insists_on_codec
         );
