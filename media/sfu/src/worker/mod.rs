@@ -89,6 +89,7 @@ mod reports;
 mod roster;
 mod sections;
 mod send;
+mod session_meter;
 mod shared_room;
 mod sharing;
 mod subscribing;

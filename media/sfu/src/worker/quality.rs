@@ -12,74 +12,17 @@ use std::time::{Duration, Instant};
 
 use conclave_model::participant::TrackSource;
 use conclave_model::quality::{
-    ClientProgram, DirectionSample, MediaConnection, QualitySample, QualitySummary,
-    ReconnectReason, SAMPLE_INTERVAL,
+    DirectionSample, MediaConnection, QualitySample, ReconnectReason, SAMPLE_INTERVAL,
 };
 use str0m::net::Protocol;
 
 use super::Worker;
-use super::roster::Silence;
+use super::session_meter::DirectionCodecs;
 use super::tracks::PublishedTrack;
 use crate::codec::TrackMedium;
-use crate::event::{FailureReason, QualityReport};
+use crate::event::QualityReport;
 use crate::measure::{FrameCounts, LinkMeter, MeanShare, kilobits};
 use crate::transport::{PeerKey, TransportKey};
-
-/// Samples between two reports with a summary: one minute. More often would rewrite its record for little.
-const SAMPLES_PER_SUMMARY: u32 = 6;
-
-/// Quality of a participant's session.
-#[derive(Debug, Default)]
-pub struct SessionMeter {
-    /// Start of the current interval; `None` before the participant is connected, and after the last report.
-    since: Option<Instant>,
-    /// Number of reports.
-    reports: u32,
-    /// Interruptions in the current interval.
-    interruptions: u32,
-    /// Resumes in the current interval.
-    reconnects: u32,
-    summary: QualitySummary,
-}
-
-impl SessionMeter {
-    /// Creates the meter of a participant that is not connected.
-    pub fn new(client: Option<Box<ClientProgram>>) -> Self {
-        let summary = QualitySummary {
-            client: client.map(|client| *client),
-            ..QualitySummary::default()
-        };
-        Self {
-            summary,
-            ..Self::default()
-        }
-    }
-
-    /// Starts the first interval.
-    pub fn start(&mut self, now: Instant) {
-        self.since = Some(now);
-    }
-
-    /// Counts a resume by the client.
-    pub fn count_reconnect(&mut self) {
-        self.reconnects += 1;
-    }
-
-    /// Records a change of the time without packets from the client.
-    pub fn record_silence(&mut self, silence: Silence) {
-        match silence {
-            // The client has recovered.
-            Silence::None => self.summary.failure = None,
-            Silence::Interrupted => self.interruptions += 1,
-            Silence::Failed => self.record_failure(FailureReason::Silent),
-        }
-    }
-
-    /// Records why the session's media failed.
-    pub fn record_failure(&mut self, reason: FailureReason) {
-        self.summary.failure = Some(reason.as_str().to_owned());
-    }
-}
 
 /// Video in one direction: the largest one's size and frames, and all cameras' freezes.
 #[derive(Debug, Default)]
@@ -110,7 +53,7 @@ impl VideoMeter {
 impl Worker {
     /// Reports a participant's quality if its interval is over.
     pub(super) fn report_due_quality(&mut self, key: PeerKey) {
-        let since = self.roster.get(key).and_then(|peer| peer.meter.since);
+        let since = self.roster.get(key).and_then(|peer| peer.meter.since());
         if since.is_some_and(|since| self.now >= since + SAMPLE_INTERVAL) {
             self.report_quality(key, false);
         }
@@ -120,14 +63,14 @@ impl Worker {
     pub(super) fn report_last_quality(&mut self, key: PeerKey) {
         self.report_quality(key, true);
         if let Some(peer) = self.roster.get_mut(key) {
-            peer.meter.since = None;
+            peer.meter.stop();
         }
     }
 
     /// Records the reason that a resuming client states.
     pub(super) fn record_reconnect(&mut self, key: PeerKey, reason: ReconnectReason) {
         if let Some(peer) = self.roster.get_mut(key) {
-            peer.meter.summary.reconnects.count_reason(reason);
+            peer.meter.record_reconnect(reason);
         }
     }
 
@@ -135,7 +78,7 @@ impl Worker {
         let Some(peer) = self.roster.get(key).filter(|peer| peer.is_here()) else {
             return;
         };
-        let Some(since) = peer.meter.since else {
+        let Some(since) = peer.meter.since() else {
             return;
         };
         let (publisher, subscriber) = (peer.publisher, peer.subscriber);
@@ -188,31 +131,22 @@ impl Worker {
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
-        let meter = &mut peer.meter;
-        let sample = QualitySample {
+        let measured = QualitySample {
             millis,
             // The worse connection determines the quality.
             score: [up, down].iter().filter_map(mean_score).min(),
             round_trip_ms: [up, down].iter().filter_map(mean_round_trip).max(),
             estimate_kbps: estimate.map(|estimate| kilobits(estimate.as_u64())),
             connection,
-            interruptions: std::mem::take(&mut meter.interruptions),
-            reconnects: std::mem::take(&mut meter.reconnects),
             sent,
             received,
+            ..QualitySample::default()
         };
-        let summary = &mut meter.summary;
-        summary.add(&sample);
-        for name in sent_codecs {
-            summary.sent.add_codec(name);
-        }
-        for name in received_codecs {
-            summary.received.add_codec(name);
-        }
-        let has_summary = is_last || meter.reports.is_multiple_of(SAMPLES_PER_SUMMARY);
-        let summary = has_summary.then(|| meter.summary.clone());
-        meter.reports = meter.reports.wrapping_add(1);
-        meter.since = Some(self.now);
+        let codecs = DirectionCodecs {
+            sent: sent_codecs,
+            received: received_codecs,
+        };
+        let (sample, summary) = peer.meter.add(measured, &codecs, is_last, self.now);
         let Some(room) = self.roster.room(room) else {
             return;
         };

@@ -7,8 +7,8 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use slotmap::SlotMap;
 
 use super::data_tracks::DataTracks;
-use super::quality::SessionMeter;
 use super::sections::{Negotiation, RequestedOffers, Sections};
+use super::session_meter::SessionMeter;
 use super::shared_room::SharedRoom;
 use crate::codec::Codec;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};

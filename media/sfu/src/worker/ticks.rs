@@ -207,7 +207,11 @@ impl Worker {
             return;
         };
         peer.silence = silence;
-        peer.meter.record_silence(silence);
+        match silence {
+            Silence::None => peer.meter.recover(),
+            Silence::Interrupted => peer.meter.count_interruption(),
+            Silence::Failed => peer.meter.record_failure(FailureReason::Silent),
+        }
         // While it is silent, no media is sent, so that nothing piles up for a client that is gone.
         for transport in peer.transports() {
             if let Some(transport) = self.connections.get_mut(transport) {

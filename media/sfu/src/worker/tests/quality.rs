@@ -103,7 +103,7 @@ fn a_gap_in_a_received_video_is_a_freeze_and_a_mute_is_none() {
     let (mut fixture, alice, bob) = alice_and_bob(ConnectionMode::Single);
     let mut camera = fixture.publish(alice, "TR_camera", Codec::Vp8, &[]);
     fixture.subscribe(bob, &camera);
-    let mut stream = |fixture: &mut Fixture, camera: &mut _| {
+    let stream = |fixture: &mut Fixture, camera: &mut _| {
         for frame in 0..50 {
             fixture.send_vp8(camera, None, frame % 25 == 0);
             fixture.run(Duration::from_millis(40));
