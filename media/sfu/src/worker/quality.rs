@@ -8,7 +8,7 @@
 //! second. The sum of the samples lives with the participant, so that its last report has all of them.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conclave_model::participant::TrackSource;
 use conclave_model::quality::{

@@ -17,11 +17,6 @@ impl Fixture {
         self.quality_reports.iter().filter(of).collect()
     }
 
-    fn leave(&mut self, name: &str) {
-        self.command(PeerCommand::Remove.for_peer(name.parse().unwrap()));
-        self.run(Duration::from_millis(50));
-    }
-
     /// Returns the summary in a participant's last report.
     fn last_summary(&self, name: &str) -> QualitySummary {
         let reports = self.reports(name);
@@ -43,8 +38,8 @@ fn a_session_is_sampled_each_ten_seconds_and_at_its_end() {
             fixture.run(Duration::from_millis(40));
         }
         assert_eq!(fixture.reports("PA_alice").len(), 2, "{mode:?}");
-        fixture.leave("PA_alice");
-        fixture.leave("PA_bob");
+        fixture.leave(alice);
+        fixture.leave(bob);
         let (sent, received) = (fixture.reports("PA_alice"), fixture.reports("PA_bob"));
         let ends: Vec<_> = sent.iter().map(|report| report.is_last).collect();
         assert_eq!(ends, [false, false, true], "{mode:?}");
@@ -119,7 +114,7 @@ fn a_gap_in_a_received_video_is_a_freeze_and_a_mute_is_none() {
         fixture.run(Duration::from_secs(2));
     }
     stream(&mut fixture, &mut camera);
-    fixture.leave("PA_bob");
+    fixture.leave(bob);
     let received = fixture.last_summary("PA_bob").received;
     assert_eq!(received.freezes, 1, "{received:?}");
     assert!((700..=800).contains(&received.frozen_ms), "{received:?}");
@@ -141,7 +136,7 @@ fn loss_is_counted_in_its_direction_and_lowers_the_score() {
         fixture.run(Duration::from_millis(40));
     }
     fixture.loses = Box::new(|_, _, _| false);
-    fixture.leave("PA_alice");
+    fixture.leave(alice);
     let summary = fixture.last_summary("PA_alice");
     let (packets, lost) = (summary.sent.packets, summary.sent.lost);
     // A third of what was sent is half of what arrived.
@@ -169,7 +164,7 @@ fn reconnects_interruptions_and_failures_are_recorded() {
     }
     fixture.loses = Box::new(|_, _, _| true);
     fixture.run(Duration::from_secs(17));
-    fixture.leave("PA_alice");
+    fixture.leave(alice);
     let summary = fixture.last_summary("PA_alice");
     let reconnects = summary.reconnects;
     assert_eq!(
@@ -187,7 +182,7 @@ fn a_participant_that_was_never_connected_has_no_report() {
     let mut fixture = Fixture::new();
     fixture.command(Command::AddPeer(new_peer("PA_eve", ConnectionMode::Single)));
     fixture.run(Duration::from_secs(12));
-    fixture.leave("PA_eve");
+    fixture.command(PeerCommand::Remove.for_peer("PA_eve".parse().unwrap()));
     assert_eq!(fixture.reports("PA_eve").len(), 0);
 }
 
@@ -198,7 +193,7 @@ fn a_failed_connection_is_reported_once_with_its_reason() {
     fixture.run(Duration::from_secs(3));
     fixture.receiver(alice).rtc.close().unwrap();
     fixture.run(Duration::from_millis(100));
-    fixture.leave("PA_alice");
+    fixture.leave(alice);
     assert_eq!(fixture.reports("PA_alice").len(), 1);
     assert_eq!(
         fixture.last_summary("PA_alice").failure.as_deref(),
