@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use conclave_db::{NewQuality, Store, StoredSample};
 use conclave_model::page::PageRequest;
-use conclave_model::quality::{QualitySample, QualitySummary};
+use conclave_model::quality::{DirectionSample, MediaConnection, QualitySample, QualitySummary};
 use conclave_model::usage::Day;
 use conclave_model::{Clock, ErrorCode, NamespacedRoom, ProjectId, RoomId, RoomName, SessionId};
+use rusqlite::Connection;
 use support::{Home, create_project, create_room, new_room, participant};
+use test_postgres::{Engine, Records};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -27,7 +29,7 @@ struct Fixture {
     project: ProjectId,
     name: RoomName,
     room: RoomId,
-    _home: Home,
+    home: Home,
 }
 
 impl Fixture {
@@ -45,7 +47,7 @@ impl Fixture {
             project,
             name: room.name,
             room: room.id,
-            _home: home,
+            home,
         }
     }
 
@@ -258,4 +260,69 @@ async fn old_samples_are_deleted_in_batches_and_summaries_stay() {
         .quality()
         .summary(fixture.project.clone(), alice);
     assert!(summary.await.unwrap().is_some());
+}
+
+#[actix::test]
+async fn a_minute_of_a_session_takes_less_than_a_kibibyte_of_a_file() {
+    if Engine::Sqlite.is_not_chosen("the size of a file is measured") {
+        return;
+    }
+    let fixture = Fixture::new().await;
+    let Records::File(path) = &fixture.home.records else {
+        panic!("the records are in a file")
+    };
+    let participants: Vec<_> = (0..20).map(|number| format!("p{number}")).collect();
+    for identity in &participants {
+        fixture.join(identity).await;
+    }
+    // By its pages, of which some are still in the write-ahead log.
+    let file = Connection::open(path).unwrap();
+    let size = || -> u64 {
+        let pages: u64 = file
+            .pragma_query_value(None, "page_count", |row| row.get(0))
+            .unwrap();
+        pages * 4_096
+    };
+    let direction = DirectionSample {
+        packets: 6_120,
+        lost: 31,
+        jitter_ms: Some(9),
+        kbps: 4_410,
+        width: 1_280,
+        height: 720,
+        frame_rate: 29,
+        freezes: 1,
+        frozen_ms: 412,
+        switches: 2,
+    };
+    let measured = |identity: &String, second: u64| {
+        let sample = QualitySample {
+            round_trip_ms: Some(148),
+            estimate_kbps: Some(5_400),
+            connection: Some(MediaConnection::Udp),
+            sent: direction,
+            received: direction,
+            ..fixture.measured(identity, 431, None).sample.unwrap()
+        };
+        NewQuality {
+            sample: Some(sample),
+            summary: second.is_multiple_of(60).then(|| {
+                let mut summary = QualitySummary::default();
+                summary.add(&sample);
+                summary
+            }),
+            ..fixture.measured(identity, 431, None)
+        }
+    };
+    let minutes = 30;
+    let before = size();
+    for second in (0..minutes * 60).step_by(10) {
+        fixture.clock.advance(Duration::from_secs(10));
+        let batch = participants
+            .iter()
+            .map(|identity| measured(identity, second));
+        fixture.record(batch.collect()).await;
+    }
+    let per_minute = (size() - before) / (minutes * 20);
+    assert!((200..1_024).contains(&per_minute), "{per_minute} bytes");
 }
