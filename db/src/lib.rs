@@ -66,6 +66,7 @@ pub use records::events::{EventFilter, EventGap, EventList, EventPage, Events, S
 pub use records::idempotency::{Responses, StoredResponse};
 pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
+pub use records::quality::{MeasuredSession, NewQuality, Quality, StoredSample};
 pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
 pub use records::rooms::{

@@ -22,6 +22,7 @@ use crate::records::events::Events;
 use crate::records::idempotency::Responses;
 use crate::records::ingresses::Ingresses;
 use crate::records::projects::Projects;
+use crate::records::quality::Quality;
 use crate::records::role_changes::RoleChanges;
 use crate::records::rooms::Rooms;
 use crate::records::rotation::EncryptionKey;
@@ -56,6 +57,7 @@ struct Components {
     deliveries: Deliveries,
     events: Events,
     usage: Usage,
+    quality: Quality,
     responses: Responses,
     encryption_key: EncryptionKey,
     server: ServerRecords,
@@ -96,6 +98,7 @@ impl Store {
             deliveries: Deliveries(handle()),
             events: Events(handle()),
             usage: Usage(handle()),
+            quality: Quality(handle()),
             responses: Responses(handle()),
             encryption_key: EncryptionKey(handle()),
             server: ServerRecords::new(handle()),
@@ -235,6 +238,12 @@ impl Store {
     #[must_use]
     pub fn usage(&self) -> &Usage {
         &self.0.usage
+    }
+
+    /// Returns the records of sessions' quality.
+    #[must_use]
+    pub fn quality(&self) -> &Quality {
+        &self.0.quality
     }
 
     /// Returns the responses stored for repeated requests.

@@ -29,6 +29,8 @@ pub(crate) const TABLES: [&str; 21] = [
     "idempotency",
     "heartbeat",
     "uploads",
+    "quality_samples",
+    "session_quality",
 ];
 
 /// Value in a row. A UUID is its bytes, as in SQLite.

@@ -28,8 +28,8 @@ use super::proxy::Handover;
 use super::standby::{Standby, StandbyParts};
 use super::tls::{self, PublicUrls, Tls};
 use super::{
-    Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts, predecessor,
-    recording_retention,
+    QualityWriter, Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts,
+    predecessor, recording_retention,
 };
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
@@ -323,6 +323,13 @@ impl StartingServer {
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         // After the actors, which reconcile when the media plane returns.
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
+        let quality = QualityWriter::start(
+            signalling.clone(),
+            &store,
+            &clock,
+            config.quality.retention,
+            metrics.registry(),
+        )?;
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let state = Arc::new(AppState {
             store: store.clone(),
@@ -429,6 +436,7 @@ impl StartingServer {
             rtmp,
             tree,
             store,
+            quality,
             lease,
             _address_file: address_file,
             step_down,

@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod idempotency;
 pub(crate) mod ingresses;
 pub(crate) mod projects;
+pub(crate) mod quality;
 pub(crate) mod role_changes;
 pub(crate) mod rooms;
 pub(crate) mod rotation;

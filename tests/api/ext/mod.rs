@@ -4,5 +4,6 @@ mod bans;
 mod codes;
 mod events;
 mod frame;
+mod quality;
 mod rooms;
 mod webhooks;

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0007_room_limits.sql"),
     include_str!("../../migrations/postgres/0009_event_history.sql"),
     include_str!("../../migrations/postgres/0010_webhook_endpoint_changes.sql"),
+    include_str!("../../migrations/postgres/0011_session_quality.sql"),
 ];
 
 /// Tables of the lease, for an empty database. The advisory lock serializes servers that start at the same time.

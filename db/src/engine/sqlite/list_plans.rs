@@ -5,6 +5,7 @@ use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
 use conclave_model::room::RoomStatus;
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
@@ -13,7 +14,7 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, server, templates,
+    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, server, templates, quality,
     webhook_endpoints,
 };
 use crate::sql::Sql;
@@ -97,6 +98,11 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     with_schema(|sql, project| {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
+        let worst = plan(sql, quality::worst_query(project, Day::from_number(1)));
+        assert_searches(
+            &worst,
+            &["INDEX session_quality_worst (project_id=? AND day=?"],
+        );
         assert_searches(
             &plan(sql, templates::list_query(project)),
             &["templates_newest"],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    LogRetention, NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store,
+    LogRetention, NewBan, NewCode, NewDestination, NewQuality, NewRoleChange, NewTemplate, Store,
     TemplateChange, UploadRest,
 };
 use conclave_model::bounded::MaxDuration;
@@ -21,6 +21,7 @@ use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
+use conclave_model::quality::{QualitySample, QualitySummary};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
 use conclave_model::template::Region;
@@ -295,6 +296,17 @@ impl Scenario {
         failures
             .check("Sessions::record_join_aborted", aborting)
             .await;
+        let measuring = async || {
+            let measured = NewQuality {
+                room: room.namespaced_name(),
+                participant: ada.sid.clone(),
+                at: self.now(),
+                sample: Some(QualitySample::default()),
+                summary: Some(QualitySummary::default()),
+            };
+            store.quality().record(vec![measured]).await
+        };
+        failures.check("Quality::record", measuring).await;
         let leaving = async || {
             store
                 .sessions()
@@ -726,6 +738,11 @@ impl Scenario {
             })
             .await;
         self.change_endpoint(endpoint).await;
+        failures
+            .check("ServerRecords::delete_quality_samples", async || {
+                store.server().delete_quality_samples(DAY).await
+            })
+            .await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
         failures.check("WebhookEndpoints::delete", delete).await;
         // Its deliveries, and then the endpoint itself.
