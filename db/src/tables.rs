@@ -7,7 +7,7 @@ use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
 /// Record tables, each after the tables that its rows refer to.
-pub(crate) const TABLES: [&str; 19] = [
+pub(crate) const TABLES: [&str; 20] = [
     "projects",
     "api_keys",
     "templates",
@@ -24,6 +24,7 @@ pub(crate) const TABLES: [&str; 19] = [
     "destinations",
     "egresses",
     "ingresses",
+    "erasures",
     "idempotency",
     "heartbeat",
     "uploads",

@@ -12,7 +12,7 @@ use super::routes::ApiPart;
 use super::spec::{Access, Link, OperationSpec};
 
 /// Operation groups, in display order.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 14] = [
     ("rooms", "Rooms: create, read and end them."),
     (
         "participants",
@@ -42,6 +42,10 @@ const TAGS: [(&str, &str); 13] = [
         "Endpoints at which an encoder publishes into a room.",
     ),
     ("sessions", "Sessions: one for each join of a participant."),
+    (
+        "identities",
+        "Identities, which name participants across rooms: erasure.",
+    ),
     ("usage", "Usage by day, and the plan."),
     ("webhooks", "Webhook endpoints and the deliveries to them."),
 ];
