@@ -51,7 +51,8 @@ pub(crate) const STATEMENTS: [(&str, &str); 18] = [
     ),
     (
         "codes",
-        "DELETE FROM codes WHERE id IN (SELECT id FROM codes WHERE project_id = ?1 LIMIT ?2)",
+        "DELETE FROM codes WHERE id IN
+             (SELECT c.id FROM rooms r JOIN codes c ON c.room_id = r.id WHERE r.project_id = ?1 LIMIT ?2)",
     ),
     (
         "role_changes",
