@@ -39,6 +39,7 @@ use crate::http::admin::events::MAX_STREAMS;
 use crate::http::call::effects::{self, EffectFile};
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
+use crate::http::erasure;
 use crate::http::frame::limits::FixedLimits;
 use crate::http::lease::{LeaseView, explain};
 use crate::http::listener::client_address::TrustedProxies;
@@ -382,6 +383,7 @@ impl StartingServer {
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         recording_retention::spawn(&state);
+        erasure::resume(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let step_down = Arc::clone(&state.admin.step_down);

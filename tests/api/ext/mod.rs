@@ -4,6 +4,7 @@ mod bans;
 mod codes;
 mod events;
 mod frame;
+mod identities;
 mod quality;
 mod rooms;
 mod webhooks;

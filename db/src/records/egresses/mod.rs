@@ -8,13 +8,15 @@ use std::sync::{Arc, LazyLock};
 
 use conclave_model::destination::Destination;
 use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
-    UsedDestination,
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressSource, EgressState, EgressStatus,
+    StartedEgress, UsedDestination,
 };
 use conclave_model::event::{Event, EventContext};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{
+    EgressId, Identity, NodeId, ProjectId, RoomId, RoomName, Timestamp, TrackSid,
+};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -54,9 +56,12 @@ pub struct RunningEgress {
 
 const INSERT: &str =
     "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
-                           destination, destination_id, status, started_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                           destination, destination_id, status, started_at, created_at, source_identity, source_track)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
      ON CONFLICT (egress_id) DO NOTHING";
+const PUBLISHER: &str =
+    "SELECT s.participant_identity FROM sessions s JOIN tracks t ON t.session_id = s.id
+     WHERE s.room_id = ?1 AND s.project_id = ?2 AND s.left_at IS NULL AND t.track_sid = ?3";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     let is_uploaded: bool = row.get("is_uploaded")?;
@@ -68,7 +73,33 @@ fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     })
 }
 
-fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+/// Returns the participant and the track that an egress contains, unless it contains the whole room. The publisher of a track is unknown
+/// until its report is recorded.
+fn source(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    source: &EgressSource,
+) -> Result<(Option<Identity>, Option<TrackSid>), StoreError> {
+    Ok(match source {
+        EgressSource::RoomComposite { .. } => (None, None),
+        EgressSource::Participant(identity) => (Some(identity.clone()), None),
+        EgressSource::Track(track) => {
+            let publisher = tx
+                .sql
+                .one(PUBLISHER, args![room, project, track], |row| row.read(0))?;
+            (publisher, Some(track.clone()))
+        }
+    })
+}
+
+fn insert(
+    tx: &Tx<'_>,
+    room: RoomId,
+    egress: &Egress,
+    contains: &EgressSource,
+) -> Result<(), StoreError> {
+    let (identity, track) = source(tx, &egress.project_id, room, contains)?;
     let (recording_type, filepath, urls) = match &egress.detail {
         EgressDetail::Recording {
             recording_type,
@@ -92,6 +123,8 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
         egress.status,
         egress.started_at,
         egress.created_at,
+        identity.as_ref(),
+        track.as_ref(),
     ];
     // The media plane's id is unique, so a repeated start records nothing.
     if tx.sql.change(INSERT, row)? == 0 {
@@ -116,7 +149,7 @@ fn start(
         return StoreError::refuse(Destination::not_found().at("destination"));
     }
     // The row before its upload, which refers to it.
-    insert(tx, room.id, &egress)?;
+    insert(tx, room.id, &egress, &plan.source)?;
     // Some media planes upload by themselves.
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;

@@ -7,12 +7,13 @@ pub(in crate::http) mod rooms;
 pub(in crate::http) mod events;
 pub(in crate::http) mod webhooks;
 pub(in crate::http) mod quality;
+pub(crate) mod identities;
 
 use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-    [bans::operations(), codes::operations(), events::operations(), quality::operations(), rooms::operations(), webhooks::operations()]
+    [bans::operations(), codes::operations(), events::operations(), identities::operations(), quality::operations(), rooms::operations(), webhooks::operations()]
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
