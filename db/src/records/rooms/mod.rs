@@ -22,8 +22,8 @@ use crate::error::StoreError;
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS,
-    all_connected_participants, by_id, by_name, connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_OF_ALL, SELECT_OPEN_ROOMS,
+    SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
 use crate::records::templates::{self, exists};
@@ -420,6 +420,25 @@ impl Rooms {
                 open_query(project).page(sql, page, room)
             })
             .await
+    }
+
+    /// Lists the open rooms of all projects, each project's as [`Self::list_open`] does.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn list_open_of_all(&self, page: PageRequest) -> Result<Page<Room>, StoreError> {
+        let rows = self
+            .0
+            // For the operator, so the limits per project do not apply.
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_OPEN_OF_ALL,
+                    args![page.limit + 1, page.offset.cast_signed()],
+                    room,
+                )
+            })
+            .await?;
+        Ok(Page::from_fetched(rows, page))
     }
 
     /// Lists a project's rooms, open and ended, whose names start with `prefix`, by name.
