@@ -6,6 +6,9 @@
   const isNeeded = zone && !['UTC', 'Etc/UTC', 'Etc/GMT', 'GMT'].includes(zone);
   // Swedish formats are ISO 8601: 2026-01-31 13:00:00.
   const format = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium' });
+  const names = new Intl.DateTimeFormat(undefined, { timeZoneName: 'short' });
+  // Such as CET or CEST: the name depends on the day.
+  const nameAt = (at) => names.formatToParts(at).find((part) => part.type === 'timeZoneName').value;
 
   const add = (time) => {
     const at = Date.parse(time.dateTime);
@@ -15,7 +18,7 @@
     local.className = 'local';
     local.title = zone;
     // The day only if it is not the same as in UTC.
-    local.textContent = time.dateTime.startsWith(day) ? clock : `${day} ${clock}`;
+    local.textContent = `${time.dateTime.startsWith(day) ? clock : `${day} ${clock}`} ${nameAt(at)}`;
     time.append(' ', local);
   };
 

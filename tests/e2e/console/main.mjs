@@ -186,7 +186,7 @@ async function localTimes(browser, server) {
       const local = time.querySelectorAll('.local');
       // Nepal is 5 h 45 min ahead of UTC.
       const expected = new Date(Date.parse(time.dateTime) + 345 * 60_000).toISOString().slice(11, 19);
-      return local.length !== 1 || !local[0].textContent.endsWith(expected);
+      return local.length !== 1 || !local[0].textContent.includes(expected);
     }).map((time) => time.outerHTML));
     if (wrong.length) fail(`${path} has no local time: ${wrong.slice(0, 3).join(' ')}`);
   }
