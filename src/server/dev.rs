@@ -7,7 +7,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use conclave_db::{ApiKeys, Store, StoreError, private_file};
-use conclave_model::bounded::{MaxDuration};
 use conclave_model::key::ApiKey;
 use conclave_model::project::{Environment, Project};
 use conclave_model::{ProjectId, Timestamp};

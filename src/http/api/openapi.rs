@@ -12,7 +12,7 @@ use super::routes::{ApiPart, CONTRACT};
 use super::spec::{Access, Link, OperationSpec};
 
 /// Operation groups, in display order.
-const TAGS: [(&str, &str); 14] = [
+const TAGS: [(&str, &str); 15] = [
     ("rooms", "Rooms: create, read and end them."),
     (
         "participants",

@@ -321,7 +321,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
 }
 
 /// Confirmations: name, text.
-const NOTES: [(&str, &str); 34] = [
+const NOTES: [(&str, &str); 36] = [
     (
         "project-created",
         "The project was created. Create an API key for it below.",

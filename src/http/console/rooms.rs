@@ -1,7 +1,7 @@
 //! A project's rooms: live ones first, searchable by prefix.
 
-use conclave_db::{RoomFilter};
-use conclave_model::page::{PageRequest};
+use conclave_db::RoomFilter;
+use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
 use conclave_model::room::{Room, RoomStatus};
 use maud::{Markup, html};

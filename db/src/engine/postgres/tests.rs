@@ -20,8 +20,8 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    bans, codes, deliveries, egresses, events, ingresses, role_changes, rooms, sessions, templates, quality,
-    webhook_endpoints,
+    bans, codes, deliveries, egresses, events, ingresses, quality, role_changes, rooms, sessions,
+    templates, webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};

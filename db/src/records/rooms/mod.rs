@@ -24,7 +24,9 @@ use crate::records::bans::{Exclusion, exclusion};
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room, SELECT_OPEN_OF_ALL,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_OF_ALL,
+    SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name,
+    connected_participants, room,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
 use crate::records::templates;

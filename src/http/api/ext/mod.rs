@@ -3,17 +3,30 @@
 
 pub(in crate::http) mod bans;
 pub(in crate::http) mod codes;
-pub(in crate::http) mod rooms;
 pub(in crate::http) mod events;
-pub(in crate::http) mod webhooks;
-pub(in crate::http) mod quality;
 pub(crate) mod identities;
+pub(in crate::http) mod quality;
+pub(in crate::http) mod rooms;
+pub(in crate::http) mod webhooks;
 
 use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-    [bans::operations(), codes::operations(), events::operations(), identities::operations(), quality::operations(), rooms::operations(), webhooks::operations()]
+static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
+    [
+        bans::operations(),
+        codes::operations(),
+        events::operations(),
+        identities::operations(),
+        quality::operations(),
+        rooms::operations(),
+        webhooks::operations(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+});
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
