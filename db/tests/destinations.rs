@@ -47,6 +47,7 @@ impl Fixture {
             project_id: project.clone(),
             name: "t".parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
             roles: [].into(),
         };
         Self {

@@ -24,6 +24,7 @@ async fn create_template(store: &Store, project: &ProjectId, name: &str) -> Temp
         project_id: project.clone(),
         name: name.parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
         roles: [].into(),
     };
     store.templates().create(new, None).await.unwrap().id

@@ -756,6 +756,7 @@ async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_an
         project_id: project.clone(),
         name: "t".parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
         roles: [("host".parse().unwrap(), role(false))].into(),
     };
     let template = store.templates().create(template, None).await.unwrap().id;

@@ -93,6 +93,8 @@ codes! {
     IdempotencyKeyReuse = 409 "idempotency_key_reuse",
     /// That egress is already being recorded.
     RecordingExists = 409 "recording_exists",
+    /// Only a running recording can be paused or resumed.
+    RecordingEnded = 409 "recording_ended",
     /// That egress is already being broadcast.
     BroadcastExists = 409 "broadcast_exists",
     /// That ingress is already registered.

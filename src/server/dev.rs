@@ -167,6 +167,7 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
     Some(NewTemplate {
         project_id: project.clone(),
         name: "default".parse().ok()?,
+        auto_record: None,
         region: Region::Auto,
         roles: BTreeMap::from([host, guest]),
     })

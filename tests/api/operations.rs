@@ -67,6 +67,7 @@ const CODES: &[(u16, &[&str])] = &[
             "room_ended",
             "idempotency_key_reuse",
             "recording_exists",
+            "recording_ended",
             "broadcast_exists",
             "ingress_exists",
             "encoder_connected",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
-use conclave_model::template::{Region, Template, check_references, referring_role};
+use conclave_model::template::{AutoRecord, Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
 
 use crate::database::Database;
@@ -25,6 +25,8 @@ pub struct NewTemplate {
     pub name: TemplateName,
     /// Preferred region of its rooms' media.
     pub region: Region,
+    /// Recording that starts by itself.
+    pub auto_record: Option<AutoRecord>,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
@@ -36,13 +38,15 @@ pub struct TemplateChange {
     pub name: Option<TemplateName>,
     /// New region.
     pub region: Option<Region>,
+    /// New recording that starts by itself; `Some(None)` removes it.
+    pub auto_record: Option<Option<AutoRecord>>,
     /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
 const SELECT: &str =
     "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id AS is_default, t.region,
-            t.created_at, t.updated_at
+            t.auto_record, t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
 /// A created or replaced role.
@@ -75,11 +79,14 @@ const NAME_EXISTS: &str =
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
                     WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
-const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+const INSERT: &str =
+    "INSERT INTO templates (id, project_id, name, region, auto_record, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
 const UPDATE: &str =
     "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
      WHERE id = ?1 AND project_id = ?2";
+const SET_AUTO_RECORD: &str =
+    "UPDATE templates SET auto_record = ?3 WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str = "DELETE FROM templates WHERE id = ?1 AND project_id = ?2";
 const PUT_ROLE: &str = "INSERT INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)
      ON CONFLICT (template_id, name) DO UPDATE SET body = excluded.body";
@@ -94,10 +101,24 @@ fn template(row: &Row<'_>) -> Result<Template, StoreError> {
         name: row.get("name")?,
         is_default: row.get("is_default")?,
         region: row.get("region")?,
+        auto_record: auto_record(row)?,
         roles: BTreeMap::new(),
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
+}
+
+/// Reads the recording that starts by itself, of a template or of a room.
+pub(crate) fn auto_record(row: &Row<'_>) -> Result<Option<AutoRecord>, StoreError> {
+    let json: Option<String> = row.get("auto_record")?;
+    Ok(json.map(|json| serde_json::from_str(&json)).transpose()?)
+}
+
+/// Returns the JSON of a recording that starts by itself, for its column.
+pub(crate) fn auto_record_json(
+    auto_record: Option<&AutoRecord>,
+) -> Result<Option<String>, StoreError> {
+    Ok(auto_record.map(serde_json::to_string).transpose()?)
 }
 
 fn role(row: &Row<'_>) -> Result<Role, StoreError> {
@@ -262,6 +283,12 @@ fn update(
         UPDATE,
         args![id, project, change.name.as_ref(), change.region, tx.now],
     )?;
+    // A statement of its own, because NULL is a value here.
+    if let Some(auto_record) = &change.auto_record {
+        let json = auto_record_json(auto_record.as_ref())?;
+        tx.sql
+            .put(SET_AUTO_RECORD, args![id, project, json.as_deref()])?;
+    }
     // Roles are stored as JSON: they are read and replaced as a whole.
     put_roles(tx, id, change.roles.values())
 }
@@ -275,7 +302,14 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
     let id = TemplateId::new();
     tx.sql.put(
         INSERT,
-        args![&id, &new.project_id, &new.name, new.region, tx.now],
+        args![
+            &id,
+            &new.project_id,
+            &new.name,
+            new.region,
+            auto_record_json(new.auto_record.as_ref())?.as_deref(),
+            tx.now
+        ],
     )?;
     put_roles(tx, &id, new.roles.values())?;
     Ok(id)

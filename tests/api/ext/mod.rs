@@ -1,4 +1,6 @@
 //! `/ext/v1/*`.
 
+mod auto_record;
 mod codes;
 mod frame;
+mod recordings;

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0003_events_of_projects.sql"),
     include_str!("../../migrations/postgres/0004_local_files.sql"),
     include_str!("../../migrations/postgres/0005_order_of_open_rooms.sql"),
+    include_str!("../../migrations/postgres/0006_auto_record.sql"),
 ];
 
 /// Tables of the lease, for an empty database. The advisory lock serializes servers that start at the same time.

@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0018_upload_nodes.sql"),
     include_str!("../../migrations/sqlite/0019_events_of_projects.sql"),
     include_str!("../../migrations/sqlite/0020_local_files.sql"),
+    include_str!("../../migrations/sqlite/0021_auto_record.sql"),
 ];
 
 /// Number of the schema that this program writes.

@@ -10,6 +10,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
+use conclave_model::template::AutoRecord;
 use conclave_model::{
     ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, TemplateId,
     Timestamp,
@@ -26,7 +27,7 @@ use crate::records::rooms::rows::{
     all_connected_participants, by_id, by_name, connected_participants, room,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
-use crate::records::templates::{self, exists};
+use crate::records::templates;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
@@ -51,27 +52,37 @@ pub struct NewRoom {
 
 const INSERT: &str =
     "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
-                       template_id, created_at, empty_deadline)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9)
+                       template_id, auto_record, created_at, empty_deadline)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10)
      ON CONFLICT (project_id, name) DO NOTHING";
-const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
+const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.auto_record
+     FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
+const NAMED_TEMPLATE: &str = "SELECT auto_record FROM templates WHERE id = ?1 AND project_id = ?2";
 
-/// Returns the template of a new room: the named one, which must exist, or the project's default.
-fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
+/// Returns the template of a new room, the named one, which must exist, or the project's default, and the recording that it starts.
+fn resolve_template(
+    sql: Sql<'_>,
+    new: &NewRoom,
+) -> Result<(Option<TemplateId>, Option<AutoRecord>), StoreError> {
     let Some(named) = &new.template_id else {
         return sql
             .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
-                row.get("default_template_id")
+                Ok((
+                    row.get("default_template_id")?,
+                    templates::auto_record(row)?,
+                ))
             })?
             .ok_or_else(no_row);
     };
-    if exists(sql, &new.project_id, named)? {
-        return Ok(Some(named.clone()));
+    let row = args![named, &new.project_id];
+    match sql.one(NAMED_TEMPLATE, row, templates::auto_record)? {
+        Some(auto_record) => Ok((Some(named.clone()), auto_record)),
+        None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
-    StoreError::refuse(Problem::template_not_found().at("template_id"))
 }
 
 fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
+    let auto_record = templates::auto_record_json(room.auto_record.as_ref())?;
     let row = args![
         room.id,
         &room.project_id,
@@ -80,6 +91,7 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
         room.empty_timeout_seconds,
         room.metadata.as_deref(),
         room.template_id.as_ref(),
+        auto_record.as_deref(),
         room.created_at,
         room.empty_deadline,
     ];
@@ -358,7 +370,7 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let template_id = resolve_template(tx.sql, &new)?;
+            let (template_id, auto_record) = resolve_template(tx.sql, &new)?;
             let room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
@@ -368,6 +380,7 @@ impl Rooms {
                 metadata: new.metadata,
                 status: RoomStatus::Open,
                 template_id,
+                auto_record,
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,

@@ -21,7 +21,7 @@ use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
-use conclave_model::template::Region;
+use conclave_model::template::{AutoRecord, AutoRecordType, Region};
 use conclave_model::webhook::{Attempt, AttemptOutcome};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
@@ -137,6 +137,7 @@ impl Scenario {
             project_id: self.project.clone(),
             name: name.parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
             roles: ["host", "guest"]
                 .map(|name| (name.parse().unwrap(), role(name)))
                 .into(),
@@ -156,6 +157,11 @@ impl Scenario {
             let change = TemplateChange {
                 name: Some("first".parse().unwrap()),
                 region: None,
+                auto_record: Some(Some(AutoRecord {
+                    recording_type: AutoRecordType::RoomComposite,
+                    layout: None,
+                    destination: None,
+                })),
                 roles,
             };
             self.store
@@ -513,6 +519,7 @@ impl Scenario {
                 id: destination,
                 name: "files".parse().unwrap(),
             }),
+            is_automatic: false,
         });
         let started = || StartedEgress {
             is_uploaded_by_server: true,
@@ -526,6 +533,22 @@ impl Scenario {
                 .await
         };
         failures.check("Egresses::start", start).await;
+        let automatic = EgressPlan {
+            source: EgressSource::Participant("alice".parse().unwrap()),
+            destination: None,
+            is_automatic: true,
+            ..(*plan).clone()
+        };
+        let automatic = Arc::new(automatic);
+        failures
+            .check("Egresses::record_failed_start", async || {
+                let (plan, id) = (Arc::clone(&automatic), "EG_failed".parse().unwrap());
+                store
+                    .egresses()
+                    .record_failed_start(plan, id, "refused".into())
+                    .await
+            })
+            .await;
         let active = || self.egress(EgressStatus::Active);
         failures
             .check("Egresses::record", async || {
@@ -533,6 +556,12 @@ impl Scenario {
                     .egresses()
                     .record(project(), active(), self.now(), None)
                     .await
+            })
+            .await;
+        failures
+            .check("Egresses::set_paused", async || {
+                let id = active().egress_id;
+                store.egresses().set_paused(project(), id, true, None).await
             })
             .await;
         let complete = || self.egress(EgressStatus::Complete);
