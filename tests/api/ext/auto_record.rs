@@ -233,6 +233,11 @@ fn each_participant_has_one_running_recording_across_rejoins_and_hidden_ones_hav
         let id = recording["egress_id"].as_str().unwrap();
         app.drive(id, json!({"status": "complete"}));
     }
+    eventually(|| {
+        recordings(&app)
+            .iter()
+            .all(|recording| recording["status"] == "complete")
+    });
     app.leave(&alice, true);
     app.join("standup", "alice", "host");
     eventually(|| recordings(&app).len() == 3);
