@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::egress::{CompositeMedia, EgressSource, Layout};
 use crate::non_null::non_null;
@@ -78,7 +78,7 @@ word_enum! {
 pub struct AutoRecord {
     /// The type of the recording.
     #[serde(rename = "type")]
-    #[schema(inline)]
+    #[schema(schema_with = AutoRecordType::schema)]
     pub recording_type: AutoRecordType,
     /// Arrangement of the participants; default speaker. Only for `room_composite`.
     #[serde(
@@ -86,7 +86,7 @@ pub struct AutoRecord {
         deserialize_with = "non_null",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(inline, nullable = false)]
+    #[schema(schema_with = Layout::schema)]
     pub layout: Option<Layout>,
     /// A recording destination of the template. Without one, the file is written to the project's local directory.
     #[serde(
@@ -94,7 +94,7 @@ pub struct AutoRecord {
         deserialize_with = "non_null",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schema(inline, nullable = false)]
+    #[schema(schema_with = DestinationName::schema)]
     pub destination: Option<DestinationName>,
 }
 

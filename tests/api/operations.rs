@@ -567,7 +567,12 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 ];
 
 /// Fields beyond the contract, present only where they are used.
-const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[("Role", "attributes")];
+const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[
+    ("Role", "attributes"),
+    ("TemplateSettings", "auto_record"),
+    ("TemplateSettingsDetail", "auto_record"),
+    ("Recording", "paused"),
+];
 
 #[test]
 fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {
