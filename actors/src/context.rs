@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use conclave_db::Store;
+use conclave_db::{LogRetention, Store};
 use conclave_media::MediaPlane;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::plan::Plan;
-use conclave_model::settings::{MediaConfig, RecordingsConfig, WebhooksConfig};
+use conclave_model::settings::{EventsConfig, MediaConfig, RecordingsConfig, WebhooksConfig};
 use conclave_model::{Clock, NodeId};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
@@ -57,6 +57,8 @@ pub struct ActorContext {
 pub struct Settings {
     /// Section `webhooks`.
     pub webhooks: WebhooksConfig,
+    /// `webhooks.retention` and `events.retention`.
+    pub retention: LogRetention,
     /// `media.reconcile`: interval at which the records are reconciled with the media plane.
     pub reconcile: Duration,
     /// `recordings.lost_after`: how long a file on another server's disk is awaited before its recording fails.
@@ -71,12 +73,17 @@ impl Settings {
     #[must_use]
     pub fn new(
         webhooks: &WebhooksConfig,
+        events: &EventsConfig,
         media: &MediaConfig,
         recordings: &RecordingsConfig,
     ) -> Self {
         Self {
             // Copied once at the start. The settings do not change while the server runs.
             webhooks: webhooks.clone(),
+            retention: LogRetention {
+                deliveries: webhooks.retention,
+                events: events.retention,
+            },
             reconcile: media.reconcile,
             lost_after: recordings.lost_after,
         }
@@ -93,6 +100,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self::new(
             &WebhooksConfig::default(),
+            &EventsConfig::default(),
             &MediaConfig::default(),
             &RecordingsConfig::default(),
         )

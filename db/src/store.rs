@@ -11,6 +11,7 @@ use crate::engine::writer::WriterStop;
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
 use crate::records::api_keys::ApiKeys;
+use crate::records::bans::Bans;
 use crate::records::codes::Codes;
 use crate::records::deliveries::Deliveries;
 use crate::records::destinations::Destinations;
@@ -42,6 +43,7 @@ struct Components {
     templates: Templates,
     rooms: Rooms,
     codes: Codes,
+    bans: Bans,
     sessions: Sessions,
     tracks: Tracks,
     role_changes: RoleChanges,
@@ -81,6 +83,7 @@ impl Store {
             templates: Templates(handle()),
             rooms: Rooms(handle()),
             codes: Codes(handle()),
+            bans: Bans(handle()),
             sessions: Sessions(handle()),
             tracks: Tracks(handle()),
             role_changes: RoleChanges(handle()),
@@ -154,6 +157,12 @@ impl Store {
     #[must_use]
     pub fn codes(&self) -> &Codes {
         &self.0.codes
+    }
+
+    /// Returns the records of bans and revoked tokens.
+    #[must_use]
+    pub fn bans(&self) -> &Bans {
+        &self.0.bans
     }
 
     /// Returns the session records.

@@ -7,7 +7,7 @@ use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
 /// Record tables, each after the tables that its rows refer to.
-pub(crate) const TABLES: [&str; 19] = [
+pub(crate) const TABLES: [&str; 21] = [
     "projects",
     "api_keys",
     "templates",
@@ -20,6 +20,8 @@ pub(crate) const TABLES: [&str; 19] = [
     "webhook_deliveries",
     "role_changes",
     "codes",
+    "bans",
+    "revocations",
     "usage_days",
     "destinations",
     "egresses",

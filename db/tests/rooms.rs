@@ -10,6 +10,7 @@
 mod support;
 
 use conclave_db::{NewRoom, NewTemplate, Store};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::page::PageRequest;
 use conclave_model::template::Region;
 use conclave_model::{ProjectId, TemplateId};
@@ -25,6 +26,7 @@ async fn create_template(store: &Store, project: &ProjectId, name: &str) -> Temp
         name: name.parse().unwrap(),
         region: Region::Auto,
         auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: [].into(),
     };
     store.templates().create(new, None).await.unwrap().id

@@ -10,7 +10,7 @@
 //! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code,
 //!   and the problem that carries it).
 //! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with tracks and sessions),
-//!   [`role_change`], [`code`] (room codes).
+//!   [`role_change`], [`code`] (room codes), [`ban`].
 //! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`]
 //!   and [`rtmp`]; [`ingress`].
 //! - [`event`] (what webhooks report) and [`webhook`] (endpoints and deliveries).
@@ -26,6 +26,7 @@
 extern crate self as conclave_model;
 
 pub mod address;
+pub mod ban;
 pub mod bounded;
 pub mod clock;
 pub mod code;

@@ -28,6 +28,8 @@ pub struct Template {
     pub region: Region,
     /// Recording that starts by itself in rooms created from now on.
     pub auto_record: Option<AutoRecord>,
+    /// Maximum duration of rooms that are created with the template and state none, in seconds; `None` is unlimited.
+    pub max_duration_seconds: Option<u32>,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
     /// Creation time.

@@ -28,8 +28,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use ipnet::{IpNet, Ipv4Net};
 
 pub use conclave_model::settings::{
-    EgressConfig, KeyFile, MediaConfig, MediaKind, PortRange, RecordingsConfig, RtcConfig,
-    TURN_PORT, TurnConfig, TurnMode, WebhooksConfig,
+    EgressConfig, EventsConfig, KeyFile, MediaConfig, MediaKind, PortRange, RecordingsConfig,
+    RtcConfig, TURN_PORT, TurnConfig, TurnMode, WebhooksConfig,
 };
 
 pub use cluster::ClusterConfig;
@@ -50,6 +50,7 @@ conclave_model::settings! {
         section admin: AdminConfig;
         section limits: LimitsConfig;
         section webhooks: WebhooksConfig;
+        section events: EventsConfig;
         section media: MediaConfig;
         section database: DatabaseConfig;
         section backup: BackupConfig;

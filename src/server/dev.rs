@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use conclave_db::{ApiKeys, NewTemplate, Store, StoreError, private_file};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::key::ApiKey;
 use conclave_model::project::{Environment, Project};
 use conclave_model::role::{Role, RoleInput, RolePermissions};
@@ -169,6 +170,7 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
         name: "default".parse().ok()?,
         auto_record: None,
         region: Region::Auto,
+        max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([host, guest]),
     })
 }

@@ -101,7 +101,12 @@ pub(super) fn actor_context(
         // Recordings refer by it to the server whose disk has their file.
         node: data_dir::node_id(data)?,
         plans: plans.iter().collect(),
-        settings: Settings::new(&config.webhooks, &config.media, &config.recordings),
+        settings: Settings::new(
+            &config.webhooks,
+            &config.events,
+            &config.media,
+            &config.recordings,
+        ),
         room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),
         is_stopping: AtomicBool::default(),

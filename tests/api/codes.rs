@@ -88,6 +88,11 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
             .anonymous()
             .send()
     }),
+    (ErrorCode::BanNotFound, |app| {
+        app.room("unbanned");
+        app.delete("/ext/v1/rooms/unbanned/bans/alice").send()
+    }),
+    (ErrorCode::IdentityBanned, identity_banned),
     (ErrorCode::MethodNotAllowed, |app| {
         app.put("/v1/rooms").json(json!({})).send()
     }),
@@ -144,6 +149,14 @@ const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
 
 fn whip() -> ConnectedEncoder {
     ConnectedEncoder::start()
+}
+
+fn identity_banned(app: &TestApp) -> Response {
+    app.room("banned");
+    app.put("/ext/v1/rooms/banned/bans/alice")
+        .send()
+        .expect(201);
+    mint(app, json!({"room": "banned", "identity": "alice"}))
 }
 
 fn create(app: &TestApp, room: Value) -> Response {

@@ -77,6 +77,10 @@ pub enum RoomMsg {
     },
     /// The empty timer fired. The state decides whether the room ends. A room that was woken for this has a permit.
     EmptyTimeout(Option<ProjectPermit>),
+    /// The participants have to be notified that the room reaches its maximum duration.
+    DurationNotice,
+    /// The room has reached its maximum duration.
+    DurationEnd,
     /// A reserved seat may have expired.
     ReservationExpired,
     /// Reconcile the records with the media plane.
@@ -113,6 +117,8 @@ impl RoomMsg {
             // Queued reports are refused where the end of the room is noticed.
             Self::Reports
             | Self::EmptyTimeout(_)
+            | Self::DurationNotice
+            | Self::DurationEnd
             | Self::ReservationExpired
             | Self::Reconcile
             | Self::Observed(_)
@@ -198,6 +204,8 @@ pub enum CallOutcome {
     Muted(MuteReply, Result<MuteOutcome, MediaError>),
     /// Data was sent.
     DataSent(SendDataReply, Result<(), MediaError>),
+    /// Joins were notified of the room's end.
+    Notified(Vec<ParticipantSid>, Result<(), MediaError>),
     /// A participant was given another role, which is not written yet.
     RoleSet(Box<AcceptedRole>, Result<Participant, TreeError>),
 }
@@ -220,6 +228,8 @@ impl CallOutcome {
             Self::Removed(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::DataSent(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
+            // No caller waits for this.
+            Self::Notified(..) => {}
             Self::RoleSet(accepted, result) => {
                 // The media plane has changed the role, but the session that it belongs to has ended.
                 let error = result.map_or_else(|error| error, |_| participant_not_found());

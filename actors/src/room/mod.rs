@@ -9,6 +9,7 @@
 //! - [`join`]: whether a participant may join, reserved seats, and the record of a join.
 //! - [`auto_record`]: recordings that start by themselves at a join.
 //! - [`commands`]: commands that call the media plane, in spawned tasks.
+//! - [`duration`]: the maximum duration, and the notice before it.
 //! - [`reconcile`]: repairs after lost reports.
 //!
 //! # A room's life
@@ -26,7 +27,8 @@
 //!    running call, a reserved seat or a queued report. The room hibernates again.
 //! 6. The deadline passes: the project wakes the room with a permit, and [`LiveRoom::end_if_empty`] ends it, unless a join was faster. Or
 //!    `DELETE` ends it at any time, without waiting for reports. The actor writes the end and the leaves, closes the room on the media
-//!    plane, and refuses everything that is still queued with `room_ended`.
+//!    plane, and refuses everything that is still queued with `room_ended`. A room with a maximum duration ends in the same way, whether
+//!    it is empty or not.
 //!
 //! # Failures
 //!
@@ -44,6 +46,7 @@
 
 mod auto_record;
 mod commands;
+mod duration;
 mod join;
 mod message;
 mod reconcile;
@@ -76,6 +79,7 @@ use crate::recording::EgressStarter;
 use crate::registry::{Inspect, Inspection};
 use auto_record::AutoRecordings;
 use commands::{MediaCalls, RoomOnPlane, Target};
+use duration::DurationTimers;
 use join::{JoinSource, Reservations};
 use message::participant_not_found;
 pub use message::{
@@ -132,6 +136,7 @@ pub struct LiveRoom {
     /// Timer for the next query about absent participants.
     absence_timer: Option<Timer>,
     empty_timer: Option<Timer>,
+    duration: DurationTimers,
 }
 
 impl LiveRoom {
@@ -155,6 +160,7 @@ impl LiveRoom {
             absences: Absences::default(),
             absence_timer: None,
             empty_timer: None,
+            duration: DurationTimers::default(),
         }
     }
 
@@ -226,6 +232,9 @@ impl LiveRoom {
                     self.send_ticket();
                 }
             }
+            RoomMsg::DurationNotice => self.notify_of_end(),
+            // Like a request to end the room: it must not wait behind a flood of reports.
+            RoomMsg::DurationEnd => Box::pin(self.end_at_duration()).await,
             RoomMsg::ReservationExpired => self.drop_expired_reservations(),
             RoomMsg::Reconcile => self.observe(),
             RoomMsg::AutoRecorded { sid, is_settled } => self.auto_recorded(&sid, is_settled),
@@ -417,6 +426,7 @@ impl LiveRoom {
             Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
                 self.write_role_change(*accepted, participant).await;
             }
+            Some(CallOutcome::Notified(joins, result)) => self.notified(&joins, result),
             // Only a role change needs a write. All other outcomes are replied to as they are, in any room.
             Some(outcome) => outcome.reply_as_ended(),
             None => {
@@ -495,6 +505,7 @@ impl LiveRoom {
         });
         self.order.reply_as_ended();
         self.empty_timer = None;
+        self.duration = DurationTimers::default();
         let (media, room) = (Arc::clone(&self.context.media), self.name.clone());
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
@@ -531,7 +542,8 @@ impl LiveRoom {
             .empty_timer
             .iter()
             .chain(&self.reservation_timer)
-            .chain(&self.absence_timer);
+            .chain(&self.absence_timer)
+            .chain(self.duration.timers());
         Inspection {
             timers: timers.map(Timer::view).collect(),
             state,
@@ -577,6 +589,7 @@ impl Actor for RoomActor {
         let mut room = LiveRoom::new(self, myself, start);
         // A rebuilt room continues with the timers of its records and seats.
         room.arm_empty_timer();
+        room.arm_duration_timers();
         room.arm_reservation_timer();
         Ok(room)
     }

@@ -103,6 +103,11 @@ impl Roster {
             .map(|participant| &participant.identity)
     }
 
+    /// Returns the connected participants, including hidden ones.
+    pub fn participants(&self) -> &[ConnectedParticipant] {
+        &self.participants
+    }
+
     /// Returns the connected identities by role; those without a role under the empty name.
     pub fn identities_by_role(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut participants: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -205,6 +210,7 @@ pub(super) mod tests {
             name: "standup".parse().unwrap(),
             max_participants: 0,
             empty_timeout_seconds: 60,
+            max_duration_seconds: None,
             metadata: None,
             status: RoomStatus::Open,
             template_id: None,

@@ -18,6 +18,7 @@ use conclave_db::{
 };
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportReply, ReportSink};
 use conclave_model::address::AddressFilter;
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::ParticipantRef;
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
@@ -260,6 +261,7 @@ pub fn room(project: &ProjectId, name: &str) -> NewRoom {
         name: name.parse().unwrap(),
         max_participants: 0,
         empty_timeout_seconds: 3_600,
+        max_duration: None,
         metadata: None,
         template_id: None,
     }
@@ -276,6 +278,7 @@ fn template(project: &ProjectId) -> NewTemplate {
         name: "brittle".parse().unwrap(),
         region: Region::Auto,
         auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([
             role("host", "{}"),
             role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#),

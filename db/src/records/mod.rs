@@ -1,6 +1,7 @@
 //! Records: a component per kind, with its SQL texts, types and operations. All of them use [`crate::sql`].
 
 pub(crate) mod api_keys;
+pub(crate) mod bans;
 pub(crate) mod codes;
 pub(crate) mod deliveries;
 pub(crate) mod destinations;

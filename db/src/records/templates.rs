@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use conclave_model::bounded::MaxDuration;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
+use conclave_model::room::duration_limit;
 use conclave_model::template::{AutoRecord, Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
 
@@ -27,6 +29,8 @@ pub struct NewTemplate {
     pub region: Region,
     /// Recording that starts by itself.
     pub auto_record: Option<AutoRecord>,
+    /// Maximum duration of its rooms.
+    pub max_duration: MaxDuration,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
@@ -40,13 +44,15 @@ pub struct TemplateChange {
     pub region: Option<Region>,
     /// New recording that starts by itself; `Some(None)` removes it.
     pub auto_record: Option<Option<AutoRecord>>,
+    /// New maximum duration of its rooms.
+    pub max_duration: Option<MaxDuration>,
     /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
 const SELECT: &str =
     "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id AS is_default, t.region,
-            t.auto_record, t.created_at, t.updated_at
+            t.max_duration_seconds, t.auto_record, t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
 /// A created or replaced role.
@@ -79,11 +85,11 @@ const NAME_EXISTS: &str =
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
                     WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
-const INSERT: &str =
-    "INSERT INTO templates (id, project_id, name, region, auto_record, created_at, updated_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at, max_duration_seconds, auto_record)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7)";
 const UPDATE: &str =
-    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
+    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5,
+                          max_duration_seconds = nullif(coalesce(?6, max_duration_seconds), 0)
      WHERE id = ?1 AND project_id = ?2";
 const SET_AUTO_RECORD: &str =
     "UPDATE templates SET auto_record = ?3 WHERE id = ?1 AND project_id = ?2";
@@ -102,6 +108,7 @@ fn template(row: &Row<'_>) -> Result<Template, StoreError> {
         is_default: row.get("is_default")?,
         region: row.get("region")?,
         auto_record: auto_record(row)?,
+        max_duration_seconds: row.get("max_duration_seconds")?,
         roles: BTreeMap::new(),
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -281,7 +288,14 @@ fn update(
 ) -> Result<(), StoreError> {
     tx.sql.put(
         UPDATE,
-        args![id, project, change.name.as_ref(), change.region, tx.now],
+        args![
+            id,
+            project,
+            change.name.as_ref(),
+            change.region,
+            tx.now,
+            change.max_duration.map(i64::from)
+        ],
     )?;
     // A statement of its own, because NULL is a value here.
     if let Some(auto_record) = &change.auto_record {
@@ -307,8 +321,9 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
             &new.project_id,
             &new.name,
             new.region,
-            auto_record_json(new.auto_record.as_ref())?.as_deref(),
-            tx.now
+            tx.now,
+            duration_limit(new.max_duration),
+            auto_record_json(new.auto_record.as_ref())?.as_deref()
         ],
     )?;
     put_roles(tx, &id, new.roles.values())?;

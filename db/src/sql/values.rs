@@ -14,9 +14,10 @@ use conclave_model::room::RoomStatus;
 use conclave_model::template::Region;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{
-    CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId,
-    Identity, IngressId, IngressRowId, NodeId, ParticipantSid, ProjectId, RoleChangeId, RoleName,
-    RoomId, RoomName, SessionId, TemplateId, TemplateName, Timestamp, TrackSid,
+    BanId, CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId,
+    Identity, IngressId, IngressRowId, NodeId, ParticipantSid, ProjectId, RevocationId,
+    RoleChangeId, RoleName, RoomId, RoomName, SessionId, TemplateId, TemplateName, Timestamp,
+    TrackSid,
 };
 use uuid::Uuid;
 
@@ -303,11 +304,13 @@ texts!(
     TrackSid,
 );
 uuids!(
+    BanId,
     CodeId,
     DeliveryId,
     EndpointId,
     IngressRowId,
     EgressRowId,
+    RevocationId,
     RoleChangeId,
     RoomId,
     SessionId

@@ -25,6 +25,11 @@ text_id!(
     RoomName, "^[a-zA-Z0-9_-]{1,128}$", 1..=128, |t| is_word(t, 128)
 );
 text_id!(
+    /// The start of a room's name.
+    // Any start of a name is a name. Not the pattern of names, whose refusal has a code that the contract's list of rooms does not have.
+    NamePrefix, "^[0-9A-Za-z_-]{1,128}$", 1..=128, |t| is_word(t, 128)
+);
+text_id!(
     /// The name of a room on the media plane: project id, dot, room name.
     // At least 16 + 1 + 1 characters, and at most 16 + 1 + 128.
     NamespacedRoom, "^prj_[0-9a-f]{12}\\.[a-zA-Z0-9_-]{1,128}$", 18..=145, is_namespaced
@@ -106,6 +111,14 @@ uuid_id!(
 uuid_id!(
     /// The id of a change of a participant's role.
     RoleChangeId
+);
+uuid_id!(
+    /// The id of a ban of an identity from a room.
+    BanId
+);
+uuid_id!(
+    /// The id of a revocation of an identity's tokens for a room.
+    RevocationId
 );
 uuid_id!(
     /// The id of a webhook endpoint.

@@ -14,7 +14,7 @@ use conclave_outbound::webhook::generate_secret;
 use serde_json::value::RawValue;
 
 use super::admin_client::{AdminClient, ServerArgs, checked_url};
-use super::follower::{Follower, Forwarder, shown};
+use super::follower::{Follower, Forwarder, StartPoint, shown};
 use super::listen::event_type;
 use super::output::{print, print_json_text};
 use super::store::with_store;
@@ -157,7 +157,7 @@ fn in_new_room(
     api: Api,
 ) -> Result<(), CliError> {
     // Before the room exists, so that it misses none of its events.
-    let follower = Follower::new(server, project, None)?;
+    let follower = Follower::new(server, project, StartPoint::Now)?;
     let mut room = TriggerRoom::create(api, server, follower)?;
     eprintln!("conclave: in the room {}", room.name());
     // The room ends in any case, so a failed step leaves none behind.

@@ -286,6 +286,36 @@ fn recordings_broadcasts_and_ingress_are_started_and_stopped() {
 }
 
 #[test]
+fn an_identity_is_banned_by_a_form_or_beside_its_participant_and_the_ban_is_lifted() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    app.room("standup");
+    app.join("standup", "mallory", "guest");
+    let room = format!("{}/rooms/standup", project(&app));
+    let bans = || app.get("/ext/v1/rooms/standup/bans").send().expect(200)["bans"].clone();
+    let page = browser.page(&room);
+    let beside = format!("{room}/participants/mallory/ban");
+    assert!(page.contains(&format!("action=\"{beside}\"")), "{page}");
+    let page = browser.act(&beside, &[]);
+    assert!(page.contains("The identity is banned"), "{page}");
+    assert_eq!(bans()[0]["identity"], "mallory");
+    let participants = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(participants["participants"], json!([]));
+
+    let fields = [("identity", "trudy"), ("hours", "2"), ("reason", "spam")];
+    let page = browser.act(&format!("{room}/bans"), &fields);
+    assert!(page.contains("trudy") && page.contains("spam"), "{page}");
+    let until = app.clock.now().after(std::time::Duration::from_secs(7_200));
+    assert_eq!(
+        (&bans()[0]["until"], &bans()[0]["reason"]),
+        (&json!(until), &json!("spam"))
+    );
+    let page = browser.act(&format!("{room}/bans/mallory/lift"), &[]);
+    assert!(page.contains("The ban is lifted"), "{page}");
+    assert_eq!(bans().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_room_code_is_shown_once_with_its_link_and_disabled() {
     let app = TestApp::start();
     let browser = Browser::new(&app);

@@ -1,6 +1,10 @@
 //! `/ext/v1/*`.
 
 mod auto_record;
+mod bans;
 mod codes;
+mod events;
 mod frame;
 mod recordings;
+mod rooms;
+mod webhooks;

@@ -97,7 +97,15 @@ impl World {
     pub fn live(&mut self) {
         let app = &self.app;
         let endpoint = json!({"url": self.receiver.url});
-        self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = endpoint.json()["id"].as_str().unwrap().to_owned();
+        let endpoint = format!("/ext/v1/webhook-endpoints/{endpoint}");
+        self.call(
+            app.patch(&endpoint).json(json!({"description": "events"})),
+            &[200],
+        );
+        let rotation = app.post(&format!("{endpoint}/rotate-secret"));
+        self.call(rotation.json(json!({"overlap_seconds": 1})), &[200]);
         // A recording that starts by itself, in this room only.
         let settings = format!("/v1/templates/{}/settings", default_template(app));
         let record = |auto_record: Value| {
@@ -110,6 +118,14 @@ impl World {
         self.join("sibling", "dora", "host");
         self.room("stage", 86_400);
         self.room("idle", 60);
+        let limited = json!({"name": "limited", "max_duration_seconds": 90});
+        self.call(
+            app.post("/v1/rooms")
+                .json(limited)
+                .idempotency_key("limited"),
+            &[201],
+        );
+        self.join("limited", "frank", "");
         let alice = self.join("stage", "alice", "host");
         self.join("stage", "bob", "guest");
         let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
@@ -123,7 +139,7 @@ impl World {
         self.ask_for_a_seat();
         self.follow();
         self.miss_an_answer();
-        // Two reconciliation rounds, and the idle room's deadline.
+        // Two reconciliation rounds, the idle room's deadline, and the limited room's notice and end.
         for _ in 0..13 {
             self.pass(Duration::from_secs(10));
         }

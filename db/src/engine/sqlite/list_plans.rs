@@ -2,7 +2,9 @@
 //! sort.
 
 use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::room::RoomStatus;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
@@ -11,13 +13,13 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
+    bans, codes, deliveries, events, ingresses, projects, role_changes, rooms, server, templates,
     webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::Value;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, SessionFilter};
+use crate::{DeliveryFilter, EgressFilter, EventFilter, IngressFilter, RoomFilter, SessionFilter};
 
 /// Filter of a list: how it is set, and the text that its query plan must contain.
 struct Filter<F> {
@@ -95,7 +97,6 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     with_schema(|sql, project| {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
-        assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
         assert_searches(
             &plan(sql, templates::list_query(project)),
             &["templates_newest"],
@@ -109,6 +110,10 @@ fn lists_without_filters_follow_the_index_of_their_order() {
             &["codes_of_room"],
         );
         assert_searches(
+            &plan(sql, bans::list_query(project, room)),
+            &["bans_of_room"],
+        );
+        assert_searches(
             &plan(sql, role_changes::list_query(project, room, None)),
             &["room_id=?"],
         );
@@ -116,13 +121,57 @@ fn lists_without_filters_follow_the_index_of_their_order() {
             &plan(sql, rooms::open_query(project)),
             &["INDEX rooms_open "],
         );
-        let named = plan(sql, rooms::named_query(project, "a", "b"));
-        assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
+        assert_searches(
+            &plan(sql, rooms::live_query(project)),
+            &[
+                "INDEX rooms_live ",
+                "INDEX sessions_open_in_room ",
+                "INDEX egresses_running ",
+            ],
+        );
         let of_identity = plan(
             sql,
             role_changes::list_query(project, room, Some(&identity)),
         );
         assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
+    });
+}
+
+#[test]
+fn rooms_are_searched_by_every_filter() {
+    let filters: [Filter<RoomFilter>; 3] = [
+        Filter::new("name>? AND name<?", |filter| {
+            filter.name_prefix = Some("class-".parse().unwrap());
+        }),
+        Filter::new("created_at>?", |filter| {
+            filter.created_after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("created_at<?", |filter| {
+            filter.created_before = Some(Timestamp::from_millis(2));
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            // An index serves one range. The times of creation are then compared in the index of names.
+            let (order, wanted) = match filter.name_prefix {
+                Some(_) => ("named", vec!["name>? AND name<?"]),
+                None => ("newest", wanted),
+            };
+            for (status, indexes) in [
+                (None, "rooms_"),
+                (Some(RoomStatus::Ended), "rooms_"),
+                // Open rooms are few, and have their own indexes.
+                (Some(RoomStatus::Open), "rooms_open_"),
+            ] {
+                let filter = RoomFilter {
+                    status,
+                    ..filter.clone()
+                };
+                let plan = plan(sql, rooms::list_query(project, &filter, "class-\u{7f}"));
+                assert_searches(&plan, &[&format!("INDEX {indexes}{order} ")]);
+                assert_searches(&plan, &wanted);
+            }
+        });
     });
 }
 
@@ -218,6 +267,38 @@ fn deliveries_are_searched_by_every_pair_of_filters() {
 }
 
 #[test]
+fn events_are_searched_by_every_filter_and_from_their_position_on() {
+    // In the order of the planner's choice: the filter with the fewest events first.
+    let filters: [Filter<EventFilter>; 3] = [
+        Filter::new(
+            "events_of_identity (project_id=? AND identity=? AND id>?)",
+            |filter| {
+                filter.identity = Some("ada".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_room (project_id=? AND room=? AND id>?)",
+            |filter| {
+                filter.room = Some("r".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_type (project_id=? AND type=? AND id>?)",
+            |filter| {
+                filter.event_type = Some(EventType::RoomStarted);
+            },
+        ),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let plan = plan(sql, events::list_query(project, &filter, 7));
+            let all = "events_of_project (project_id=? AND id>?)";
+            assert_searches(&plan, &[wanted.first().copied().unwrap_or(all)]);
+        });
+    });
+}
+
+#[test]
 fn egresses_are_searched_by_every_filter() {
     let filters: [Filter<EgressFilter>; 4] = [
         Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
@@ -274,9 +355,17 @@ fn queries_besides_lists_read_what_they_are_about_only() {
                 "webhook_deliveries_retries",
             ),
             (events::SELECT_AFTER, "events_of_project"),
+            (events::SELECT_NEXT, "events_of_project"),
+            (
+                server::DELETE_DELIVERIES,
+                "webhook_deliveries_of_event (event_id<?)",
+            ),
+            (server::DELETE_EVENTS, "events_by_age (created_at<?)"),
             (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
-            let args = vec![Value::Null; query.matches('?').count()];
+            // A parameter may occur twice.
+            let parameters = (1..=9).filter(|number| query.contains(&format!("?{number}")));
+            let args = vec![Value::Null; parameters.count()];
             let steps: Vec<String> = sql
                 .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
                     row.get("detail")

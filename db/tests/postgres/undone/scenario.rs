@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
+    LogRetention, NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store,
+    TemplateChange, UploadRest,
 };
+use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
     CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
@@ -22,7 +24,7 @@ use conclave_model::project::{Environment, ProjectStatus};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
 use conclave_model::template::{AutoRecord, AutoRecordType, Region};
-use conclave_model::webhook::{Attempt, AttemptOutcome};
+use conclave_model::webhook::{Attempt, AttemptOutcome, WebhookEndpointChange};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
     TemplateId, Timestamp,
@@ -67,6 +69,7 @@ impl Scenario {
         self.join_and_leave(&room).await;
         self.publish(&room).await;
         self.use_codes(&room).await;
+        self.ban(&room).await;
         self.use_ingress(&room).await;
         self.record(&room, destination).await;
         self.deliver(endpoint).await;
@@ -138,6 +141,7 @@ impl Scenario {
             name: name.parse().unwrap(),
             region: Region::Auto,
             auto_record: None,
+            max_duration: MaxDuration::known(0),
             roles: ["host", "guest"]
                 .map(|name| (name.parse().unwrap(), role(name)))
                 .into(),
@@ -162,6 +166,7 @@ impl Scenario {
                     layout: None,
                     destination: None,
                 })),
+                max_duration: None,
                 roles,
             };
             self.store
@@ -459,6 +464,36 @@ impl Scenario {
             .await;
     }
 
+    /// Bans an identity, changes the ban, lifts it, and revokes tokens.
+    async fn ban(&self, room: &Room) {
+        let (store, failures) = (&self.store, &self.failures);
+        let mallory = || "mallory".parse().unwrap();
+        let new = |until| NewBan {
+            project_id: self.project.clone(),
+            room: room.name.clone(),
+            identity: mallory(),
+            until,
+            reason: Some("spam".into()),
+        };
+        for until in [None, Some(self.now().after(DAY))] {
+            failures
+                .check("Bans::put", async || store.bans().put(new(until)).await)
+                .await;
+        }
+        failures
+            .check("Bans::lift", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().lift(project, room, mallory()).await
+            })
+            .await;
+        failures
+            .check("Bans::revoke_tokens", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().revoke_tokens(project, room, mallory()).await
+            })
+            .await;
+    }
+
     async fn use_ingress(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let new = new_ingress(room);
@@ -616,6 +651,7 @@ impl Scenario {
             .unwrap();
         let attempt = |retry_at| Attempt {
             project_id: project(),
+            endpoint_id: endpoint,
             delivery_id: due[0].id,
             number: 1,
             due: due[0].due,
@@ -711,9 +747,14 @@ impl Scenario {
             .await;
         failures
             .check("ServerRecords::delete_expired", async || {
-                store.server().delete_expired(DAY).await
+                let retention = LogRetention {
+                    deliveries: DAY,
+                    events: DAY,
+                };
+                store.server().delete_expired(retention).await
             })
             .await;
+        self.change_endpoint(endpoint).await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
         failures.check("WebhookEndpoints::delete", delete).await;
         // Its deliveries, and then the endpoint itself.
@@ -723,6 +764,45 @@ impl Scenario {
                 .check("WebhookEndpoints::purge_deleted", purge)
                 .await;
         }
+    }
+
+    /// Changes a webhook endpoint, rotates its secret, and disables it.
+    async fn change_endpoint(&self, endpoint: EndpointId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let change = WebhookEndpointChange {
+            description: Some("changed".into()),
+            ..WebhookEndpointChange::default()
+        };
+        let update = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.update(project(), endpoint, change.clone()).await
+        };
+        failures.check("WebhookEndpoints::update", update).await;
+        let rotate = async || {
+            let (secret, until) = (Secret::new("t"), self.now());
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .rotate_secret(project(), endpoint, secret, until, None)
+                .await
+        };
+        failures
+            .check("WebhookEndpoints::rotate_secret", rotate)
+            .await;
+        let forget = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.forget_previous_secret(project(), endpoint).await
+        };
+        failures
+            .check("WebhookEndpoints::forget_previous_secret", forget)
+            .await;
+        let disable = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .disable_failing(project(), endpoint, self.now(), "refused".into())
+                .await
+        };
+        let disabled = failures.check("WebhookEndpoints::disable_failing", disable);
+        assert!(disabled.await, "its last attempt has failed");
     }
 
     /// Deletes a template that is not the default.

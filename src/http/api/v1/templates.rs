@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::non_null::{Object, non_null, non_null_object, removable_object};
 use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
@@ -68,6 +69,10 @@ pub struct TemplateSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = extension::<AutoRecord>)]
     pub auto_record: Option<AutoRecord>,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// Settings of a template to create or change.
@@ -82,6 +87,10 @@ pub struct TemplateSettingsInput {
     #[serde(default, deserialize_with = "removable_object")]
     #[schema(schema_with = auto_record_input)]
     auto_record: AutoRecordInput,
+    /// For new rooms that state none. Default 0; an update without it leaves it unchanged.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
 }
 
 /// A region to set.
@@ -89,6 +98,10 @@ pub struct TemplateSettingsInput {
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplateSettings {
     region: Region,
+    /// For new rooms that state none. Unchanged when absent.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
     /// Recording that starts by itself in rooms created from now on; null removes it.
     #[serde(default, deserialize_with = "removable_object")]
     #[schema(schema_with = auto_record_input)]
@@ -128,6 +141,10 @@ pub struct TemplateSettingsDetail {
     /// False while a single media region runs.
     pub region_enforced: bool,
     pub region_note: &'static str,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// A template.
@@ -156,6 +173,7 @@ impl From<Template> for TemplateJson {
             settings: TemplateSettings {
                 region: template.region,
                 auto_record: template.auto_record,
+                max_duration_seconds: template.max_duration_seconds,
             },
             roles: template.roles,
             created_at: template.created_at,
@@ -169,6 +187,7 @@ impl From<Template> for TemplateSettingsDetail {
         Self {
             region: template.region,
             auto_record: template.auto_record,
+            max_duration_seconds: template.max_duration_seconds,
             allowed_regions: Region::ALL,
             // False while a single media region runs (contract).
             region_enforced: false,
@@ -311,22 +330,44 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
         .collect()
 }
 
+/// Settings of a template in a request; `None` leaves the stored one unchanged.
+#[derive(Default)]
+struct SentSettings {
+    region: Option<Region>,
+    max_duration: Option<MaxDuration>,
+    auto_record: AutoRecordInput,
+}
+
+/// Returns the sent settings, after checking their fields against each other.
+fn settings(sent: Option<TemplateSettingsInput>) -> Result<SentSettings, Problem> {
+    let Some(sent) = sent else {
+        return Ok(SentSettings::default());
+    };
+    check_auto_record(sent.auto_record.iter().flatten().next(), "settings.")?;
+    Ok(SentSettings {
+        region: sent.region,
+        max_duration: sent.max_duration_seconds,
+        auto_record: sent.auto_record,
+    })
+}
+
 pub async fn create(
     context: RequestContext,
     input: Input<NoParams, NoParams, CreateTemplate>,
 ) -> Result<Created<TemplateJson>> {
     let body = input.body;
-    let (region, auto_record) = body
-        .settings
-        .map(|settings| (settings.region, settings.auto_record.flatten()))
-        .unwrap_or_default();
-    check_auto_record(auto_record.as_ref(), "settings.")?;
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let new = NewTemplate {
         project_id: context.project(),
         name: body.name,
         // `auto`, the contract's default.
         region: region.unwrap_or_default(),
-        auto_record,
+        max_duration: max_duration.unwrap_or(MaxDuration::known(0)),
+        auto_record: auto_record.flatten(),
         roles: roles(body.roles)?,
     };
     context
@@ -365,14 +406,15 @@ pub async fn update(
     input: Input<TemplatePath, NoParams, UpdateTemplate>,
 ) -> Result<Json<TemplateJson>> {
     let body = input.body;
-    let (region, auto_record) = body
-        .settings
-        .map(|settings| (settings.region, settings.auto_record))
-        .unwrap_or_default();
-    check_auto_record(auto_record.iter().flatten().next(), "settings.")?;
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let change = TemplateChange {
         name: body.name,
         region,
+        max_duration,
         auto_record,
         // Sent roles are completed with defaults, because they replace stored ones as a whole (contract).
         roles: roles(body.roles)?,
@@ -418,11 +460,13 @@ async fn update_settings(
 ) -> Result<Json<TemplateSettingsDetail>> {
     let UpdateTemplateSettings {
         region,
+        max_duration_seconds,
         auto_record,
     } = input.body;
     check_auto_record(auto_record.iter().flatten().next(), "")?;
     let change = TemplateChange {
         region: Some(region),
+        max_duration: max_duration_seconds,
         auto_record,
         ..TemplateChange::default()
     };
