@@ -62,10 +62,14 @@ pub use records::destinations::{BroadcastDestination, Destinations, NewDestinati
 pub use records::egresses::local_files::{LocalFiles, LocalRecording, RecordingPosition};
 pub use records::egresses::uploads::{PendingUpload, RecordingEnd, UploadRest, Uploads};
 pub use records::egresses::{EgressFilter, Egresses, RunningEgress};
+pub use records::erasures::{ErasedRows, Erasure, Erasures};
 pub use records::events::{EventFilter, EventGap, EventList, EventPage, Events, StoredEvent};
+pub use records::exports::{ExportPage, ExportPosition, Exports};
 pub use records::idempotency::{Responses, StoredResponse};
 pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
+pub use records::quality::{MeasuredSession, NewQuality, Quality, StoredSample};
+pub use records::removals::{ProjectContents, Removals};
 pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
 pub use records::rooms::{

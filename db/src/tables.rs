@@ -7,7 +7,7 @@ use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
 /// Record tables, each after the tables that its rows refer to.
-pub(crate) const TABLES: [&str; 21] = [
+pub(crate) const TABLES: [&str; 22] = [
     "projects",
     "api_keys",
     "templates",
@@ -26,9 +26,12 @@ pub(crate) const TABLES: [&str; 21] = [
     "destinations",
     "egresses",
     "ingresses",
+    "erasures",
     "idempotency",
     "heartbeat",
     "uploads",
+    "quality_samples",
+    "session_quality",
 ];
 
 /// Value in a row. A UUID is its bytes, as in SQLite.

@@ -10,6 +10,7 @@
 //! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code,
 //!   and the problem that carries it).
 //! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with tracks and sessions),
+//!   [`quality`] (of a session's media),
 //!   [`role_change`], [`code`] (room codes), [`ban`].
 //! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`]
 //!   and [`rtmp`]; [`ingress`].
@@ -50,6 +51,7 @@ pub mod participant;
 pub mod permits;
 pub mod plan;
 pub mod project;
+pub mod quality;
 pub mod rates;
 pub mod role;
 pub mod role_change;

@@ -17,6 +17,7 @@ mod kubernetes;
 mod load;
 mod media_credentials;
 mod plans;
+mod quality;
 pub mod reference;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub use http::{AdminConfig, EmbedOrigin, HostName, HttpConfig, LimitsConfig, Ori
 pub use load::{DEFAULT_FILE, LoadedConfig, Sources};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{BillingConfig, DEFAULT_PLAN, Plans, PlansConfig};
+pub use quality::QualityConfig;
 pub use tls::{AcmeConfig, TlsConfig};
 
 conclave_model::settings! {
@@ -58,6 +60,7 @@ conclave_model::settings! {
         section encryption: EncryptionConfig;
         section recordings: RecordingsConfig;
         section egress: EgressConfig;
+        section quality: QualityConfig;
         section plans: PlansConfig;
         section billing: BillingConfig;
     }

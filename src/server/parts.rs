@@ -30,6 +30,7 @@ use crate::http::call::effects::EffectFile;
 use crate::http::console::history::{self, Sample};
 use crate::http::frame::admission::{Admission, AdmissionLimits, Downloads};
 use crate::http::frame::key_locks::KeyLocks;
+use crate::http::frame::key_uses::KeyUses;
 use crate::http::frame::limits::{FixedLimits, Limits};
 use crate::http::frame::origins::Origins;
 use crate::http::frame::payload::{self, BodyReader};
@@ -139,6 +140,7 @@ pub(super) fn checks(
         admission: admission(config, metrics),
         origins: origins(config, mode, admin),
         key_locks: KeyLocks::default(),
+        key_uses: KeyUses::default(),
         // Links need no API key, so their requests have an admission of their own and cannot use up the API's.
         downloads: Downloads::new(Admission::new(
             LINK_REQUESTS,

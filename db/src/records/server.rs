@@ -182,6 +182,8 @@ const BATCH: u32 = 1_000;
 
 const DELETE_RESPONSES: &str = "DELETE FROM idempotency WHERE (project_id, operation, key, caller) IN
         (SELECT project_id, operation, key, caller FROM idempotency WHERE created_at <= ?1 LIMIT ?2)";
+const DELETE_SAMPLES: &str = "DELETE FROM quality_samples WHERE (session_id, at) IN
+        (SELECT session_id, at FROM quality_samples WHERE at <= ?1 LIMIT ?2)";
 /// Up to the last event that is old enough. Events may be kept for longer than their deliveries, so a search by the events' age would read
 /// the whole history each time.
 pub(crate) const DELETE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
@@ -372,6 +374,23 @@ impl ServerRecords {
                     .sql
                     .change(DELETE_DELIVERIES, args![oldest_delivery, BATCH])?;
                 Ok(responses + deliveries + delete_events(tx, oldest_event)?)
+            })
+            .await
+    }
+}
+
+impl ServerRecords {
+    /// Deletes samples of sessions' quality that are older than `retention`, in all projects. Returns the number of deleted rows; 0 if
+    /// nothing is left to delete.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn delete_quality_samples(&self, retention: Duration) -> Result<usize, StoreError> {
+        self.database
+            // At most 1,000, as in `delete_expired`.
+            .write(Queue::SERVER, move |tx| {
+                let oldest = tx.now.before(retention);
+                tx.sql.change(DELETE_SAMPLES, args![oldest, BATCH])
             })
             .await
     }

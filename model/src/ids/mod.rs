@@ -188,6 +188,14 @@ impl Identity {
         // Within the identity's pattern, so it needs no check.
         Self(format!("guest-{random}").into())
     }
+
+    /// Returns a random identity that takes an erased identity's place in the records: `erased-` and 24 characters.
+    pub fn erased() -> Self {
+        // 120 bits. Random rather than derived from the identity, so that no key and no guess leads back to it.
+        const RANDOM_CHARACTERS: usize = 24;
+        let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
+        Self(format!("erased-{random}").into())
+    }
 }
 
 impl Default for TemplateId {

@@ -120,7 +120,11 @@ impl From<EventPage> for PageJson {
     }
 }
 
-fn project(request: &HttpRequest) -> Result<ProjectId, ApiError> {
+/// Returns the project in a request's path.
+///
+/// # Errors
+/// 404 for a malformed id.
+pub(super) fn project(request: &HttpRequest) -> Result<ProjectId, ApiError> {
     let id = request.match_info().query("project").parse();
     id.map_err(|_| Problem::new(ErrorCode::NotFound, "no project by that id").into())
 }

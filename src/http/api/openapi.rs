@@ -42,6 +42,10 @@ const TAGS: [(&str, &str); 14] = [
         "Endpoints at which an encoder publishes into a room.",
     ),
     ("sessions", "Sessions: one for each join of a participant."),
+    (
+        "identities",
+        "Identities, which name participants across rooms: erasure.",
+    ),
     ("usage", "Usage by day, and the plan."),
     ("webhooks", "Webhook endpoints and the deliveries to them."),
     ("events", "The history of events that webhooks report."),

@@ -8,7 +8,7 @@
 //! The pages, each with its templates and handlers:
 //!
 //! - for the server: [`overview`] with [`history`], [`actors`], [`server`] (also a standby's), and [`sdks`], which needs no session;
-//! - for projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`], [`recordings`] and broadcasts, [`ingress`],
+//! - for projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`] with their [`quality`], [`recordings`] and broadcasts, [`ingress`],
 //!   [`templates`], [`webhooks`], [`settings`].
 //!
 //! This module has the route table, and the static files with the content security policy for all pages.
@@ -20,6 +20,7 @@ mod layout;
 mod overview;
 mod parts;
 mod projects;
+mod quality;
 mod recordings;
 mod room;
 mod rooms;

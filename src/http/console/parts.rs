@@ -33,8 +33,8 @@ pub fn badge(word: &str) -> Markup {
         | "limit_reached"
         | "old"
         | "waiting_for_upgrade" => "warn",
-        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
-        | "failing" | "disabled" | "wrong_keys" => "bad",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "expired"
+        | "poor" | "failing" | "disabled" | "wrong_keys" => "bad",
         // Unknown words are shown without a judgement.
         _ => "idle",
     };

@@ -159,7 +159,9 @@ enum Removal {
 impl Removal {
     fn to_markup(self) -> Markup {
         match self {
-            Self::Done(at) => html! { (time(at)) ", when it was removed (recordings.retention)" },
+            Self::Done(at) => {
+                html! { (time(at)) ", when it was removed (recordings.retention or an erasure)" }
+            }
             Self::Planned(at) => html! { (time(at)) " (recordings.retention)" },
         }
     }

@@ -6,9 +6,11 @@
 //!
 //! - [`link`]: creating and checking links.
 //! - [`download`]: opening a file, and the response.
+//! - [`removal`]: removing a file.
 
 pub mod download;
 pub mod link;
+pub mod removal;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,7 +179,7 @@ async fn find(
         .await?
     {
         return Err(without_file(format!(
-            "its file was removed at {at} (recordings.retention)"
+            "its file was removed at {at}, because of recordings.retention or with the identity that it recorded"
         ))
         .into());
     }

@@ -5,6 +5,8 @@ mod bans;
 mod codes;
 mod events;
 mod frame;
+mod identities;
+mod quality;
 mod recordings;
 mod rooms;
 mod webhooks;

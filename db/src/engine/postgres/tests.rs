@@ -8,6 +8,7 @@ use conclave_model::egress::{EgressKind, EgressStatus};
 use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
 use conclave_model::room::RoomStatus;
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Secret, Timestamp};
 use rusqlite::Connection;
@@ -19,8 +20,8 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    bans, codes, deliveries, egresses, events, ingresses, role_changes, rooms, sessions, templates,
-    webhook_endpoints,
+    bans, codes, deliveries, egresses, events, ingresses, quality, role_changes, rooms, sessions,
+    templates, webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
@@ -375,6 +376,7 @@ fn every_list_follows_an_index() {
         session.batch("SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off").unwrap();
         let (project, room) = (ProjectId::new(), RoomId::new());
         let identity: Identity = "ada".parse().unwrap();
+        check_plan(session, quality::worst_query(&project, Day::from_number(1)));
         check_plan(session, rooms::open_query(&project));
         check_plan(session, rooms::live_query(&project));
         check_plan(session, templates::list_query(&project));

@@ -31,6 +31,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0023_auto_record.sql"),
     include_str!("../../migrations/sqlite/0024_event_history.sql"),
     include_str!("../../migrations/sqlite/0025_webhook_endpoint_changes.sql"),
+    include_str!("../../migrations/sqlite/0026_session_quality.sql"),
+    include_str!("../../migrations/sqlite/0027_erasures_and_key_use.sql"),
 ];
 
 /// Number of the schema that this program writes.

@@ -8,14 +8,15 @@ use std::sync::{Arc, LazyLock};
 
 use conclave_model::destination::Destination;
 use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
-    UsedDestination,
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressSource, EgressState, EgressStatus,
+    StartedEgress, UsedDestination,
 };
 use conclave_model::event::{Event, EventContext};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::{
-    EgressId, ErrorCode, NodeId, Problem, ProjectId, RoomId, RoomName, Timestamp,
+    EgressId, ErrorCode, Identity, NodeId, Problem, ProjectId, RoomId, RoomName, Timestamp,
+    TrackSid,
 };
 
 use crate::database::Database;
@@ -56,9 +57,12 @@ pub struct RunningEgress {
 
 const INSERT: &str =
     "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
-                           destination, destination_id, status, started_at, created_at, identity)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                           destination, destination_id, status, started_at, created_at, source_identity, source_track)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
      ON CONFLICT (egress_id) DO NOTHING";
+const PUBLISHER: &str =
+    "SELECT s.participant_identity FROM sessions s JOIN tracks t ON t.session_id = s.id
+     WHERE s.room_id = ?1 AND s.project_id = ?2 AND s.left_at IS NULL AND t.track_sid = ?3";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     let is_uploaded: bool = row.get("is_uploaded")?;
@@ -70,7 +74,33 @@ fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     })
 }
 
-fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+/// Returns the participant and the track that an egress contains, unless it contains the whole room. The publisher of a track is unknown
+/// until its report is recorded.
+fn source(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    source: &EgressSource,
+) -> Result<(Option<Identity>, Option<TrackSid>), StoreError> {
+    Ok(match source {
+        EgressSource::RoomComposite { .. } => (None, None),
+        EgressSource::Participant(identity) => (Some(identity.clone()), None),
+        EgressSource::Track(track) => {
+            let publisher = tx
+                .sql
+                .one(PUBLISHER, args![room, project, track], |row| row.read(0))?;
+            (publisher, Some(track.clone()))
+        }
+    })
+}
+
+fn insert(
+    tx: &Tx<'_>,
+    room: RoomId,
+    egress: &Egress,
+    contains: &EgressSource,
+) -> Result<(), StoreError> {
+    let (identity, track) = source(tx, &egress.project_id, room, contains)?;
     let (recording_type, filepath, urls) = match &egress.detail {
         EgressDetail::Recording {
             recording_type,
@@ -94,7 +124,8 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
         egress.status,
         egress.started_at,
         egress.created_at,
-        egress.identity.as_ref(),
+        identity.as_ref(),
+        track.as_ref(),
     ];
     // The media plane's id is unique, so a repeated start records nothing.
     if tx.sql.change(INSERT, row)? == 0 {
@@ -106,7 +137,7 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
 
 const CLAIM: &str = "UPDATE rooms SET auto_record = NULL WHERE id = ?1 AND project_id = ?2 AND auto_record IS NOT NULL";
 const IS_RECORDED: &str = "SELECT EXISTS (SELECT 1 FROM egresses
-     WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND identity = ?3)";
+     WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND recording_type = 'participant' AND source_identity = ?3)";
 
 /// Refuses a second automatic recording: a room has one composite at most, and a participant one running recording. In the transaction
 /// of the record, so that neither a restart nor two requests at once start it twice.
@@ -144,7 +175,7 @@ fn fail_start(
     let egress = Egress::new(plan, &state.clone().into(), at);
     let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
     claim(tx, room.id, &egress)?;
-    insert(tx, room.id, &egress)?;
+    insert(tx, room.id, &egress, &plan.source)?;
     // The same change, and the same event, as of a recording that fails later.
     advance(tx, &egress.project_id, &state, at)
 }
@@ -183,7 +214,7 @@ fn start(
         claim(tx, room.id, &egress)?;
     }
     // The row before its upload, which refers to it.
-    insert(tx, room.id, &egress)?;
+    insert(tx, room.id, &egress, &plan.source)?;
     // Some media planes upload by themselves.
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
@@ -414,7 +445,8 @@ macro_rules! select {
     ($rest:expr) => {
         concat!(
             "SELECT e.id, e.project_id, e.room, e.egress_id, e.kind, e.recording_type, e.filepath, e.urls, e.destination,
-                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at, e.identity, e.paused",
+                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at, e.paused,
+                    CASE WHEN e.recording_type = 'participant' THEN e.source_identity END AS identity",
             $rest
         )
     };

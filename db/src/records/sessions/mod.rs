@@ -286,7 +286,8 @@ const SELECT: &str =
 const SELECT_TRACKS: &str = "SELECT track_sid, kind, source, started_at, ended_at FROM tracks
      WHERE session_id = ?1 ORDER BY started_at, track_sid";
 
-fn session(row: &Row<'_>) -> Result<Session, StoreError> {
+/// Reads a session from the columns of a list.
+pub(crate) fn session(row: &Row<'_>) -> Result<Session, StoreError> {
     Ok(Session {
         id: row.get("id")?,
         project_id: row.get("project_id")?,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    LogRetention, NewBan, NewCode, NewDestination, NewRoleChange, NewTemplate, Store,
-    TemplateChange, UploadRest,
+    Erasure, LogRetention, NewBan, NewCode, NewDestination, NewQuality, NewRoleChange, NewTemplate,
+    Store, TemplateChange, UploadRest,
 };
 use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{ConfigInput, RecordingInput};
@@ -21,6 +21,7 @@ use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
+use conclave_model::quality::{QualitySample, QualitySummary};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
 use conclave_model::template::{AutoRecord, AutoRecordType, Region};
@@ -72,12 +73,14 @@ impl Scenario {
         self.ban(&room).await;
         self.use_ingress(&room).await;
         self.record(&room, destination).await;
+        self.erase(&room).await;
         self.deliver(endpoint).await;
         let ending = async || self.store.rooms().end(self.project.clone(), room.id).await;
         self.failures.check("Rooms::end", ending).await;
         self.run_server().await;
         self.clean_up(endpoint).await;
         self.delete_template().await;
+        self.remove_project().await;
     }
 
     fn now(&self) -> Timestamp {
@@ -116,6 +119,29 @@ impl Scenario {
                 store.api_keys().revoke(prefix.clone()).await
             })
             .await;
+        let expires_at = self.now().after(DAY);
+        let create_until = async || {
+            store
+                .api_keys()
+                .create_until(self.project.clone(), "until".into(), Some(expires_at))
+                .await
+        };
+        failures.check("ApiKeys::create_until", create_until).await;
+        let renew = async || {
+            store
+                .api_keys()
+                .create_or_renew(self.project.clone(), "key".into(), expires_at)
+                .await
+        };
+        let renewed = failures.check("ApiKeys::create_or_renew", renew).await;
+        assert_eq!(renewed.record.prefix, prefix);
+        let using = async || {
+            store
+                .api_keys()
+                .record_use(self.project.clone(), prefix.clone(), self.now().into())
+                .await
+        };
+        failures.check("ApiKeys::record_use", using).await;
         let create = async || {
             let url = "https://a.example".to_owned();
             store
@@ -301,6 +327,17 @@ impl Scenario {
         failures
             .check("Sessions::record_join_aborted", aborting)
             .await;
+        let measuring = async || {
+            let measured = NewQuality {
+                room: room.namespaced_name(),
+                participant: ada.sid.clone(),
+                at: self.now(),
+                sample: Some(QualitySample::default()),
+                summary: Some(QualitySummary::default()),
+            };
+            store.quality().record(vec![measured]).await
+        };
+        failures.check("Quality::record", measuring).await;
         let leaving = async || {
             store
                 .sessions()
@@ -642,6 +679,96 @@ impl Scenario {
         failures.check("LocalFiles::record_removed", removed).await;
     }
 
+    /// Erases a participant whose only trace is an event, and attributes a track's recording that was started before the track's report.
+    async fn erase(&self, room: &Room) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let eve = || "eve".parse().unwrap();
+        let erasure = failures
+            .check("Erasures::begin", async || {
+                store.erasures().begin(project(), eve()).await
+            })
+            .await;
+        let rows = failures
+            .check("Erasures::erase_rows", async || {
+                store.erasures().erase_rows(&erasure).await
+            })
+            .await;
+        assert_eq!((rows.sessions, rows.events), (0, 1));
+        failures
+            .check("Erasures::complete", async || {
+                store.erasures().complete(erasure.clone()).await
+            })
+            .await;
+        let track = TrackSummary {
+            sid: "TR_late".parse().unwrap(),
+            kind: TrackKind::Audio,
+            source: TrackSource::Microphone,
+            muted: false,
+        };
+        let plan = EgressPlan {
+            room_id: room.id,
+            room: room.namespaced_name(),
+            max_participants: None,
+            source: EgressSource::Track(track.sid.clone()),
+            output: EgressOutput::File {
+                filepath: "late.ogg".parse().unwrap(),
+                taken: Vec::new(),
+            },
+            destination: None,
+        };
+        let started = EgressState {
+            egress_id: "EG_late".parse().unwrap(),
+            ..self.egress(EgressStatus::Starting)
+        };
+        let node: NodeId = "node_0123456789ab".parse().unwrap();
+        store
+            .egresses()
+            .start(Arc::new(plan), started.into(), node, None)
+            .await
+            .unwrap();
+        let ada = ParticipantRef::from(&participant("ada", "PA_ada"));
+        let (change, now) = (TrackChange::Published, self.now());
+        store
+            .tracks()
+            .record(project(), room.id, ada.clone(), track, change, now)
+            .await
+            .unwrap();
+        let publisher = Erasure {
+            project_id: project(),
+            identity: ada.identity,
+            replacement: "erased-ada".parse().unwrap(),
+        };
+        failures
+            .check("Erasures::attribute_recordings", async || {
+                store.erasures().attribute_recordings(&publisher).await
+            })
+            .await;
+    }
+
+    async fn remove_project(&self) {
+        let (store, failures) = (&self.store, &self.failures);
+        let project = create_project(store).await;
+        let room = create_room(store, new_room(&project, "ended"), None)
+            .await
+            .unwrap();
+        store.rooms().end(project.clone(), room.id).await.unwrap();
+        failures
+            .check("Removals::begin", async || {
+                store.removals().begin(project.clone()).await
+            })
+            .await;
+        let mut is_deleted = false;
+        while !is_deleted {
+            let deleted = failures
+                .check("Removals::delete_some", async || {
+                    store.removals().delete_some(project.clone()).await
+                })
+                .await;
+            is_deleted = deleted.is_none();
+        }
+        assert!(store.projects().get(project).await.unwrap().is_none());
+    }
+
     async fn deliver(&self, endpoint: EndpointId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let due = store
@@ -755,6 +882,11 @@ impl Scenario {
             })
             .await;
         self.change_endpoint(endpoint).await;
+        failures
+            .check("ServerRecords::delete_quality_samples", async || {
+                store.server().delete_quality_samples(DAY).await
+            })
+            .await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
         failures.check("WebhookEndpoints::delete", delete).await;
         // Its deliveries, and then the endpoint itself.

@@ -4,6 +4,8 @@
 pub(in crate::http) mod bans;
 pub(in crate::http) mod codes;
 pub(in crate::http) mod events;
+pub(crate) mod identities;
+pub(in crate::http) mod quality;
 pub(in crate::http) mod recordings;
 pub(in crate::http) mod rooms;
 pub(in crate::http) mod webhooks;
@@ -17,6 +19,8 @@ static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
         bans::operations(),
         codes::operations(),
         events::operations(),
+        identities::operations(),
+        quality::operations(),
         recordings::operations(),
         rooms::operations(),
         webhooks::operations(),
