@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, Store, StoreError};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::project::Project;
 use conclave_model::role::{Role, RoleInput, RolePermissions};
 use conclave_model::template::Region;
@@ -55,6 +56,7 @@ fn template(project: &ProjectId) -> Option<NewTemplate> {
         name: "default".parse().ok()?,
         region: Region::Auto,
         auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([host, guest]),
     })
 }

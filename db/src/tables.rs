@@ -7,7 +7,7 @@ use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
 /// Record tables, each after the tables that its rows refer to.
-pub(crate) const TABLES: [&str; 22] = [
+pub(crate) const TABLES: [&str; 24] = [
     "projects",
     "api_keys",
     "templates",

@@ -106,16 +106,21 @@ pub fn empty(what: &str, how: &str) -> Markup {
 
 /// Renders links to the next and previous page of a list that starts with the newest entry, with the same filters.
 pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
-    page_links(visit, offset, has_more, ["Newer", "Older"])
+    pager_with_names(visit, offset, has_more, ["Newer", "Older"])
 }
 
 /// Renders links to the next and previous page of a list that starts with the oldest entry.
 pub fn history_pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
-    page_links(visit, offset, has_more, ["Earlier", "Later"])
+    pager_with_names(visit, offset, has_more, ["Earlier", "Later"])
 }
 
-fn page_links(visit: &Visit, offset: u64, has_more: bool, labels: [&str; 2]) -> Markup {
-    let [previous, next] = labels;
+/// Renders links to the next and previous page of a list, with the same filters. `names` are the texts of the links: backward, forward.
+pub fn pager_with_names(
+    visit: &Visit,
+    offset: u64,
+    has_more: bool,
+    [backward, forward]: [&str; 2],
+) -> Markup {
     let to = |offset: u64| {
         let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
         // A note belongs to the action that led to this page.
@@ -129,9 +134,8 @@ fn page_links(visit: &Visit, offset: u64, has_more: bool, labels: [&str; 2]) -> 
     html! {
         @if offset > 0 || has_more {
             nav.pager aria-label="Pages of the list" {
-                // Labelled by time, since all lists are sorted by it.
-                @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { (previous) } }
-                @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { (next) } }
+                @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { (backward) } }
+                @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { (forward) } }
             }
         }
     }

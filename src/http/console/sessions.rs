@@ -266,7 +266,7 @@ fn timeline(name: &str, rows: &[TimelineRow]) -> Markup {
             @for row in rows { (scale.row(row)) }
             div {
                 span {}
-                span.ends { span { (clock(from)) } span { (end(from, to)) } }
+                span.ends { span { (instant(from, &clock(from))) } span { (instant(to, &end(from, to))) } }
             }
         }
         (legend())
@@ -320,7 +320,7 @@ impl Scale {
             // A short track stays visible.
             rect class={ "span " (bar.kind) } x={ (format!("{from:.1}")) } y={ (format!("{y:.1}")) }
                 width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } {
-                title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) }
+                title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) " UTC" }
             }
         }
     }
@@ -335,6 +335,11 @@ fn seconds(millis: i64) -> f64 {
 fn clock(millis: i64) -> String {
     let text = Timestamp::from_millis(millis).to_string();
     text.get(..19).unwrap_or(&text).replace('T', " ")
+}
+
+/// Renders an instant as `text`.
+fn instant(millis: i64, text: &str) -> Markup {
+    html! { time datetime=(Timestamp::from_millis(millis)) { (text) } }
 }
 
 /// Formats the end of a span: only the time if it is on the start's day.
@@ -366,7 +371,7 @@ mod tests {
         assert_eq!(text.matches(r#"x="0.0" y"#).count(), 2, "{text}");
         assert_eq!(text.matches(r#"width="1000.0""#).count(), 2, "{text}");
         for end in ["1970-01-01 00:00:01", "00:00:05"] {
-            assert!(text.contains(&format!("<span>{end}</span>")), "{text}");
+            assert!(text.contains(&format!(">{end}</time>")), "{text}");
         }
     }
 

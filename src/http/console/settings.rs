@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_model::key::ApiKeyRecord;
+use conclave_model::plan::Plan;
 use conclave_model::project::{Project, ProjectStatus};
 use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem, Timestamp};
@@ -45,19 +46,25 @@ async fn show(visit: Visit) -> PageResult {
         .list(project.id.clone())
         .await?;
     let templates = templates(&visit, &project).await?;
+    let plan = visit.state.plans.get(&project.plan);
+    let mut shown = vec![(
+        "Plan",
+        html! { (plan.map_or(project.plan.as_str(), |plan| &plan.display_name)) },
+    )];
+    let wallet = wallet(&visit, &project);
+    shown.extend(wallet.clone().map(|wallet| ("Wallet", wallet)));
+    shown.extend([
+        ("Status", badge(project.status.as_str())),
+        ("Environment", badge(project.env.as_str())),
+        ("Created", time(project.created_at)),
+    ]);
     let content = html! {
         h1 { "Settings" }
-        (facts(&[
-            ("Plan", html! { (visit.state.plans.get(&project.plan).map_or(project.plan.as_str(), |plan| &plan.display_name)) }),
-            ("Wallet", html! { (grouped(project.balance_ugx)) " UGX" }),
-            ("Status", badge(project.status.as_str())),
-            ("Environment", badge(project.env.as_str())),
-            ("Created", time(project.created_at)),
-        ]))
+        (facts(&shown))
         (keys_section(&visit, &project, &keys))
         div.cards {
             (plan_form(&visit, &project))
-            (credit_form(&visit, &project))
+            @if wallet.is_some() { (credit_form(&visit, &project)) }
             (template_form(&visit, &project, &templates))
             (status_form(&visit, &project))
         }
@@ -114,7 +121,7 @@ fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Mark
                 p { button type="submit" { "Create API key" } }
             }))
         }
-        h2 { "Plan, wallet and defaults" }
+        h2 { "Plan and defaults" }
     }
 }
 
@@ -123,11 +130,18 @@ fn plan_form(visit: &Visit, project: &Project) -> Markup {
         section.card {
             h2 { "Plan" }
             (form(visit, &format!("/projects/{}/plan", project.id), &html! {
-                (field("plan", "Plan", &plans(visit, "plan", &project.plan), "Holds for what is started from now on"))
+                (field("plan", "Plan", &plans(visit, "plan", &project.plan), "Holds for what is started from now on. A plan with a price has a wallet"))
                 p { button type="submit" { "Change plan" } }
             }))
         }
     }
+}
+
+/// Renders a project's wallet; `None` if its plan is free, and no money is in it.
+pub fn wallet(visit: &Visit, project: &Project) -> Option<Markup> {
+    let plan = visit.state.plans.get(&project.plan);
+    let is_shown = plan.is_some_and(Plan::has_price) || project.balance_ugx != 0;
+    is_shown.then(|| html! { (grouped(project.balance_ugx)) " UGX" })
 }
 
 fn credit_form(visit: &Visit, project: &Project) -> Markup {

@@ -178,10 +178,7 @@ async fn find(
         .removed_at(project.clone(), id.clone())
         .await?
     {
-        return Err(without_file(format!(
-            "its file was removed at {at}, because of recordings.retention or with the identity that it recorded"
-        ))
-        .into());
+        return Err(without_file(format!("its file was removed at {at}")).into());
     }
     let file = download::open(&state.admin.recordings, project, &path).await?;
     let name = path

@@ -1,6 +1,4 @@
-//! Removal of recording files on this machine, because of their age or with the identity that they record.
-//!
-//! A file that was written later than its recording ended is another file at the same path, and stays.
+//! Removal of recording files on this machine: after `recordings.retention`, in the console, and with the identity that they record.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,35 +6,55 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use conclave_db::LocalRecording;
-use conclave_model::Timestamp;
+use conclave_model::filepath::FilePath;
+use conclave_model::{ProjectId, Timestamp};
 
-/// Time after a recording's end within which its file is completed.
+/// Time after a recording's end in which its file is completed. A file that was written later is another file at the same path.
 pub const COMPLETION_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// Removes a recording's file, unless it was written after `latest_write`. Returns whether it was removed; a failure is logged.
+/// Removes a file from a project's recording directory, unless it was written after `latest_write` or is a symbolic link. Returns
+/// whether it was removed.
+///
+/// # Errors
+/// `NotFound` if there is no such file, and the errors of the file system.
+pub async fn remove(
+    recordings: &Path,
+    project: &ProjectId,
+    path: &FilePath,
+    latest_write: Timestamp,
+) -> io::Result<bool> {
+    let directory = recordings.join(project.as_str());
+    let name = path.as_str().to_owned();
+    // File systems can be slow, above all those in a network.
+    tokio::task::spawn_blocking(move || remove_inside(&directory, Path::new(&name), latest_write))
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Removes a recording's file as [`remove`] does. Returns whether it was removed; a failure is logged.
 pub async fn remove_file(
     recordings: &Path,
     recording: &LocalRecording,
     latest_write: Timestamp,
 ) -> bool {
-    let directory = recordings.join(recording.project_id.as_str());
-    let name = recording.filepath.as_str().to_owned();
-    let removed =
-        tokio::task::spawn_blocking(move || remove(&directory, Path::new(&name), latest_write))
-            .await;
-    match removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
+    let LocalRecording {
+        project_id,
+        egress_id,
+        filepath,
+        ..
+    } = recording;
+    match remove(recordings, project_id, filepath, latest_write).await {
         Ok(is_removed) => is_removed,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => {
-            let id = recording.egress_id.as_str();
-            log::warn!(egress_id = id; "a recording's file cannot be removed: {error}");
+            log::warn!(egress_id = egress_id.as_str(); "a recording's file cannot be removed: {error}");
             false
         }
     }
 }
 
-/// Removes a file inside a directory, unless it was written after `latest_write` or is a symbolic link.
-fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
+/// Removes a file inside a directory; see [`remove`].
+fn remove_inside(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
     let directory = directory.canonicalize()?;
     let path = directory.join(name);
     let (folder, file_name) = path
@@ -86,8 +104,9 @@ mod tests {
         }
         std::os::unix::fs::symlink(folder.path().join("outside"), directory.join("link")).unwrap();
         std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
-        let remove =
-            |name: &str| remove(&directory, Path::new(name), Timestamp::from_millis(100_000));
+        let remove = |name: &str| {
+            remove_inside(&directory, Path::new(name), Timestamp::from_millis(100_000))
+        };
         assert!(remove("old").unwrap() && remove("sub/old").unwrap());
         for kept in ["new", "link", "sub", "up/outside", "../outside"] {
             assert!(!remove(kept).unwrap(), "{kept}");

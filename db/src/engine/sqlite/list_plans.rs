@@ -357,6 +357,15 @@ fn queries_besides_lists_read_what_they_are_about_only() {
             (projects::SELECT_NEWEST, "projects_newest"),
             (projects::COUNT_PARTICIPANTS, "sessions_open_"),
             (projects::COUNT_EGRESSES, "egresses_"),
+            (rooms::rows::SELECT_OPEN_OF_ALL, "INDEX rooms_open"),
+            (
+                &sessions::open_of_all_query(),
+                "INDEX sessions_open_of_project",
+            ),
+            (
+                sessions::COUNT_OPEN_IN_ROOM,
+                "COVERING INDEX sessions_open_in_room",
+            ),
             (
                 webhook_endpoints::SELECT_FAILING,
                 "webhook_deliveries_retries",

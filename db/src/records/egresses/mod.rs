@@ -385,6 +385,25 @@ impl Egresses {
             .await
     }
 
+    /// Lists the egresses of all projects that are not final, a project's together and latest start first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn list_running_of_all(&self, page: PageRequest) -> Result<Page<Egress>, StoreError> {
+        let rows = self
+            .0
+            // For the operator, so the limits per project do not apply.
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_RUNNING_OF_ALL,
+                    args![page.limit + 1, page.offset.cast_signed()],
+                    egress,
+                )
+            })
+            .await?;
+        Ok(Page::from_fetched(rows, page))
+    }
+
     /// Reads an egress that is not final, or whose file has to be uploaded; `None` if the project has no such egress.
     ///
     /// # Errors
@@ -468,6 +487,11 @@ macro_rules! select_running {
 
 pub(crate) const SELECT: &str = select!(" FROM egresses e");
 const SELECT_ONE: &str = select!(" FROM egresses e WHERE e.project_id = ?1 AND e.egress_id = ?2");
+/// Egresses of all projects that are not final.
+pub(crate) const SELECT_RUNNING_OF_ALL: &str = select!(
+    " FROM egresses e WHERE e.ended_at IS NULL
+     ORDER BY e.project_id DESC, e.started_at DESC, e.id DESC LIMIT ?1 OFFSET ?2"
+);
 pub(crate) const SELECT_RUNNING: &str = select_running!("e.ended_at IS NULL");
 const SELECT_RUNNING_IN_ROOM: &str = select!(
     " FROM egresses e

@@ -25,8 +25,7 @@ use crate::records::bans::{Exclusion, exclusion};
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_ROOMS,
-    SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room, SELECT_OPEN_OF_ALL,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
 use crate::records::templates;
@@ -542,6 +541,25 @@ impl Rooms {
                 live_query(project).page(sql, page, live_room)
             })
             .await
+    }
+
+    /// Lists the open rooms of all projects, each project's as [`Self::list_open`] does.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn list_open_of_all(&self, page: PageRequest) -> Result<Page<Room>, StoreError> {
+        let rows = self
+            .0
+            // For the operator, so the limits per project do not apply.
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_OPEN_OF_ALL,
+                    args![page.limit + 1, page.offset.cast_signed()],
+                    room,
+                )
+            })
+            .await?;
+        Ok(Page::from_fetched(rows, page))
     }
 
     /// Lists a project's open rooms, by template and then newest first, those without a template last.

@@ -64,6 +64,10 @@ macro_rules! select_participants {
 pub(crate) const SELECT_ROOMS: &str = select!("");
 /// Open rooms of the project `?1`.
 pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
+/// Open rooms of all projects, in the order of their index.
+pub(crate) const SELECT_OPEN_OF_ALL: &str = select!(
+    "WHERE status = 'open' ORDER BY project_id DESC, template_id DESC NULLS LAST, id DESC LIMIT ?1 OFFSET ?2"
+);
 /// Room of the project `?1` with the name `?2`.
 pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
 const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
