@@ -575,7 +575,8 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 /// Fields beyond the contract, present only where they are used.
 const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[
     ("Role", "attributes"),
-    ("TemplateSettings", "auto_record"),
+    ("Room", "max_duration_seconds"),
+    ("TemplateSettingsDetail", "max_duration_seconds"),
     ("TemplateSettingsDetail", "auto_record"),
     ("Recording", "paused"),
     ("WebhookEndpoint", "events"),
