@@ -55,6 +55,7 @@ fn template(project: &ProjectId) -> Option<NewTemplate> {
         project_id: project.clone(),
         name: "default".parse().ok()?,
         region: Region::Auto,
+        auto_record: None,
         max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([host, guest]),
     })

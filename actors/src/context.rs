@@ -1,5 +1,6 @@
 //! Services and settings shared by all actors.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use conclave_db::{LogRetention, Store};
 use conclave_media::MediaPlane;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
+use conclave_model::plan::Plan;
 use conclave_model::settings::{EventsConfig, MediaConfig, RecordingsConfig, WebhooksConfig};
 use conclave_model::{Clock, NodeId};
 use conclave_outbound::upload::Uploader;
@@ -34,6 +36,8 @@ pub struct ActorContext {
     pub uploads: Uploader,
     /// This server, as long as it has its data directory.
     pub node: NodeId,
+    /// Plans by id, which limit the recordings that start by themselves.
+    pub plans: HashMap<String, Plan>,
     /// Actor settings.
     pub settings: Settings,
     /// Permits for ending rooms whose deadline has passed: [`ROOMS_ENDING`].

@@ -330,6 +330,28 @@ impl Tree {
         .await
     }
 
+    /// Pauses or resumes a recording: on the media plane first, then in the records. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// Refused if the recording is ending or has ended. Fails as the media plane or the store does.
+    pub async fn set_recording_paused(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        paused: bool,
+        recorder: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Egress {
+            id,
+            msg: EgressMsg::SetPaused {
+                paused,
+                recorder,
+                reply,
+            },
+        })
+        .await
+    }
+
     /// Creates an ingress endpoint: on the media plane first, then in the records.
     ///
     /// # Errors

@@ -48,6 +48,7 @@ impl Fixture {
             project_id: project.clone(),
             name: "t".parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
             max_duration: MaxDuration::known(0),
             roles: [].into(),
         };

@@ -761,6 +761,7 @@ async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_an
         project_id: project.clone(),
         name: "t".parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
         max_duration: MaxDuration::known(0),
         roles: [("host".parse().unwrap(), role(false))].into(),
     };

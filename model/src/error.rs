@@ -95,6 +95,8 @@ codes! {
     IdempotencyKeyReuse = 409 "idempotency_key_reuse",
     /// That egress is already being recorded.
     RecordingExists = 409 "recording_exists",
+    /// Only a running recording can be paused or resumed.
+    RecordingEnded = 409 "recording_ended",
     /// That egress is already being broadcast.
     BroadcastExists = 409 "broadcast_exists",
     /// That ingress is already registered.
@@ -149,7 +151,10 @@ codes! {
 impl ErrorCode {
     /// Returns whether only clients that use operations or parameters beyond the contract can meet the code.
     pub const fn is_extension(self) -> bool {
-        matches!(self, Self::BanNotFound | Self::IdentityBanned)
+        matches!(
+            self,
+            Self::BanNotFound | Self::IdentityBanned | Self::RecordingEnded
+        )
     }
 }
 

@@ -22,7 +22,7 @@ use super::dev::DevAccess;
 use super::{egress, roots};
 use crate::backups::{BackupDirectory, Backups};
 use crate::billing::BillingClient;
-use crate::config::{Config, Mode, Origin};
+use crate::config::{Config, Mode, Origin, Plans};
 use crate::data_dir;
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess, Gate};
@@ -54,7 +54,7 @@ const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// # Errors
 /// If the operating system refuses resources, or a file with root certificates cannot be used.
 pub(super) fn actor_context(
-    config: &Config,
+    (config, plans): (&Config, &Plans),
     store: &Store,
     media: &Arc<dyn MediaPlane>,
     clock: &Clock,
@@ -101,6 +101,7 @@ pub(super) fn actor_context(
         uploads: uploads.map_err(refused)?,
         // Recordings refer by it to the server whose disk has their file.
         node: data_dir::node_id(data)?,
+        plans: plans.iter().collect(),
         settings: Settings::new(
             &config.webhooks,
             &config.events,

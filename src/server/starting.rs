@@ -307,7 +307,7 @@ impl StartingServer {
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         egress::show(signalling.as_ref(), &metrics).await?;
         let context = parts::actor_context(
-            &config,
+            (&config, &plans),
             &store,
             &media,
             &clock,

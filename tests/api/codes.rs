@@ -125,6 +125,7 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::RecordingExists, |_| {
         twice("recordings", &json!({"type": "room_composite"}))
     }),
+    (ErrorCode::RecordingEnded, recording_ended),
     (ErrorCode::BroadcastExists, |_| {
         twice("broadcasts", &json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
     }),
@@ -356,6 +357,20 @@ fn room_ended(app: &TestApp) -> Response {
     app.room("room_ended");
     app.delete("/v1/rooms/room_ended").send().expect_empty(204);
     mint(app, json!({"room": "room_ended", "identity": "alice"}))
+}
+
+fn recording_ended(app: &TestApp) -> Response {
+    app.room("recording_ended");
+    let started = app
+        .post("/v1/rooms/recording_ended/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect(201);
+    let id = started["egress_id"].as_str().unwrap();
+    app.post(&format!("/v1/recordings/{id}/stop"))
+        .send()
+        .expect(200);
+    app.post(&format!("/ext/v1/recordings/{id}/pause")).send()
 }
 
 fn idempotency_key_reuse(app: &TestApp) -> Response {

@@ -68,6 +68,7 @@ const CODES: &[(u16, &[&str])] = &[
             "room_ended",
             "idempotency_key_reuse",
             "recording_exists",
+            "recording_ended",
             "broadcast_exists",
             "ingress_exists",
             "encoder_connected",
@@ -574,6 +575,10 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 /// Fields beyond the contract, present only where they are used.
 const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[
     ("Role", "attributes"),
+    ("Room", "max_duration_seconds"),
+    ("TemplateSettingsDetail", "max_duration_seconds"),
+    ("TemplateSettingsDetail", "auto_record"),
+    ("Recording", "paused"),
     ("WebhookEndpoint", "events"),
     ("WebhookEndpoint", "description"),
     ("WebhookEndpoint", "disabled_at"),

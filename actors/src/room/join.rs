@@ -159,6 +159,7 @@ impl LiveRoom {
             .joined(sid, self.context.clock.monotonic(), joined);
         // The join has stopped the timer in the records.
         self.arm_empty_timer();
+        self.auto_record();
         self.arm_duration_timers();
         Ok(())
     }

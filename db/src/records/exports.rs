@@ -58,14 +58,14 @@ pub(crate) static TABLES: [ExportedTable; 16] = [
     table("api_keys", 1, OF_PROJECT, &[
         "prefix", "label", "created_at", "revoked_at", "expires_at", "last_used_on",
     ]),
-    table("templates", 1, OF_PROJECT, &["id", "name", "region", "created_at", "updated_at"]),
+    table("templates", 1, OF_PROJECT, &["id", "name", "region", "auto_record", "created_at", "updated_at"]),
     table("roles", 2, OF_TEMPLATE, &["template_id", "name", "body"]),
     table("destinations", 1, OF_TEMPLATE, &[
         "id", "template_id", "name", "kind", "config", "created_at", "updated_at",
     ]),
     table("rooms", 1, OF_PROJECT, &[
-        "id", "name", "max_participants", "empty_timeout_seconds", "metadata", "status", "template_id", "created_at", "started_at",
-        "ended_at",
+        "id", "name", "max_participants", "empty_timeout_seconds", "metadata", "status", "template_id", "auto_record", "created_at",
+        "started_at", "ended_at",
     ]),
     table("codes", 1, OF_PROJECT, &[
         "id", "room", "role", "prefix", "identity", "expires_at", "max_uses", "uses", "disabled", "created_at", "updated_at",
@@ -82,7 +82,7 @@ pub(crate) static TABLES: [ExportedTable; 16] = [
     ]),
     table("egresses", 1, OF_PROJECT, &[
         "id", "room", "egress_id", "kind", "recording_type", "source_identity", "source_track", "filepath", "urls", "destination",
-        "destination_id", "status", "error", "started_at", "ended_at", "file_removed_at", "created_at",
+        "destination_id", "status", "error", "paused", "started_at", "ended_at", "file_removed_at", "created_at",
     ]),
     table("ingresses", 1, OF_PROJECT, &[
         "id", "room", "ingress_id", "input_type", "participant_identity", "participant_name", "url", "status", "error", "created_at",

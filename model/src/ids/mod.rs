@@ -165,6 +165,15 @@ impl TemplateId {
     }
 }
 
+impl EgressId {
+    /// Returns a new random id, for a recording that no media plane has accepted.
+    pub fn random() -> Self {
+        // The form of the embedded media plane's ids.
+        let random = crate::secret::random_text(12, crate::secret::BASE62);
+        Self(format!("EG_{random}").into())
+    }
+}
+
 impl Identity {
     /// Returns a record's identity. Earlier versions' records may have `.` and `..`, which are refused in requests.
     pub fn from_record(text: &str) -> Option<Self> {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0005_order_of_open_rooms.sql"),
     include_str!("../../migrations/postgres/0006_bans.sql"),
     include_str!("../../migrations/postgres/0007_room_limits.sql"),
+    include_str!("../../migrations/postgres/0008_auto_record.sql"),
     include_str!("../../migrations/postgres/0009_event_history.sql"),
     include_str!("../../migrations/postgres/0010_webhook_endpoint_changes.sql"),
     include_str!("../../migrations/postgres/0011_session_quality.sql"),

@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0020_local_files.sql"),
     include_str!("../../migrations/sqlite/0021_bans.sql"),
     include_str!("../../migrations/sqlite/0022_room_limits.sql"),
+    include_str!("../../migrations/sqlite/0023_auto_record.sql"),
     include_str!("../../migrations/sqlite/0024_event_history.sql"),
     include_str!("../../migrations/sqlite/0025_webhook_endpoint_changes.sql"),
     include_str!("../../migrations/sqlite/0026_session_quality.sql"),

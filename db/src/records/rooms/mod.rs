@@ -11,6 +11,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::{Role, RolePermissions};
 use conclave_model::room::{Room, RoomStatus, duration_limit, unjoined_deadline};
+use conclave_model::template::AutoRecord;
 use conclave_model::{
     ErrorCode, Identity, NamePrefix, Problem, ProjectId, RevocationId, RoleChangeId, RoleName,
     RoomId, RoomName, TemplateId, Timestamp,
@@ -56,39 +57,53 @@ pub struct NewRoom {
 
 const INSERT: &str =
     "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
-                       template_id, created_at, empty_deadline, max_duration_seconds)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10)
+                       template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10, ?11)
      ON CONFLICT (project_id, name) DO NOTHING";
-const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds
+const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds, t.auto_record
      FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
 const NAMED_TEMPLATE: &str =
-    "SELECT max_duration_seconds FROM templates WHERE id = ?1 AND project_id = ?2";
+    "SELECT max_duration_seconds, auto_record FROM templates WHERE id = ?1 AND project_id = ?2";
 
-/// Returns the template of a new room and the template's maximum duration: the named one, which must exist, or the project's default.
+/// Template's settings that its new rooms copy.
+struct CopiedSettings {
+    /// Maximum duration in seconds.
+    max_duration: Option<u32>,
+    /// Recording that starts by itself.
+    auto_record: Option<AutoRecord>,
+}
+
+fn copied_settings(row: &Row<'_>) -> Result<CopiedSettings, StoreError> {
+    Ok(CopiedSettings {
+        max_duration: row.get("max_duration_seconds")?,
+        auto_record: templates::auto_record(row)?,
+    })
+}
+
+/// Returns the template of a new room and the settings that it copies: the named one, which must exist, or the project's default.
 fn resolve_template(
     sql: Sql<'_>,
     new: &NewRoom,
-) -> Result<(Option<TemplateId>, Option<u32>), StoreError> {
+) -> Result<(Option<TemplateId>, CopiedSettings), StoreError> {
     let Some(named) = &new.template_id else {
         return sql
             .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
-                Ok((
-                    row.get("default_template_id")?,
-                    row.get("max_duration_seconds")?,
-                ))
+                Ok((row.get("default_template_id")?, copied_settings(row)?))
             })?
             .ok_or_else(no_row);
     };
-    let found = sql.one(NAMED_TEMPLATE, args![named, &new.project_id], |row| {
-        row.get("max_duration_seconds")
-    })?;
-    match found {
-        Some(max_duration) => Ok((Some(named.clone()), max_duration)),
+    match sql.one(
+        NAMED_TEMPLATE,
+        args![named, &new.project_id],
+        copied_settings,
+    )? {
+        Some(copied) => Ok((Some(named.clone()), copied)),
         None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
 }
 
 fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
+    let auto_record = templates::auto_record_json(room.auto_record.as_ref())?;
     let row = args![
         room.id,
         &room.project_id,
@@ -97,6 +112,7 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
         room.empty_timeout_seconds,
         room.metadata.as_deref(),
         room.template_id.as_ref(),
+        auto_record.as_deref(),
         room.created_at,
         room.empty_deadline,
         room.max_duration_seconds,
@@ -458,7 +474,7 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let (template_id, of_template) = resolve_template(tx.sql, &new)?;
+            let (template_id, copied) = resolve_template(tx.sql, &new)?;
             let room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
@@ -466,10 +482,11 @@ impl Rooms {
                 max_participants: new.max_participants,
                 empty_timeout_seconds: new.empty_timeout_seconds,
                 // Copied, so that a later change of the template does not end a running call.
-                max_duration_seconds: new.max_duration.map_or(of_template, duration_limit),
+                max_duration_seconds: new.max_duration.map_or(copied.max_duration, duration_limit),
                 metadata: new.metadata,
                 status: RoomStatus::Open,
                 template_id,
+                auto_record: copied.auto_record,
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,

@@ -7,6 +7,7 @@ use conclave_model::{
 };
 
 use crate::error::StoreError;
+use crate::records::templates::auto_record;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 
@@ -40,6 +41,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
+                    auto_record,
                     created_at, started_at, ended_at, empty_deadline
              FROM rooms ",
             $rest
@@ -102,6 +104,7 @@ pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
         metadata: row.get("metadata")?,
         status: row.get("status")?,
         template_id: row.get("template_id")?,
+        auto_record: auto_record(row)?,
         created_at: row.get("created_at")?,
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,

@@ -24,7 +24,7 @@ use conclave_model::project::{Environment, ProjectStatus};
 use conclave_model::quality::{QualitySample, QualitySummary};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
-use conclave_model::template::Region;
+use conclave_model::template::{AutoRecord, AutoRecordType, Region};
 use conclave_model::webhook::{Attempt, AttemptOutcome, WebhookEndpointChange};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
@@ -166,6 +166,7 @@ impl Scenario {
             project_id: self.project.clone(),
             name: name.parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
             max_duration: MaxDuration::known(0),
             roles: ["host", "guest"]
                 .map(|name| (name.parse().unwrap(), role(name)))
@@ -186,6 +187,11 @@ impl Scenario {
             let change = TemplateChange {
                 name: Some("first".parse().unwrap()),
                 region: None,
+                auto_record: Some(Some(AutoRecord {
+                    recording_type: AutoRecordType::RoomComposite,
+                    layout: None,
+                    destination: None,
+                })),
                 max_duration: None,
                 roles,
             };
@@ -585,6 +591,7 @@ impl Scenario {
                 id: destination,
                 name: "files".parse().unwrap(),
             }),
+            is_automatic: false,
         });
         let started = || StartedEgress {
             is_uploaded_by_server: true,
@@ -598,6 +605,22 @@ impl Scenario {
                 .await
         };
         failures.check("Egresses::start", start).await;
+        let automatic = EgressPlan {
+            source: EgressSource::Participant("alice".parse().unwrap()),
+            destination: None,
+            is_automatic: true,
+            ..(*plan).clone()
+        };
+        let automatic = Arc::new(automatic);
+        failures
+            .check("Egresses::record_failed_start", async || {
+                let (plan, id) = (Arc::clone(&automatic), "EG_failed".parse().unwrap());
+                store
+                    .egresses()
+                    .record_failed_start(plan, id, "refused".into())
+                    .await
+            })
+            .await;
         let active = || self.egress(EgressStatus::Active);
         failures
             .check("Egresses::record", async || {
@@ -605,6 +628,12 @@ impl Scenario {
                     .egresses()
                     .record(project(), active(), self.now(), None)
                     .await
+            })
+            .await;
+        failures
+            .check("Egresses::set_paused", async || {
+                let id = active().egress_id;
+                store.egresses().set_paused(project(), id, true, None).await
             })
             .await;
         let complete = || self.egress(EgressStatus::Complete);

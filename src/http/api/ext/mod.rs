@@ -8,25 +8,16 @@ pub(crate) mod identities;
 pub(in crate::http) mod quality;
 pub(in crate::http) mod rooms;
 pub(in crate::http) mod webhooks;
+pub(in crate::http) mod quality;
+pub(in crate::http) mod recordings;
+pub(in crate::http) mod rooms;
+pub(in crate::http) mod webhooks;
 
 use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
-    [
-        bans::operations(),
-        codes::operations(),
-        events::operations(),
-        identities::operations(),
-        quality::operations(),
-        rooms::operations(),
-        webhooks::operations(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-});
+    [bans::operations(), codes::operations(), events::operations(), identities::operations(), quality::operations(), recordings::operations(), rooms::operations(), webhooks::operations()]
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
