@@ -168,6 +168,7 @@ mod tests {
             max_participants: 0,
             empty_timeout_seconds: 60,
             max_duration_seconds: Some(600),
+            auto_record: None,
             metadata: None,
             status: RoomStatus::Open,
             template_id: None,

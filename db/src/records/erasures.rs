@@ -40,6 +40,8 @@ pub struct ErasedRows {
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
     pub recordings: u64,
+    /// Bans and revocations of tokens.
+    pub bans: u64,
     /// Events, with their webhook deliveries.
     pub events: u64,
 }
@@ -52,7 +54,7 @@ pub(crate) type ErasedColumn = (&'static str, fn(&mut ErasedRows) -> &mut u64);
 
 /// Columns with identities: each table that has one is listed here, except `events`, whose payloads are changed by
 /// [`Erasures::erase_events`]. A test finds a column that is missing.
-pub(crate) const COLUMNS: [ErasedColumn; 6] = [
+pub(crate) const COLUMNS: [ErasedColumn; 8] = [
     (
         // An open session's participant is connected, and is removed first.
         "UPDATE sessions SET participant_identity = ?3 WHERE project_id = ?1 AND id IN
@@ -86,6 +88,16 @@ pub(crate) const COLUMNS: [ErasedColumn; 6] = [
              (SELECT id FROM egresses WHERE project_id = ?1 AND source_identity = ?2 AND ended_at IS NOT NULL LIMIT ?4)",
         |rows| &mut rows.recordings,
     ),
+    (
+        "UPDATE bans SET participant_identity = ?3, reason = NULL WHERE project_id = ?1 AND id IN
+             (SELECT id FROM bans WHERE project_id = ?1 AND participant_identity = ?2 LIMIT ?4)",
+        |rows| &mut rows.bans,
+    ),
+    (
+        "UPDATE revocations SET participant_identity = ?3 WHERE project_id = ?1 AND id IN
+             (SELECT id FROM revocations WHERE project_id = ?1 AND participant_identity = ?2 LIMIT ?4)",
+        |rows| &mut rows.bans,
+    ),
 ];
 
 const INSERT: &str =
@@ -108,7 +120,9 @@ const ATTRIBUTE: &str = "UPDATE egresses SET source_identity = ?2
           WHERE s.room_id = egresses.room_id AND s.participant_identity = ?2 AND t.track_sid = egresses.source_track)";
 const EVENTS: &str =
     "SELECT id, payload FROM events WHERE project_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-const SET_PAYLOAD: &str = "UPDATE events SET payload = ?3 WHERE id = ?1 AND project_id = ?2";
+const SET_PAYLOAD: &str =
+    "UPDATE events SET payload = ?3, identity = CASE WHEN identity = ?4 THEN ?5 ELSE identity END
+     WHERE id = ?1 AND project_id = ?2";
 /// Recordings with a file in which the participant may be seen or heard: composites, and recordings of its own that stay, since they are
 /// at a destination or their file cannot be removed. `source_identity` is absent in recordings of earlier versions.
 const PRESENT: &str = "e.project_id = ?1 AND e.kind = 'recording' AND e.file_removed_at IS NULL
@@ -318,11 +332,16 @@ impl Erasures {
                 continue;
             }
             erased += changed.len() as u64;
-            let project = erasure.project_id.clone();
+            let Erasure {
+                project_id,
+                identity,
+                replacement,
+            } = erasure.clone();
             self.0
                 .write(Queue::for_project(&erasure.project_id), move |tx| {
                     changed.iter().try_for_each(|(id, payload)| {
-                        tx.sql.put(SET_PAYLOAD, args![*id, &project, payload])
+                        let arguments = args![*id, &project_id, payload, &identity, &replacement];
+                        tx.sql.put(SET_PAYLOAD, arguments)
                     })
                 })
                 .await?;

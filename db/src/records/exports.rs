@@ -33,7 +33,18 @@ const OF_TEMPLATE: &str =
     "EXISTS (SELECT 1 FROM templates t WHERE t.id = template_id AND t.project_id = ?1)";
 
 /// Columns with JSON, which is exported as such.
-const JSON_COLUMNS: [&str; 5] = ["body", "config", "metadata", "payload", "urls"];
+const JSON_COLUMNS: [&str; 8] = [
+    "auto_record",
+    "body",
+    "config",
+    "events",
+    "metadata",
+    "payload",
+    "summary",
+    "urls",
+];
+/// Columns with a time whose names do not end in `_at`.
+const TIME_COLUMNS: [&str; 3] = ["failing_since", "tokens_minted_until", "until"];
 
 /// Creates a table's description.
 const fn table(
@@ -51,21 +62,21 @@ const fn table(
 }
 
 #[rustfmt::skip]
-pub(crate) static TABLES: [ExportedTable; 16] = [
+pub(crate) static TABLES: [ExportedTable; 19] = [
     table("projects", 1, "id = ?1", &[
         "id", "name", "env", "plan", "status", "default_template_id", "balance_ugx", "created_at",
     ]),
     table("api_keys", 1, OF_PROJECT, &[
         "prefix", "label", "created_at", "revoked_at", "expires_at", "last_used_on",
     ]),
-    table("templates", 1, OF_PROJECT, &["id", "name", "region", "auto_record", "created_at", "updated_at"]),
+    table("templates", 1, OF_PROJECT, &["id", "name", "region", "auto_record", "max_duration_seconds", "created_at", "updated_at"]),
     table("roles", 2, OF_TEMPLATE, &["template_id", "name", "body"]),
     table("destinations", 1, OF_TEMPLATE, &[
         "id", "template_id", "name", "kind", "config", "created_at", "updated_at",
     ]),
     table("rooms", 1, OF_PROJECT, &[
-        "id", "name", "max_participants", "empty_timeout_seconds", "metadata", "status", "template_id", "auto_record", "created_at",
-        "started_at", "ended_at",
+        "id", "name", "max_participants", "empty_timeout_seconds", "metadata", "status", "template_id", "auto_record", "max_duration_seconds",
+        "created_at",        "started_at", "ended_at",
     ]),
     table("codes", 1, OF_PROJECT, &[
         "id", "room", "role", "prefix", "identity", "expires_at", "max_uses", "uses", "disabled", "created_at", "updated_at",
@@ -80,6 +91,9 @@ pub(crate) static TABLES: [ExportedTable; 16] = [
         "id", "room", "participant_identity", "participant_sid", "role", "previous_role", "changed_by_identity",
         "changed_by_api_key_prefix", "created_at",
     ]),
+    table("bans", 1, OF_PROJECT, &["id", "room", "participant_identity", "until", "reason", "created_at", "updated_at"]),
+    table("revocations", 1, OF_PROJECT, &["id", "room", "participant_identity", "tokens_minted_until"]),
+    table("session_quality", 1, OF_PROJECT, &["session_id", "day", "score", "summary"]),
     table("egresses", 1, OF_PROJECT, &[
         "id", "room", "egress_id", "kind", "recording_type", "source_identity", "source_track", "filepath", "urls", "destination",
         "destination_id", "status", "error", "paused", "started_at", "ended_at", "file_removed_at", "created_at",
@@ -88,8 +102,10 @@ pub(crate) static TABLES: [ExportedTable; 16] = [
         "id", "room", "ingress_id", "input_type", "participant_identity", "participant_name", "url", "status", "error", "created_at",
         "updated_at", "deleted_at",
     ]),
-    table("webhook_endpoints", 1, OF_PROJECT, &["id", "url", "active", "created_at"]),
-    table("events", 1, "project_id = ?1", &["id", "room", "type", "payload", "created_at"]),
+    table("webhook_endpoints", 1, OF_PROJECT, &[
+        "id", "url", "active", "enabled", "events", "description", "failing_since", "disabled_at", "disabled_reason", "created_at",
+    ]),
+    table("events", 1, "project_id = ?1", &["id", "room", "type", "identity", "payload", "created_at"]),
     table("webhook_deliveries", 1, OF_PROJECT, &[
         "seq", "id", "endpoint_id", "endpoint_url", "event_id", "event_type", "status", "attempts", "next_attempt_at", "delivered_at",
         "created_at", "last_error", "response_status",
@@ -129,7 +145,7 @@ fn key_value(cell: &Cell) -> Value<'_> {
 fn json(column: &str, cell: &Cell) -> Option<Json> {
     Some(match cell {
         Cell::Null => return None,
-        Cell::Integer(millis) if column.ends_with("_at") => {
+        Cell::Integer(millis) if column.ends_with("_at") || TIME_COLUMNS.contains(&column) => {
             Timestamp::from_millis(*millis).to_string().into()
         }
         Cell::Integer(number) => (*number).into(),

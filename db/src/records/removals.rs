@@ -16,7 +16,7 @@ use crate::sql::values::args;
 const STEP: u32 = 500;
 
 /// Statements that delete up to `?2` of a project's rows, each with its table, before the tables to which the rows refer.
-pub(crate) const STATEMENTS: [(&str, &str); 18] = [
+pub(crate) const STATEMENTS: [(&str, &str); 22] = [
     (
         "uploads",
         "DELETE FROM uploads WHERE egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1 LIMIT ?2)",
@@ -69,6 +69,25 @@ pub(crate) const STATEMENTS: [(&str, &str); 18] = [
     (
         "webhook_endpoints",
         "DELETE FROM webhook_endpoints WHERE id IN (SELECT id FROM webhook_endpoints WHERE project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "bans",
+        "DELETE FROM bans WHERE id IN (SELECT id FROM bans WHERE project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "revocations",
+        "DELETE FROM revocations WHERE id IN (SELECT id FROM revocations WHERE project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "quality_samples",
+        "DELETE FROM quality_samples WHERE (session_id, at) IN
+             (SELECT q.session_id, q.at FROM sessions s JOIN quality_samples q ON q.session_id = s.id
+              WHERE s.project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "session_quality",
+        "DELETE FROM session_quality WHERE session_id IN
+             (SELECT session_id FROM session_quality WHERE project_id = ?1 LIMIT ?2)",
     ),
     (
         "tracks",

@@ -4,7 +4,7 @@ use livekit_double::Joining;
 use serde_json::json;
 
 use super::{livekit_with, room};
-use crate::support::{Hanging, NEVER, Receiver, Request, TestApp, eventually};
+use crate::support::{Hanging, NEVER, Receiver, Request, eventually};
 use crate::tools::other_project;
 
 /// More than the process' former limit for blocking threads.

@@ -23,3 +23,7 @@ CREATE TABLE revocations (
     tokens_minted_until  BIGINT           NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS revocations_of_identity ON revocations (room_id, participant_identity);
+
+-- For the erasure of a person.
+CREATE INDEX IF NOT EXISTS bans_of_person ON bans (project_id, participant_identity);
+CREATE INDEX IF NOT EXISTS revocations_of_person ON revocations (project_id, participant_identity);

@@ -23,3 +23,7 @@ CREATE TABLE revocations (
     tokens_minted_until  INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX revocations_of_identity ON revocations (room_id, participant_identity);
+
+-- For the erasure of a person.
+CREATE INDEX bans_of_person ON bans (project_id, participant_identity);
+CREATE INDEX revocations_of_person ON revocations (project_id, participant_identity);

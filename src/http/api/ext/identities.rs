@@ -51,6 +51,8 @@ pub struct ErasedRowCounts {
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
     pub recordings: u64,
+    /// Bans, without their reasons, and revocations of tokens.
+    pub bans: u64,
     /// Events, with their webhook deliveries.
     pub events: u64,
 }
@@ -64,6 +66,7 @@ impl From<ErasedRows> for ErasedRowCounts {
             codes,
             ingresses,
             recordings,
+            bans,
             events,
         } = rows;
         Self {
@@ -72,6 +75,7 @@ impl From<ErasedRows> for ErasedRowCounts {
             codes,
             ingresses,
             recordings,
+            bans,
             events,
         }
     }
@@ -118,7 +122,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .responds(json!({
             "replacement": "erased-k7m2pq9xw4hd3vnc8zrt5byj",
             "changed": {
-                "sessions": 12, "role_changes": 1, "codes": 0, "ingresses": 0, "recordings": 1, "events": 31
+                "sessions": 12, "role_changes": 1, "codes": 0, "ingresses": 0, "recordings": 1, "bans": 0, "events": 31
             },
             "deleted_files": 1, "remaining_recordings": [], "has_more": false
         }))

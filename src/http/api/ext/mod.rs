@@ -6,9 +6,6 @@ pub(in crate::http) mod codes;
 pub(in crate::http) mod events;
 pub(crate) mod identities;
 pub(in crate::http) mod quality;
-pub(in crate::http) mod rooms;
-pub(in crate::http) mod webhooks;
-pub(in crate::http) mod quality;
 pub(in crate::http) mod recordings;
 pub(in crate::http) mod rooms;
 pub(in crate::http) mod webhooks;
@@ -17,7 +14,21 @@ use std::sync::LazyLock;
 
 use super::operation::Operation;
 
-    [bans::operations(), codes::operations(), events::operations(), identities::operations(), quality::operations(), recordings::operations(), rooms::operations(), webhooks::operations()]
+static OPERATIONS: LazyLock<Vec<Box<dyn Operation>>> = LazyLock::new(|| {
+    [
+        bans::operations(),
+        codes::operations(),
+        events::operations(),
+        identities::operations(),
+        quality::operations(),
+        recordings::operations(),
+        rooms::operations(),
+        webhooks::operations(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+});
 
 /// Returns every operation, in the OpenAPI description's order.
 pub fn operations() -> &'static [Box<dyn Operation>] {
