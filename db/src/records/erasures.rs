@@ -36,6 +36,8 @@ pub struct ErasedRows {
     pub role_changes: u64,
     /// Room codes that were locked to the identity; they are disabled.
     pub codes: u64,
+    /// Bans of the identity, and revocations of its tokens.
+    pub bans: u64,
     /// Ingress endpoints.
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
@@ -52,7 +54,7 @@ pub(crate) type ErasedColumn = (&'static str, fn(&mut ErasedRows) -> &mut u64);
 
 /// Columns with identities: each table that has one is listed here, except `events`, whose payloads are changed by
 /// [`Erasures::erase_events`]. A test finds a column that is missing.
-pub(crate) const COLUMNS: [ErasedColumn; 6] = [
+pub(crate) const COLUMNS: [ErasedColumn; 8] = [
     (
         // An open session's participant is connected, and is removed first.
         "UPDATE sessions SET participant_identity = ?3 WHERE project_id = ?1 AND id IN
@@ -74,6 +76,17 @@ pub(crate) const COLUMNS: [ErasedColumn; 6] = [
         "UPDATE codes SET identity = ?3, disabled = 1 WHERE project_id = ?1 AND id IN
              (SELECT id FROM codes WHERE project_id = ?1 AND identity = ?2 LIMIT ?4)",
         |rows| &mut rows.codes,
+    ),
+    (
+        // The reason may name the person.
+        "UPDATE bans SET participant_identity = ?3, reason = NULL WHERE project_id = ?1 AND id IN
+             (SELECT id FROM bans WHERE project_id = ?1 AND participant_identity = ?2 LIMIT ?4)",
+        |rows| &mut rows.bans,
+    ),
+    (
+        "UPDATE revocations SET participant_identity = ?3 WHERE project_id = ?1 AND id IN
+             (SELECT id FROM revocations WHERE project_id = ?1 AND participant_identity = ?2 LIMIT ?4)",
+        |rows| &mut rows.bans,
     ),
     (
         "UPDATE ingresses SET participant_identity = ?3, participant_name = NULL WHERE project_id = ?1 AND id IN

@@ -51,7 +51,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-pub(crate) static TABLES: [ExportedTable; 16] = [
+pub(crate) static TABLES: [ExportedTable; 18] = [
     table("projects", 1, "id = ?1", &[
         "id", "name", "env", "plan", "status", "default_template_id", "balance_ugx", "created_at",
     ]),
@@ -70,6 +70,10 @@ pub(crate) static TABLES: [ExportedTable; 16] = [
     table("codes", 1, OF_PROJECT, &[
         "id", "room", "role", "prefix", "identity", "expires_at", "max_uses", "uses", "disabled", "created_at", "updated_at",
     ]),
+    table("bans", 1, OF_PROJECT, &[
+        "id", "room", "participant_identity", "until", "reason", "created_at", "updated_at",
+    ]),
+    table("revocations", 1, OF_PROJECT, &["id", "room", "participant_identity", "tokens_minted_until"]),
     table("sessions", 1, OF_PROJECT, &[
         "id", "room", "participant_identity", "participant_sid", "kind", "role", "joined_at", "left_at",
     ]),
@@ -129,7 +133,7 @@ fn key_value(cell: &Cell) -> Value<'_> {
 fn json(column: &str, cell: &Cell) -> Option<Json> {
     Some(match cell {
         Cell::Null => return None,
-        Cell::Integer(millis) if column.ends_with("_at") => {
+        Cell::Integer(millis) if column.ends_with("_at") || column.ends_with("until") => {
             Timestamp::from_millis(*millis).to_string().into()
         }
         Cell::Integer(number) => (*number).into(),

@@ -16,7 +16,7 @@ use crate::sql::values::args;
 const STEP: u32 = 500;
 
 /// Statements that delete up to `?2` of a project's rows, each with its table, before the tables to which the rows refer.
-pub(crate) const STATEMENTS: [(&str, &str); 18] = [
+pub(crate) const STATEMENTS: [(&str, &str); 20] = [
     (
         "uploads",
         "DELETE FROM uploads WHERE egress_id IN (SELECT egress_id FROM uploads WHERE project_id = ?1 LIMIT ?2)",
@@ -53,6 +53,14 @@ pub(crate) const STATEMENTS: [(&str, &str); 18] = [
         "codes",
         "DELETE FROM codes WHERE id IN
              (SELECT c.id FROM rooms r JOIN codes c ON c.room_id = r.id WHERE r.project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "bans",
+        "DELETE FROM bans WHERE id IN (SELECT id FROM bans WHERE project_id = ?1 LIMIT ?2)",
+    ),
+    (
+        "revocations",
+        "DELETE FROM revocations WHERE id IN (SELECT id FROM revocations WHERE project_id = ?1 LIMIT ?2)",
     ),
     (
         "role_changes",

@@ -520,9 +520,11 @@ fn a_project_is_removed_from_every_table_by_an_index() {
 }
 
 /// Columns that an export omits: secrets and their hashes, references that other columns have as names, and the server's bookkeeping.
-const NOT_EXPORTED: [&str; 24] = [
+const NOT_EXPORTED: [&str; 28] = [
     "api_keys.hash",
     "api_keys.project_id",
+    "bans.project_id",
+    "bans.room_id",
     "codes.hash",
     "codes.project_id",
     "codes.room_id",
@@ -537,6 +539,8 @@ const NOT_EXPORTED: [&str; 24] = [
     "projects.events_deleted",
     "projects.open_rooms",
     "projects.settled_until",
+    "revocations.project_id",
+    "revocations.room_id",
     "role_changes.project_id",
     "role_changes.room_id",
     "rooms.empty_deadline",

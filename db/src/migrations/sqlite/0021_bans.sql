@@ -11,6 +11,8 @@ CREATE TABLE bans (
     updated_at           INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX bans_of_identity ON bans (room_id, participant_identity);
+-- For erasures of an identity, and removals of a project.
+CREATE INDEX bans_of_project ON bans (project_id, participant_identity);
 CREATE INDEX bans_of_room ON bans (room_id, created_at, id);
 
 -- The last revocation of an identity's tokens for a room. A token that was minted later has its id; others are refused.
@@ -23,3 +25,5 @@ CREATE TABLE revocations (
     tokens_minted_until  INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX revocations_of_identity ON revocations (room_id, participant_identity);
+-- For erasures of an identity, and removals of a project.
+CREATE INDEX revocations_of_project ON revocations (project_id, participant_identity);

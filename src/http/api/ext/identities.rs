@@ -47,6 +47,8 @@ pub struct ErasedRowCounts {
     pub role_changes: u64,
     /// Room codes that were locked to the identity. They are disabled.
     pub codes: u64,
+    /// Bans of the identity, which no longer keep it out, and revocations of its tokens.
+    pub bans: u64,
     /// Ingress endpoints. They are deleted.
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
@@ -62,6 +64,7 @@ impl From<ErasedRows> for ErasedRowCounts {
             sessions,
             role_changes,
             codes,
+            bans,
             ingresses,
             recordings,
             events,
@@ -70,6 +73,7 @@ impl From<ErasedRows> for ErasedRowCounts {
             sessions,
             role_changes,
             codes,
+            bans,
             ingresses,
             recordings,
             events,
@@ -118,7 +122,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .responds(json!({
             "replacement": "erased-k7m2pq9xw4hd3vnc8zrt5byj",
             "changed": {
-                "sessions": 12, "role_changes": 1, "codes": 0, "ingresses": 0, "recordings": 1, "events": 31
+                "sessions": 12, "role_changes": 1, "codes": 0, "bans": 0, "ingresses": 0, "recordings": 1, "events": 31
             },
             "deleted_files": 1, "remaining_recordings": [], "has_more": false
         }))
