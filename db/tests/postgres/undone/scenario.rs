@@ -715,6 +715,7 @@ impl Scenario {
                 taken: Vec::new(),
             },
             destination: None,
+            is_automatic: false,
         };
         let started = EgressState {
             egress_id: "EG_late".parse().unwrap(),
