@@ -48,6 +48,7 @@ impl Fixture {
             project_id: project.clone(),
             name: "t".parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
             max_duration: MaxDuration::known(0),
             roles: [].into(),
         };
@@ -214,7 +215,7 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     assert_eq!(
         store
             .webhook_endpoints()
-            .active(endpoint.id)
+            .with_secrets(endpoint.id)
             .await
             .unwrap()
             .unwrap()

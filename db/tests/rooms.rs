@@ -25,6 +25,7 @@ async fn create_template(store: &Store, project: &ProjectId, name: &str) -> Temp
         project_id: project.clone(),
         name: name.parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
         max_duration: MaxDuration::known(0),
         roles: [].into(),
     };

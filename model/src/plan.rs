@@ -82,6 +82,11 @@ impl PlanFeatures {
 }
 
 impl Plan {
+    /// Returns whether anything in the plan costs money.
+    pub fn has_price(&self) -> bool {
+        self.price_ugx > 0 || self.overage_ugx_per_minute.is_some_and(|price| price > 0)
+    }
+
     /// Returns the effective maximum number of participants in a room: the smaller of its own and the plan's; `None` is unlimited.
     pub fn effective_cap(&self, max_participants: u32) -> Option<u32> {
         // In a request, 0 means the plan's maximum.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::bounded::MaxDuration;
 use crate::schema::word_enum;
+use crate::template::AutoRecord;
 use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 
 /// Default of `empty_timeout_seconds`: time for which a room without participants stays open.
@@ -34,6 +35,9 @@ pub struct Room {
     pub status: RoomStatus,
     /// Template that defines its roles.
     pub template_id: Option<TemplateId>,
+    /// Recording that starts by itself: the template's when the room was created. `None` also once a composite has been started, so that
+    /// the room has one at most.
+    pub auto_record: Option<AutoRecord>,
     /// Creation time.
     pub created_at: Timestamp,
     /// Time of the first join; absent before.
@@ -139,6 +143,7 @@ mod tests {
             metadata: None,
             status: RoomStatus::Open,
             template_id: None,
+            auto_record: None,
             created_at: at(0),
             started_at: None,
             ended_at: None,

@@ -1,22 +1,18 @@
 //! Removes recording files that are older than `recordings.retention`. Only recordings without a destination are considered: a file that
 //! has to be uploaded stays until it is.
 //!
-//! A file that was written later than its recording ended is another file at the same path, and stays. A missing file, which was moved or
-//! is on another server, is searched for again only after the next start.
+//! A missing file, which was moved or is on another server, is searched for again only after the next start.
 
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use conclave_db::{LocalRecording, RecordingPosition, StoreError};
-use conclave_model::{Clock, Timestamp};
+use conclave_model::Clock;
 
+use crate::http::files::removal::{COMPLETION_TIME, remove_file};
 use crate::http::state::AppState;
 
-/// Interval between passes. A recording is considered this much later than its file may be removed, since a file is completed some time
-/// after the recording's end.
+/// Interval between passes.
 const INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Recordings per query.
 const PAGE: u32 = 100;
@@ -52,7 +48,7 @@ async fn remove_old(
         let page = state
             .store
             .local_files()
-            .recordings(*position, latest_write.before(INTERVAL), PAGE)
+            .recordings(*position, latest_write.before(COMPLETION_TIME), PAGE)
             .await?;
         for recording in &page {
             if remove_file(&state.admin.recordings, recording, latest_write).await {
@@ -80,89 +76,5 @@ async fn remove_old(
         if page.is_empty() {
             return Ok(());
         }
-    }
-}
-
-/// Removes a recording's file. Returns whether it existed.
-async fn remove_file(
-    recordings: &Path,
-    recording: &LocalRecording,
-    latest_write: Timestamp,
-) -> bool {
-    let directory = recordings.join(recording.project_id.as_str());
-    let name = recording.filepath.as_str().to_owned();
-    let removed =
-        tokio::task::spawn_blocking(move || remove(&directory, Path::new(&name), latest_write))
-            .await;
-    match removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
-        Ok(is_removed) => is_removed,
-        Err(error) if error.kind() == ErrorKind::NotFound => false,
-        Err(error) => {
-            let id = recording.egress_id.as_str();
-            log::warn!(egress_id = id; "an old recording's file cannot be removed: {error}");
-            false
-        }
-    }
-}
-
-/// Removes a file inside a directory, unless it was written after `latest_write` or is a symbolic link.
-fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
-    let directory = directory.canonicalize()?;
-    let path = directory.join(name);
-    let (folder, file_name) = path
-        .parent()
-        .zip(path.file_name())
-        .ok_or(ErrorKind::NotFound)?;
-    // Resolves links in the path; the last component is checked by itself.
-    let folder = folder.canonicalize()?;
-    let path = folder.join(file_name);
-    let metadata = path.symlink_metadata()?;
-    // A link in the folder's path could lead out of the directory.
-    if !folder.starts_with(&directory) || !metadata.is_file() || written(&metadata)? > latest_write
-    {
-        return Ok(false);
-    }
-    fs::remove_file(path).map(|()| true)
-}
-
-fn written(metadata: &fs::Metadata) -> io::Result<Timestamp> {
-    let since = metadata
-        .modified()?
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    Ok(Timestamp::from_millis(
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_old_file_inside_the_directory_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("prj");
-        fs::create_dir_all(directory.join("sub")).unwrap();
-        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        for (name, written) in [
-            ("prj/old", 100),
-            ("prj/sub/old", 100),
-            ("prj/new", 101),
-            ("outside", 100),
-        ] {
-            let file = fs::File::create(folder.path().join(name)).unwrap();
-            file.set_modified(at(written)).unwrap();
-        }
-        std::os::unix::fs::symlink(folder.path().join("outside"), directory.join("link")).unwrap();
-        std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
-        let remove =
-            |name: &str| remove(&directory, Path::new(name), Timestamp::from_millis(100_000));
-        assert!(remove("old").unwrap() && remove("sub/old").unwrap());
-        for kept in ["new", "link", "sub", "up/outside", "../outside"] {
-            assert!(!remove(kept).unwrap(), "{kept}");
-        }
-        assert_eq!(remove("old").unwrap_err().kind(), ErrorKind::NotFound);
-        assert!(directory.join("new").exists() && folder.path().join("outside").exists());
     }
 }

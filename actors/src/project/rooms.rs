@@ -19,6 +19,7 @@ use crate::children::{Child, ChildSet, RestartCause, SendOutcome};
 use crate::error::TreeError;
 use crate::info::ActorKind;
 use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
+use crate::recording::EgressStarter;
 use crate::registry::ActorStatus;
 use crate::report_queue::QueuedReport;
 use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
@@ -148,10 +149,20 @@ impl Rooms {
             name: to.clone(),
             msg,
         });
+        let me = project.me.clone();
+        let starter = EgressStarter::new(move |plan, reply| {
+            // If the project has stopped, the dropped reply port shows it.
+            let _ = me.cast(ProjectMsg::StartEgress {
+                plan,
+                recorder: None,
+                reply,
+            });
+        });
         let actor = RoomActor {
             context: Arc::clone(&project.shared),
             info: Arc::clone(&info),
             path,
+            starter,
         };
         project
             .spawn(&mut self.children, name, info, actor, start)

@@ -87,6 +87,13 @@ pub enum RoomMsg {
     Reconcile,
     /// Participants on the media plane, for reconciliation.
     Observed(Box<RoomObservation>),
+    /// The start of a recording that starts by itself is over.
+    AutoRecorded {
+        /// Participant whose join was the cause.
+        sid: ParticipantSid,
+        /// Whether it was started, has failed for good, or is not needed.
+        is_settled: bool,
+    },
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -115,6 +122,7 @@ impl RoomMsg {
             | Self::ReservationExpired
             | Self::Reconcile
             | Self::Observed(_)
+            | Self::AutoRecorded { .. }
             | Self::Inspect(_) => {}
         }
     }

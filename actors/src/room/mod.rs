@@ -7,6 +7,7 @@
 //! - [`roster`]: the record and the connected participants, as last written.
 //! - [`report_order`]: the order of reports, and the messages that wait behind reports.
 //! - [`join`]: whether a participant may join, reserved seats, and the record of a join.
+//! - [`auto_record`]: recordings that start by themselves at a join.
 //! - [`commands`]: commands that call the media plane, in spawned tasks.
 //! - [`duration`]: the maximum duration, and the notice before it.
 //! - [`reconcile`]: repairs after lost reports.
@@ -43,6 +44,7 @@
 //! wait, too. In a task, a leave could overtake its join. Everything else that is slow runs in tasks. Idle rooms have no actor because most
 //! open rooms are empty most of the time: a hibernating room costs a deadline instead of a task and a mailbox.
 
+mod auto_record;
 mod commands;
 mod duration;
 mod join;
@@ -73,7 +75,9 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, ReportPath, Timer, TimerView};
+use crate::recording::EgressStarter;
 use crate::registry::{Inspect, Inspection};
+use auto_record::AutoRecordings;
 use commands::{MediaCalls, RoomOnPlane, Target};
 use duration::DurationTimers;
 use join::{JoinSource, Reservations};
@@ -94,6 +98,8 @@ pub struct RoomActor {
     pub info: Arc<ActorInfo>,
     /// Report path to this actor.
     pub path: ReportPath<RoomMsg>,
+    /// Start of recordings, on the project's actor.
+    pub starter: EgressStarter,
 }
 
 /// Initial state for a room's actor.
@@ -117,6 +123,8 @@ pub struct LiveRoom {
     context: Arc<ActorContext>,
     me: Mailbox<RoomMsg>,
     path: ReportPath<RoomMsg>,
+    starter: EgressStarter,
+    auto_recordings: AutoRecordings,
     /// The room's name on the media plane.
     name: NamespacedRoom,
     roster: Roster,
@@ -142,6 +150,8 @@ impl LiveRoom {
             context,
             me: Mailbox::new(me, Arc::clone(&actor.info)),
             path: actor.path.clone(),
+            starter: actor.starter.clone(),
+            auto_recordings: AutoRecordings::default(),
             name,
             roster: Roster::new(start.snapshot),
             calls: MediaCalls::default(),
@@ -227,13 +237,18 @@ impl LiveRoom {
             RoomMsg::DurationEnd => Box::pin(self.end_at_duration()).await,
             RoomMsg::ReservationExpired => self.drop_expired_reservations(),
             RoomMsg::Reconcile => self.observe(),
+            RoomMsg::AutoRecorded { sid, is_settled } => self.auto_recorded(&sid, is_settled),
         }
     }
 
     /// Handles a message that no earlier report precedes.
     async fn handle_in_order(&mut self, message: RoomMsg) {
         match message {
-            RoomMsg::Observed(observation) => self.repair(*observation).await,
+            RoomMsg::Observed(observation) => {
+                self.repair(*observation).await;
+                // One that an earlier actor, or an earlier server, has not started.
+                self.auto_record();
+            }
             RoomMsg::Barrier(barrier) => barrier.pass(),
             RoomMsg::EmptyTimeout(_permit) => self.end_if_empty().await,
             RoomMsg::ChangeRole {
@@ -511,7 +526,7 @@ impl LiveRoom {
             .iter()
             .map(|(role, held)| (*role, held.len()))
             .collect();
-        let state = json!({
+        let mut state = json!({
             "status": room.status.as_str(),
             "participants": participants,
             "holders": holders,
@@ -519,6 +534,10 @@ impl LiveRoom {
             "empty_deadline": room.empty_deadline,
             "template_id": room.template_id,
         });
+        let starts = self.auto_recordings.running();
+        if starts > 0 {
+            state["recording_starts"] = json!(starts);
+        }
         let timers = self
             .empty_timer
             .iter()

@@ -83,6 +83,18 @@ impl Roster {
         self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some()
     }
 
+    /// Returns the connected participants that keep the room open: neither recorders nor agents.
+    pub fn keeping_room(&self) -> impl Iterator<Item = &ConnectedParticipant> {
+        self.participants
+            .iter()
+            .filter(|participant| participant.kind.keeps_room())
+    }
+
+    /// Removes the setting of a composite that has been started, as in the record.
+    pub fn remove_auto_record(&mut self) {
+        self.room.auto_record = None;
+    }
+
     /// Returns the connected identities with a role.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
         self.participants
@@ -205,6 +217,7 @@ pub(super) mod tests {
             created_at: Timestamp::from_millis(0),
             started_at: None,
             ended_at: None,
+            auto_record: None,
             empty_deadline: Some(Timestamp::from_millis(60_000)),
         };
         RoomSnapshot {

@@ -1,6 +1,6 @@
 //! A project on a store, with a faulty media plane and a clock that the tests move.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,6 +120,7 @@ impl Fixture {
             )
             .unwrap(),
             node: NodeId::new(),
+            plans: HashMap::new(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),
@@ -276,6 +277,7 @@ fn template(project: &ProjectId) -> NewTemplate {
         project_id: project.clone(),
         name: "brittle".parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
         max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([
             role("host", "{}"),

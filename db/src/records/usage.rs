@@ -239,6 +239,25 @@ impl Usage {
             .await
     }
 
+    /// Sums each project's participant time in the current month, in the order of `projects`.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn month_time_of_each(
+        &self,
+        projects: Vec<ProjectId>,
+    ) -> Result<Vec<Duration>, StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .bulk_read(move |sql| {
+                projects
+                    .iter()
+                    .map(|project| month_time(sql, project, now.month_start(), now))
+                    .collect()
+            })
+            .await
+    }
+
     /// Deducts the overage of every unsettled past month from the project's balance.
     ///
     /// # Errors

@@ -116,9 +116,14 @@ fn framed(
                     (content)
                 }
             }
-            footer { p { "All times are UTC." } }
+            (footer())
         },
     )
+}
+
+fn footer() -> Markup {
+    // A script adds the browser's time zone, whose times it shows beside these.
+    html! { footer { p #zone { "All times are UTC." } } }
 }
 
 /// Renders the link from a page to its documentation.
@@ -171,7 +176,7 @@ pub fn standby_page(operator: &Operator, content: &Markup) -> Markup {
         &html! {
             (top(Some(operator), &[page], page.0))
             div #page { main #content tabindex="-1" { (content) } }
-            footer { p { "All times are UTC." } }
+            (footer())
         },
     )
 }
@@ -209,10 +214,12 @@ fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/console.css";
                 link rel="stylesheet" href="/assets/components.css";
-                // `defer` keeps the order: htmx, its extension, then our script.
+                // `defer` keeps the order: htmx, its extension, then our scripts.
                 script src="/assets/htmx.min.js" defer {}
                 script src="/assets/htmx-ext-sse.min.js" defer {}
                 script src="/assets/console.js" defer {}
+                script src="/assets/local_time.js" defer {}
+                script src="/assets/field_problems.js" defer {}
             }
             body {
                 // Skips the navigation for keyboard and screen reader users (WCAG 2.4.1).
@@ -227,7 +234,8 @@ fn document(title: &str, body: &Markup) -> Markup {
 pub fn problem(problem: &Problem) -> Markup {
     html! {
         // `role="alert"`: read aloud at once, because the action has not happened.
-        p.note.bad role="alert" {
+        // By the field, a script also shows the message beside the input.
+        p.note.bad role="alert" data-field=[problem.field.as_deref()] data-message=(problem.message) {
             strong { "That did not work: " }
             @if let Some(field) = &problem.field { code { (field) } " " }
             (problem.message) " "
@@ -313,7 +321,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
 }
 
 /// Confirmations: name, text.
-const NOTES: [(&str, &str); 31] = [
+const NOTES: [(&str, &str); 36] = [
     (
         "project-created",
         "The project was created. Create an API key for it below.",
@@ -342,6 +350,14 @@ const NOTES: [(&str, &str); 31] = [
         "participant-removed",
         "The participant was disconnected. Its token stays valid.",
     ),
+    (
+        "identity-banned",
+        "The identity is banned from the room, and disconnected.",
+    ),
+    (
+        "ban-lifted",
+        "The ban is lifted. The identity may join again.",
+    ),
     ("track-muted", "The track was muted or unmuted."),
     ("role-changed", "The participant has its new role."),
     (
@@ -352,6 +368,10 @@ const NOTES: [(&str, &str); 31] = [
     (
         "recording-stopped",
         "The recording is being stopped. Its file is final shortly after.",
+    ),
+    (
+        "recording-deleted",
+        "The recording's file was deleted. Its record stays.",
     ),
     ("broadcast-started", "The broadcast is starting."),
     ("broadcast-stopped", "The broadcast is being stopped."),
@@ -387,6 +407,11 @@ const NOTES: [(&str, &str); 31] = [
         "A test event is queued. It is the newest delivery below.",
     ),
     ("delivery-retried", "The delivery is queued again."),
+    ("endpoint-changed", "The webhook endpoint was changed."),
+    (
+        "endpoint-enabled",
+        "The webhook endpoint is active. Its pending deliveries leave at the next tick.",
+    ),
 ];
 
 // By name only: a text in the URL could imitate a message of the server (S-33).

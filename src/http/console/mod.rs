@@ -7,19 +7,27 @@
 //!
 //! The pages, each with its templates and handlers:
 //!
-//! - for the server: [`overview`] with [`history`], [`actors`], [`server`] (also a standby's), and [`sdks`], which needs no session;
-//! - for projects: [`projects`] with their usage, [`rooms`], [`room`], [`sessions`], [`recordings`] and broadcasts, [`ingress`],
-//!   [`templates`], [`webhooks`], [`settings`].
+//! - for the server: [`overview`] with [`history`] and the lists [`live`], [`actors`], [`server`] (also a standby's), and [`sdks`],
+//!   which needs no session;
+//! - for projects: [`projects`] with their usage, [`rooms`] with [`new_room`], [`room`], [`sessions`] with their [`quality`], [`recordings`] and broadcasts,
+//!   [`ingress`], [`templates`] with [`destinations`], [`webhooks`], [`settings`].
+//!
+//! The scripts are improvements only: `console.js` refreshes and confirms, `local_time.js` adds the browser's time to times in UTC, and
+//! `field_problems.js` shows an action's problem beside the field that it is about.
 //!
 //! This module has the route table, and the static files with the content security policy for all pages.
 
 mod actors;
+mod destinations;
 pub mod history;
 mod ingress;
 mod layout;
+mod live;
+mod new_room;
 mod overview;
 mod parts;
 mod projects;
+mod quality;
 mod recordings;
 mod room;
 mod rooms;
@@ -62,13 +70,16 @@ fn routes() -> Vec<route::Route> {
     let routes = [
         sign_in::routes(),
         overview::routes(),
+        live::routes(),
         projects::routes(),
         rooms::routes(),
+        new_room::routes(),
         room::routes(),
         sessions::routes(),
         recordings::routes(),
         ingress::routes(),
         templates::routes(),
+        destinations::routes(),
         webhooks::routes(),
         settings::routes(),
         actors::routes(),
@@ -85,10 +96,16 @@ pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 /// Name, content type, content.
-const FILES: [(&str, &str, &str); 6] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("console.css", STYLE, include_str!("console.css")),
     ("components.css", STYLE, include_str!("components.css")),
     ("console.js", SCRIPT, include_str!("console.js")),
+    ("local_time.js", SCRIPT, include_str!("local_time.js")),
+    (
+        "field_problems.js",
+        SCRIPT,
+        include_str!("field_problems.js"),
+    ),
     ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
     ("htmx.min.js", SCRIPT, include_str!("vendor/htmx.min.js")),
     (

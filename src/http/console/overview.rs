@@ -9,8 +9,9 @@ use maud::{Markup, html};
 use super::actors::failing_actors;
 use super::history::{SAMPLES, Sample};
 use super::layout::{self, PagePosition};
+use super::live;
 use super::parts;
-use super::parts::{badge, empty, grouped, live, table};
+use super::parts::{badge, empty, grouped, table};
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit};
 use crate::backups::{Backups, Freshness};
@@ -42,7 +43,7 @@ async fn show(visit: Visit) -> PageResult {
     let overview = read(&visit).await?;
     let content = html! {
         h1 { "Overview" }
-        (live(&visit, "overview", REFRESH_INTERVAL, &content(&overview)))
+        (parts::live(&visit, "overview", REFRESH_INTERVAL, &content(&overview)))
     };
     Ok(visit.show(layout::page(
         &visit,
@@ -85,10 +86,12 @@ fn content(overview: &Overview) -> Markup {
     html! {
         @if let Some(parts) = overview.parts { (answering(parts, overview.backups)) }
         div.tiles {
-            (tile("Live rooms", &grouped(totals.open_rooms.into()), &plot("Live rooms", |t| t.open_rooms)))
-            (tile("Live participants", &grouped(totals.participants.into()), &plot("Live participants", |t| t.participants)))
-            (tile("Recordings and broadcasts", &grouped(totals.running_egresses.into()), &plot("Recordings and broadcasts", |t| t.running_egresses)))
-            (tile("Minutes this month", &format!("{:.0}", overview.minutes), &html! {
+            (tile("Live rooms", live::ROOMS, &grouped(totals.open_rooms.into()), &plot("Live rooms", |t| t.open_rooms)))
+            (tile("Live participants", live::PARTICIPANTS, &grouped(totals.participants.into()),
+                &plot("Live participants", |t| t.participants)))
+            (tile("Recordings and broadcasts", live::EGRESSES, &grouped(totals.running_egresses.into()),
+                &plot("Recordings and broadcasts", |t| t.running_egresses)))
+            (tile("Minutes this month", "/projects", &format!("{:.0}", overview.minutes), &html! {
                 p.help { "Participant minutes of all projects, by UTC days." }
             }))
         }
@@ -121,8 +124,10 @@ fn answering(parts: Parts, backups: Option<Freshness>) -> Markup {
     }
 }
 
-fn tile(name: &str, value: &str, below: &Markup) -> Markup {
-    html! { section.tile { h2 { (name) } p.value { (value) } (below) } }
+/// Renders a count, which is a link to the page at `path` that lists the objects.
+fn tile(name: &str, path: &str, value: &str, below: &Markup) -> Markup {
+    // The style sheet extends the link to the whole tile.
+    html! { section.tile { h2 { a href=(path) { (name) } } p.value { (value) } (below) } }
 }
 
 fn receivers(failing: &[FailingEndpoint]) -> Markup {
@@ -133,14 +138,15 @@ fn receivers(failing: &[FailingEndpoint]) -> Markup {
         );
     }
     let row = |endpoint: &FailingEndpoint| {
-        let path = format!(
-            "/projects/{}/webhooks?endpoint_id={}",
-            endpoint.project_id, endpoint.id
-        );
+        let path = format!("/projects/{}/webhooks/{}", endpoint.project_id, endpoint.id);
         vec![
-            html! { a href=(path) { (endpoint.url) } },
+            html! { a href=(path) { (endpoint.url) } @if let Some(at) = endpoint.disabled_at { div { small { "Disabled " (parts::time(at)) } } } },
             html! { code { (endpoint.project_id) } },
-            badge("failing"),
+            badge(if endpoint.disabled_at.is_some() {
+                "disabled"
+            } else {
+                "failing"
+            }),
         ]
     };
     let rows: Vec<_> = failing.iter().map(row).collect();

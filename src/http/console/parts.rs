@@ -33,8 +33,8 @@ pub fn badge(word: &str) -> Markup {
         | "limit_reached"
         | "old"
         | "waiting_for_upgrade" => "warn",
-        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
-        | "failing" | "wrong_keys" => "bad",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "expired"
+        | "poor" | "failing" | "disabled" | "wrong_keys" => "bad",
         // Unknown words are shown without a judgement.
         _ => "idle",
     };
@@ -104,8 +104,23 @@ pub fn empty(what: &str, how: &str) -> Markup {
     html! { div.empty { p { strong { (what) } } p { (how) } } }
 }
 
-/// Renders links to the next and previous page of a list, with the same filters.
+/// Renders links to the next and previous page of a list that starts with the newest entry, with the same filters.
 pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
+    pager_with_names(visit, offset, has_more, ["Newer", "Older"])
+}
+
+/// Renders links to the next and previous page of a list that starts with the oldest entry.
+pub fn history_pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
+    pager_with_names(visit, offset, has_more, ["Earlier", "Later"])
+}
+
+/// Renders links to the next and previous page of a list, with the same filters. `names` are the texts of the links: backward, forward.
+pub fn pager_with_names(
+    visit: &Visit,
+    offset: u64,
+    has_more: bool,
+    [backward, forward]: [&str; 2],
+) -> Markup {
     let to = |offset: u64| {
         let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
         // A note belongs to the action that led to this page.
@@ -119,9 +134,8 @@ pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     html! {
         @if offset > 0 || has_more {
             nav.pager aria-label="Pages of the list" {
-                // "Newer" and "Older", since all lists are sorted by time.
-                @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { "Newer" } }
-                @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { "Older" } }
+                @if offset > 0 { a rel="prev" href=(to(offset.saturating_sub(u64::from(ROWS)))) { (backward) } }
+                @if has_more { a rel="next" href=(to(offset + u64::from(ROWS))) { (forward) } }
             }
         }
     }

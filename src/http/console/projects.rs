@@ -1,8 +1,11 @@
 //! The list of projects, creating one, and a project's usage: minutes by day as a plot and a table, and its status under its plan.
 
+use std::time::Duration;
+
 use conclave_db::ProjectSummary;
 use conclave_model::page::PageRequest;
 use conclave_model::project::Environment;
+use conclave_model::usage::minutes as usage_minutes;
 use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
@@ -13,6 +16,7 @@ use super::parts::{
     table, time,
 };
 use super::route::{self, Route};
+use super::settings::wallet;
 use super::visit::{PageResult, Visit, log_change};
 use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
@@ -32,14 +36,17 @@ async fn list(visit: Visit) -> PageResult {
         offset: visit.offset(),
     };
     // From the store: the API has no operation on projects.
-    let projects = visit.state.store.projects().summaries(page).await?;
+    let store = &visit.state.store;
+    let projects = store.projects().summaries(page).await?;
+    let ids = projects.items.iter().map(|one| one.project.id.clone());
+    let times = store.usage().month_time_of_each(ids.collect()).await?;
+    let rows: Vec<_> = projects.items.iter().zip(times).map(row).collect();
     let content = html! {
         h1 { "Projects" }
         @if projects.items.is_empty() {
             (empty("There is no project here.", "A project owns rooms, API keys and webhooks. Create one below."))
         } @else {
-            (table("Projects", &["Name", "Id", "Environment", "Plan", "Status", "Live rooms", "Created"],
-                &projects.items.iter().map(row).collect::<Vec<_>>()))
+            (table("Projects", &["Project", "Environment", "Plan", "Status", "Live rooms", "Minutes this month", "Created"], &rows))
         }
         (pager(&visit, page.offset, projects.has_more))
         (create_form(&visit))
@@ -52,15 +59,15 @@ async fn list(visit: Visit) -> PageResult {
     )))
 }
 
-fn row(summary: &ProjectSummary) -> Vec<Markup> {
+fn row((summary, month_time): (&ProjectSummary, Duration)) -> Vec<Markup> {
     let project = &summary.project;
     vec![
-        html! { a href={ "/projects/" (project.id) } { (project.name) } },
-        html! { code { (project.id) } },
+        html! { a href={ "/projects/" (project.id) } { (project.name) } div { small { code { (project.id) } } } },
         badge(project.env.as_str()),
         html! { (project.plan) },
         badge(project.status.as_str()),
         html! { (grouped(summary.open_rooms.into())) },
+        html! { a href={ "/projects/" (project.id) "/usage" } { (minutes(usage_minutes(month_time))) } },
         time(project.created_at),
     ]
 }
@@ -162,7 +169,7 @@ async fn show_usage(visit: Visit) -> PageResult {
     let rows: Vec<_> = used.map(day_row).collect();
     let content = html! {
         h1 { "Usage" }
-        (plan(&usage.plan, project.balance_ugx))
+        (plan(&usage.plan, wallet(&visit, &project)))
         h2 { "Participant minutes by day" }
         (range(&usage.days, &format!("/projects/{}/usage", project.id)))
         (parts::bars("Participant minutes", &bars))
@@ -199,7 +206,7 @@ fn range(days: &[UsageDayJson], path: &str) -> Markup {
     }
 }
 
-fn plan(plan: &PlanStatus, balance_ugx: i64) -> Markup {
+fn plan(plan: &PlanStatus, wallet: Option<Markup>) -> Markup {
     let limit = |cap: Option<u32>| {
         cap.map_or_else(
             || html! { "no limit" },
@@ -213,10 +220,12 @@ fn plan(plan: &PlanStatus, balance_ugx: i64) -> Markup {
             "not included"
         })
     };
-    facts(&[
+    let mut shown = vec![
         ("Plan", html! { (plan.display_name) }),
         ("Quota", badge(plan.quota_state.as_str())),
-        ("Wallet", html! { (grouped(balance_ugx)) " UGX" }),
+    ];
+    shown.extend(wallet.map(|wallet| ("Wallet", wallet)));
+    shown.extend([
         (
             "Minutes this month",
             html! { (minutes(plan.participant_minutes_used)) },
@@ -235,5 +244,6 @@ fn plan(plan: &PlanStatus, balance_ugx: i64) -> Markup {
         ),
         ("Recording", feature(plan.features.recording)),
         ("Streaming", feature(plan.features.streaming)),
-    ])
+    ]);
+    facts(&shown)
 }

@@ -1,7 +1,9 @@
-//! A project's recordings and broadcasts: lists with filters, and stopping one. Recordings on this machine can be played and
-//! downloaded.
+//! A project's recordings and broadcasts: lists with filters, and stopping one. Recordings on this machine can be played,
+//! downloaded and deleted.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use actix_files::NamedFile;
 use actix_web::http::header::{
@@ -19,13 +21,13 @@ use super::parts::{
     table, time,
 };
 use super::route::{self, Route};
-use super::visit::{PageResult, Visit, encoded};
+use super::visit::{PageResult, Visit, encoded, log_change};
 use crate::http::api::error::ApiError;
 use crate::http::api::response::Json;
 use crate::http::api::v1::broadcasts::Broadcast;
 use crate::http::api::v1::egress::{self, EgressHead, EgressJson};
 use crate::http::api::v1::recordings::Recording;
-use crate::http::files::{download, link};
+use crate::http::files::{download, link, removal};
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -36,6 +38,7 @@ pub fn routes() -> Vec<Route> {
             "/projects/{project}/recordings/{id}/stop",
             stop::<Recording>,
         ),
+        route::action("/projects/{project}/recordings/{id}/delete", delete_file),
         route::page("/projects/{project}/broadcasts", list_broadcasts),
         route::action(
             "/projects/{project}/broadcasts/{id}/stop",
@@ -64,17 +67,24 @@ fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
         status,
         filepath,
         tail,
+        paused,
     } = recording;
     let path = format!("/projects/{}", project.id);
     vec![
         html! { a href={ (path) "/recordings/" (head.egress_id) } { (filepath) } },
         html! { a href={ (path) "/rooms/" (head.room) } { (head.room) } },
-        badge(status.as_str()),
+        status_of(*status, *paused),
         html! { (recording_type.as_str().replace('_', " ")) },
         time(tail.started_at),
         time(tail.ended_at),
         stop_button::<Recording>(visit, head, *status),
     ]
+}
+
+/// Returns a recording's status, with whether it is paused.
+fn status_of(status: EgressStatus, paused: Option<bool>) -> Markup {
+    let is_paused = paused.unwrap_or_default();
+    html! { (badge(status.as_str())) @if is_paused { " paused" } }
 }
 
 /// Reads the recording in the path, as last recorded.
@@ -101,7 +111,7 @@ async fn one(visit: Visit) -> PageResult {
     } else {
         None
     };
-    let removed = removal(&visit, &recording).await?;
+    let removed = file_removal(&visit, &recording).await?;
     // After a removal, a file at this path belongs to a later recording.
     let found = found.filter(|_| !matches!(removed, Some(Removal::Done(_))));
     let upload = upload(&visit, &recording).await;
@@ -111,9 +121,10 @@ async fn one(visit: Visit) -> PageResult {
         status,
         filepath,
         tail,
+        paused,
     } = &recording;
     let content = html! {
-        h1 { (filepath) " " (badge(status.as_str())) }
+        h1 { (filepath) " " (status_of(*status, *paused)) }
         (facts(&[
             ("Room", html! { a href={ "/projects/" (project.id) "/rooms/" (head.room) } { (head.room) } }),
             ("Type", html! { (recording_type.as_str().replace('_', " ")) }),
@@ -129,8 +140,10 @@ async fn one(visit: Visit) -> PageResult {
         @if let Some(file) = found {
             (player(&format!("{path}/{}/file", head.egress_id), &file))
             (link_for_an_hour(&visit, head))
+            (danger(&visit, &format!("{path}/{}/delete", head.egress_id), "Delete file",
+                &format!("Delete the file {filepath}? It cannot be restored.")))
         } @else if is_final && is_local {
-            (empty("The file is not on this machine.", "It was moved, deleted, or never written."))
+            (empty("The file is not on this machine.", "It was deleted, moved, or never written."))
         }
     };
     Ok(visit.show(layout::page(
@@ -141,7 +154,7 @@ async fn one(visit: Visit) -> PageResult {
     )))
 }
 
-/// Removal of a file by `recordings.retention`.
+/// Removal of a file: in the console, or by `recordings.retention`.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Done(Timestamp),
@@ -151,14 +164,14 @@ enum Removal {
 impl Removal {
     fn to_markup(self) -> Markup {
         match self {
-            Self::Done(at) => html! { (time(at)) ", when it was removed (recordings.retention)" },
+            Self::Done(at) => html! { (time(at)) ", when it was removed" },
             Self::Planned(at) => html! { (time(at)) " (recordings.retention)" },
         }
     }
 }
 
 /// Returns when a recording's local file was or will be removed; `None` if it stays.
-async fn removal(
+async fn file_removal(
     visit: &Visit,
     Recording { head, tail, .. }: &Recording,
 ) -> Result<Option<Removal>, ApiError> {
@@ -275,6 +288,51 @@ async fn file(visit: Visit) -> PageResult {
         );
     }
     Ok(response)
+}
+
+/// Deletes the file of an ended recording on this machine. Not an API operation: backends use `recordings.retention`.
+async fn delete_file(visit: Visit) -> PageResult {
+    let project = visit.project_id()?;
+    let recording = read(&visit, &project).await?;
+    let without_file =
+        |message: &str| Problem::new(ErrorCode::RecordingNotFound, message.to_owned());
+    let Some(ended_at) = recording.tail.ended_at else {
+        return Err(without_file("the recording has not ended; stop it first").into());
+    };
+    if recording.tail.destination.is_some() {
+        return Err(without_file("the file is at its destination").into());
+    }
+    let removed = file_removal(&visit, &recording).await?;
+    if matches!(removed, Some(Removal::Done(_))) {
+        return Err(without_file("the file was removed before").into());
+    }
+    let (state, id) = (Arc::clone(&visit.state), recording.head.egress_id.clone());
+    let (owner, path) = (project.clone(), recording.filepath.clone());
+    let latest_write = ended_at.after(removal::COMPLETION_TIME);
+    // A task of its own, so that a browser that disconnects leaves no removed file without its record.
+    let deletion = actix_web::rt::spawn(async move {
+        match removal::remove(&state.admin.recordings, &owner, &path, latest_write).await {
+            Ok(true) => Ok(state.store.local_files().record_removed(owner, id).await?),
+            Ok(false) => Err(without_file(
+                "the file at this path was written after the recording's end, so it may be another recording's",
+            )
+            .into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(without_file("the file is not on this machine").into())
+            }
+            Err(error) => Err(ApiError::internal(error)),
+        }
+    });
+    deletion.await??;
+    // Not an API operation, so `OperatorCall` does not log it.
+    log_change("delete_recording_file", &project);
+    Ok(visit.done(
+        &format!(
+            "/projects/{project}/recordings/{}",
+            recording.head.egress_id
+        ),
+        "recording-deleted",
+    ))
 }
 
 /// Refresh interval in seconds.

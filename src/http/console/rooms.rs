@@ -1,34 +1,83 @@
-//! A project's rooms: live ones first, searchable by prefix; and creating one.
+//! A project's rooms: live ones first, searchable by prefix.
 
 use conclave_db::RoomFilter;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
-use conclave_model::room::Room;
+use conclave_model::room::{Room, RoomStatus};
 use maud::{Markup, html};
-use serde_json::json;
 
 use super::layout::{self, PagePosition};
-use super::parts::{ROWS, badge, empty, field, form, live, pager, select, table, time};
+use super::new_room;
+use super::parts::{ROWS, badge, empty, live, nothing, pager, table, time};
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
-use crate::http::api::response::Json;
 use crate::http::api::v1;
 use crate::http::api::v1::templates::TemplateJson;
 
 /// Refresh interval in seconds.
 const REFRESH_INTERVAL: u32 = 10;
-/// Room list columns.
-const COLUMNS: [&str; 5] = ["Room", "Created", "First join", "Ended", "Status"];
-/// Numbers of columns for live rooms, and for ended rooms.
-const LIVE_COLUMNS: usize = 3;
-const ENDED_COLUMNS: usize = 4;
 
 pub fn routes() -> Vec<Route> {
-    vec![
-        route::page("/projects/{project}", list),
-        route::action("/projects/{project}/rooms", create),
-    ]
+    vec![route::page("/projects/{project}", list)]
+}
+
+/// Column of a room list.
+#[derive(Clone, Copy)]
+enum Column {
+    Room,
+    Participants,
+    Created,
+    FirstJoin,
+    Ended,
+    Status,
+}
+
+const LIVE: &[Column] = &[
+    Column::Room,
+    Column::Participants,
+    Column::Created,
+    Column::FirstJoin,
+];
+const ENDED: &[Column] = &[
+    Column::Room,
+    Column::Created,
+    Column::FirstJoin,
+    Column::Ended,
+];
+const FOUND: &[Column] = &[
+    Column::Room,
+    Column::Status,
+    Column::Participants,
+    Column::Created,
+    Column::FirstJoin,
+    Column::Ended,
+];
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Room => "Room",
+            Self::Participants => "Participants",
+            Self::Created => "Created",
+            Self::FirstJoin => "First join",
+            Self::Ended => "Ended",
+            Self::Status => "Status",
+        }
+    }
+
+    fn cell(self, room: &Room, participants: Option<u32>) -> Markup {
+        match self {
+            Self::Room => {
+                html! { a href={ "/projects/" (room.project_id) "/rooms/" (room.name) } { (room.name) } }
+            }
+            Self::Participants => seats(room, participants),
+            Self::Created => time(room.created_at),
+            Self::FirstJoin => time(room.started_at),
+            Self::Ended => time(room.ended_at),
+            Self::Status => badge(room.status.as_str()),
+        }
+    }
 }
 
 async fn list(visit: Visit) -> PageResult {
@@ -46,8 +95,9 @@ async fn list(visit: Visit) -> PageResult {
     let content = html! {
         h1 { "Rooms" }
         (search(&visit, &project))
+        p { a href="#open-room" { "Open a room" } }
         (live(&visit, "rooms", REFRESH_INTERVAL, &rooms))
-        (create_form(&visit, &project, &templates))
+        (new_room::section(&visit, &project, &templates))
     };
     Ok(visit.show(layout::page(
         &visit,
@@ -90,11 +140,12 @@ async fn found(
     };
     // Sorted per page only: the store returns rooms by name.
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
+    let counts = participants(visit, &rooms.items).await?;
     Ok(html! {
         @if rooms.items.is_empty() {
             (empty("No room has a name with this prefix.", "Upper and lower case differ."))
         } @else {
-            (rows("Rooms found", COLUMNS.len(), &rooms, project))
+            (rows("Rooms found", FOUND, &rooms.items, &counts))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
@@ -116,49 +167,71 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
         .rooms()
         .list(project.id.clone(), RoomFilter::default(), page)
         .await?;
+    let open = live.as_ref().map_or(&[][..], |live| &live.items);
+    let counts = participants(visit, open).await?;
+    let ended: Vec<Room> = rooms
+        .items
+        .iter()
+        .filter(|room| room.ended_at.is_some())
+        .cloned()
+        .collect();
     Ok(html! {
-        @if let Some(live) = live {
+        @if let Some(live) = &live {
             h2 { "Live" }
             @if live.items.is_empty() {
                 (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
             } @else {
-                (rows("Live rooms", LIVE_COLUMNS, &live, project))
+                (rows("Live rooms", LIVE, &live.items, &counts))
                 @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
             }
         }
-        @if rooms.items.iter().any(|room| room.ended_at.is_some()) {
+        @if !ended.is_empty() {
             h2 { "Ended, newest first" }
-            (rows("Ended rooms", ENDED_COLUMNS, &Page { items: ended(&rooms.items), ..rooms.clone() }, project))
+            (rows("Ended rooms", ENDED, &ended, &vec![None; ended.len()]))
         }
         (pager(visit, page.offset, rooms.has_more))
     })
 }
 
-/// Returns the ended rooms.
-fn ended(rooms: &[Room]) -> Vec<Room> {
-    rooms
+/// Counts the connected participants of each room, in their order; `None` for an ended room.
+pub async fn participants(visit: &Visit, rooms: &[Room]) -> Result<Vec<Option<u32>>, ApiError> {
+    let is_open = |room: &&Room| room.status == RoomStatus::Open;
+    let open = rooms.iter().filter(is_open);
+    let counts = visit
+        .state
+        .store
+        .sessions()
+        .count_open_in(
+            open.map(|room| (room.project_id.clone(), room.id))
+                .collect(),
+        )
+        .await?;
+    let mut counts = counts.into_iter();
+    Ok(rooms
         .iter()
-        .filter(|room| room.ended_at.is_some())
-        .cloned()
-        .collect()
+        .map(|room| is_open(&room).then(|| counts.next()).flatten())
+        .collect())
 }
 
-/// Renders a table with the first `columns` columns.
-fn rows(caption: &str, columns: usize, rooms: &Page<Room>, project: &Project) -> Markup {
-    let row = |room: &Room| {
-        vec![
-            html! { a href={ "/projects/" (project.id) "/rooms/" (room.name) } { (room.name) } },
-            time(room.created_at),
-            time(room.started_at),
-            time(room.ended_at),
-            badge(room.status.as_str()),
-        ]
+/// Renders the number of participants, with the room's own limit.
+pub fn seats(room: &Room, participants: Option<u32>) -> Markup {
+    let Some(count) = participants else {
+        return nothing();
     };
-    table(
-        caption,
-        COLUMNS.get(..columns).unwrap_or(&COLUMNS),
-        &rooms.items.iter().map(row).collect::<Vec<_>>(),
-    )
+    html! { (count) @if room.max_participants > 0 { " of " (room.max_participants) } }
+}
+
+/// Renders a table of rooms with the numbers of their participants.
+fn rows(caption: &str, columns: &[Column], rooms: &[Room], counts: &[Option<u32>]) -> Markup {
+    let row = |(room, count): (&Room, &Option<u32>)| {
+        columns
+            .iter()
+            .map(|column| column.cell(room, *count))
+            .collect()
+    };
+    let names: Vec<_> = columns.iter().map(|column| column.name()).collect();
+    let rows: Vec<Vec<Markup>> = rooms.iter().zip(counts).map(row).collect();
+    table(caption, &names, &rows)
 }
 
 /// Returns a project's templates, for a choice.
@@ -170,49 +243,4 @@ pub async fn templates(visit: &Visit, project: &Project) -> Result<Vec<TemplateJ
         .send()
         .await?
         .items)
-}
-
-fn create_form(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> Markup {
-    let mut choices = vec![("", "the project's default")];
-    choices.extend(
-        templates
-            .iter()
-            .map(|template| (template.id.as_str(), template.name.as_str())),
-    );
-    html! {
-        section.card {
-            h2 { "Open a room" }
-            (form(visit, &format!("/projects/{}/rooms", project.id), &html! {
-                div.fields {
-                    (field("room-name", "Name", &html! { input #room-name name="name" required maxlength="128"; },
-                        "Letters, digits, _ and -; never used before in the project"))
-                    (field("template", "Template", &select("template", "template_id", &choices, ""), ""))
-                    (field("timeout", "Stays open when empty (seconds)", &html! {
-                        input #timeout type="number" name="empty_timeout_seconds" min="0" placeholder="300";
-                    }, ""))
-                }
-                p { button type="submit" { "Open room" } }
-            }))
-        }
-    }
-}
-
-async fn create(visit: Visit) -> PageResult {
-    let project = visit.project_id()?;
-    let mut body = json!({"name": visit.field("name")});
-    if let Some(template) = visit.optional("template_id") {
-        body["template_id"] = json!(template);
-    }
-    if let Some(seconds) = visit.number("empty_timeout_seconds")? {
-        body["empty_timeout_seconds"] = json!(seconds);
-    }
-    let Json(room) = visit
-        .call(v1::rooms::create, &project)
-        .body(body)
-        .send()
-        .await?;
-    Ok(visit.done(
-        &format!("/projects/{project}/rooms/{}", room.name),
-        "room-created",
-    ))
 }

@@ -11,6 +11,7 @@ use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time,
 };
+use super::quality;
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
@@ -50,9 +51,17 @@ async fn list(visit: Visit) -> PageResult {
     } else {
         Vec::new()
     };
+    // Not above a filtered list, or above its later pages.
+    let is_first = visit.offset() == 0 && room.is_none() && identity.is_none() && active.is_none();
+    let worst = if is_first {
+        quality::worst(&visit, &project.id).await?
+    } else {
+        html! {}
+    };
     let content = html! {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
+        (worst)
         @if let (Some(room), false) = (&room, plotted.is_empty()) {
             h2 { "Timeline of " (room) }
             (timeline(&format!("Sessions in {room}"), &plotted))
@@ -153,6 +162,7 @@ async fn one(visit: Visit) -> PageResult {
         .path("id", &visit.param("id"))
         .send()
         .await?;
+    let quality = quality::session(&visit, &project.id, detail.session.id).await?;
     let plotted = timeline_row(&detail, visit.state.clock.now());
     let path = format!("/projects/{}", project.id);
     let session = &detail.session;
@@ -171,6 +181,7 @@ async fn one(visit: Visit) -> PageResult {
         (timeline("The session and its tracks", &[plotted]))
         h2 { "Tracks" }
         (tracks(&detail.tracks))
+        (quality)
     };
     Ok(visit.show(layout::page(
         &visit,
@@ -255,7 +266,7 @@ fn timeline(name: &str, rows: &[TimelineRow]) -> Markup {
             @for row in rows { (scale.row(row)) }
             div {
                 span {}
-                span.ends { span { (clock(from)) } span { (end(from, to)) } }
+                span.ends { span { (instant(from, &clock(from))) } span { (instant(to, &end(from, to))) } }
             }
         }
         (legend())
@@ -309,7 +320,7 @@ impl Scale {
             // A short track stays visible.
             rect class={ "span " (bar.kind) } x={ (format!("{from:.1}")) } y={ (format!("{y:.1}")) }
                 width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } {
-                title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) }
+                title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) " UTC" }
             }
         }
     }
@@ -324,6 +335,11 @@ fn seconds(millis: i64) -> f64 {
 fn clock(millis: i64) -> String {
     let text = Timestamp::from_millis(millis).to_string();
     text.get(..19).unwrap_or(&text).replace('T', " ")
+}
+
+/// Renders an instant as `text`.
+fn instant(millis: i64, text: &str) -> Markup {
+    html! { time datetime=(Timestamp::from_millis(millis)) { (text) } }
 }
 
 /// Formats the end of a span: only the time if it is on the start's day.
@@ -355,7 +371,7 @@ mod tests {
         assert_eq!(text.matches(r#"x="0.0" y"#).count(), 2, "{text}");
         assert_eq!(text.matches(r#"width="1000.0""#).count(), 2, "{text}");
         for end in ["1970-01-01 00:00:01", "00:00:05"] {
-            assert!(text.contains(&format!("<span>{end}</span>")), "{text}");
+            assert!(text.contains(&format!(">{end}</time>")), "{text}");
         }
     }
 

@@ -1,19 +1,19 @@
-//! Templates: their roles as an editable matrix, with a column per role and a row per permission, and their destinations for
-//! recordings and broadcasts.
+//! Templates: their roles as an editable matrix, with a column per role and a row per permission, and their
+//! [destinations](super::destinations) for recordings and broadcasts.
 
 use std::collections::BTreeMap;
 
 use conclave_model::role::{Permission, PublishKind, Role, RolePermissions};
 use conclave_model::{Problem, RoleName};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::destinations;
 use super::layout::{self, PagePosition};
 use super::parts::{ROWS, badge, danger, empty, facts, field, form, pager, select, table, time};
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::response::Json;
-use crate::http::api::v1::destinations::{self, DestinationJson};
 use crate::http::api::v1::templates::{self, TemplateJson, TemplateSettingsDetail};
 use crate::http::api::v1::{destinations as api_destinations, roles};
 
@@ -26,7 +26,6 @@ pub fn routes() -> Vec<Route> {
         route::action("/projects/{project}/templates/{id}/delete", delete),
     ];
     routes.extend(role_routes());
-    routes.extend(destination_routes());
     routes
 }
 
@@ -107,7 +106,7 @@ async fn one(visit: Visit) -> PageResult {
             ("Changed", time(template.updated_at)),
         ]))
         (role_section(&visit, &path, &template.roles))
-        (destination_section(&visit, &path, &listed.destinations))
+        (destinations::section(&visit, &path, &listed.destinations))
         (change_form(&visit, &path, &template, &settings))
     };
     Ok(visit.show(layout::page(
@@ -185,7 +184,7 @@ async fn delete(visit: Visit) -> PageResult {
 }
 
 /// Redirects to the template's page.
-fn done(visit: &Visit, note: &'static str) -> PageResult {
+pub fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(
         &format!(
             "/projects/{}/templates/{}",
@@ -194,127 +193,6 @@ fn done(visit: &Visit, note: &'static str) -> PageResult {
         ),
         note,
     ))
-}
-
-/// Example configuration per kind.
-const EXAMPLES: &str = r#"{"urls": ["rtmp://live.example.org/app/key"]}
-{"type": "s3", "bucket": "calls", "region": "eu-central-1", "access_key": "…", "secret": "…"}"#;
-
-fn destination_routes() -> Vec<Route> {
-    vec![
-        route::action(
-            "/projects/{project}/templates/{id}/destinations",
-            create_destination,
-        ),
-        route::action(
-            "/projects/{project}/templates/{id}/destinations/{name}",
-            change,
-        ),
-        route::action(
-            "/projects/{project}/templates/{id}/destinations/{name}/delete",
-            delete_destination,
-        ),
-    ]
-}
-
-/// Renders the destinations, each with its configuration without secrets, and the form that creates one.
-fn destination_section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> Markup {
-    let kinds = [
-        ("rtmp", "broadcasts (RTMP)"),
-        ("recording", "recordings (object storage)"),
-    ];
-    html! {
-        h2 { "Destinations" }
-        @if destinations.is_empty() {
-            (empty("There is no destination.", "With one, recordings go to object storage and broadcasts to stored URLs."))
-        }
-        div.cards { @for destination in destinations { (card(visit, path, destination)) } }
-        section.card {
-            h2 { "Create a destination" }
-            (form(visit, &format!("{path}/destinations"), &html! {
-                div.fields {
-                    (field("destination-name", "Name", &html! { input #destination-name name="name" required maxlength="64"; }, ""))
-                    (field("destination-kind", "For", &select("destination-kind", "kind", &kinds, "rtmp"), ""))
-                }
-                (field("destination-config", "Configuration (JSON)", &html! {
-                    textarea #destination-config name="config" required spellcheck="false" placeholder=(EXAMPLES) {}
-                }, "As in the API; credentials are stored encrypted and never shown again"))
-                p { button type="submit" { "Create destination" } }
-            }))
-        }
-    }
-}
-
-fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
-    let DestinationJson { name, config, .. } = destination;
-    let path = format!("{path}/destinations/{}", encoded(name.as_str()));
-    let id = format!("config-{name}");
-    html! {
-        section.card {
-            h2 { (name) " " (badge(destination.kind.as_str())) }
-            p { small { "Changed " (time(destination.updated_at)) } }
-            ul { @for url in config["urls"].as_array().into_iter().flatten() { li { code { (url.as_str().unwrap_or_default()) } } } }
-            (form(visit, &path, &html! {
-                (field(&id, "Configuration (JSON)", &html! {
-                    textarea id=(id) name="config" required spellcheck="false" placeholder=(EXAMPLES) { (editable(config)) }
-                }, "Credentials that are left out are kept"))
-                p { button type="submit" { "Save " (name) } }
-            }))
-            (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete the destination {name}?")))
-        }
-    }
-}
-
-/// Returns a configuration without the values that are not shown: credentials, and URLs, which contain stream keys.
-fn editable(config: &Value) -> String {
-    let fields = config.as_object().into_iter().flatten();
-    // Masked credentials are left out, because an update keeps omitted ones.
-    let shown = fields.filter(|(name, value)| *name != "urls" && value.as_str() != Some("***"));
-    let shown: serde_json::Map<_, _> = shown
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    if shown.is_empty() {
-        String::new()
-    } else {
-        serde_json::to_string_pretty(&shown).unwrap_or_default()
-    }
-}
-
-/// Parses the configuration in a form.
-fn config(visit: &Visit) -> Result<Value, Problem> {
-    let invalid =
-        |error: serde_json::Error| Problem::invalid("config", format!("must be JSON: {error}"));
-    serde_json::from_str(visit.field("config")).map_err(invalid)
-}
-
-async fn create_destination(visit: Visit) -> PageResult {
-    let body = json!({"name": visit.field("name"), "kind": visit.field("kind"), "config": config(&visit)?});
-    visit
-        .call(destinations::create, &visit.project_id()?)
-        .path("id", &visit.param("id"))
-        .body(body)
-        .send()
-        .await?;
-    done(&visit, "destination-created")
-}
-
-async fn change(visit: Visit) -> PageResult {
-    let call = visit
-        .call(destinations::update, &visit.project_id()?)
-        .path("id", &visit.param("id"));
-    call.path("name", &visit.param("name"))
-        .body(json!({"config": config(&visit)?}))
-        .send()
-        .await?;
-    done(&visit, "destination-changed")
-}
-
-async fn delete_destination(visit: Visit) -> PageResult {
-    let call = visit
-        .call(destinations::delete, &visit.project_id()?)
-        .path("id", &visit.param("id"));
-    call.path("name", &visit.param("name")).send().await?;
-    done(&visit, "destination-deleted")
 }
 
 /// Kinds that a role may publish, with their labels in the matrix.

@@ -242,7 +242,8 @@ pub struct OperatorCall<H: 'static, I: 'static> {
     project: ProjectId,
     path: Vec<(&'static str, String)>,
     query: Serializer<'static, String>,
-    body: Option<Value>,
+    /// JSON text.
+    body: Option<String>,
     media_url: Option<String>,
 }
 
@@ -289,7 +290,12 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
     }
 
     /// Sets the body.
-    pub fn body(mut self, body: Value) -> Self {
+    pub fn body(self, body: Value) -> Self {
+        self.body_text(body.to_string())
+    }
+
+    /// Sets the body as JSON text, for values that [`Value`] cannot represent.
+    pub fn body_text(mut self, body: String) -> Self {
         self.body = Some(body);
         self
     }
@@ -313,9 +319,7 @@ impl<H: Handler<I>, I: FromRequest> OperatorCall<H, I> {
                 media_url: self.media_url,
             },
             // Through JSON, so that the same parser and checks apply as for a client.
-            body: self
-                .body
-                .map_or_else(Bytes::new, |body| body.to_string().into()),
+            body: self.body.map_or_else(Bytes::new, Bytes::from),
             // Without a key: no program repeats an operator's click.
             record: None,
             owner: None,

@@ -6,9 +6,11 @@
 //!
 //! - [`link`]: creating and checking links.
 //! - [`download`]: opening a file, and the response.
+//! - [`removal`]: removing a file.
 
 pub mod download;
 pub mod link;
+pub mod removal;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,10 +178,7 @@ async fn find(
         .removed_at(project.clone(), id.clone())
         .await?
     {
-        return Err(without_file(format!(
-            "its file was removed at {at} (recordings.retention)"
-        ))
-        .into());
+        return Err(without_file(format!("its file was removed at {at}")).into());
     }
     let file = download::open(&state.admin.recordings, project, &path).await?;
     let name = path

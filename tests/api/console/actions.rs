@@ -169,6 +169,58 @@ fn a_room_is_opened_searched_and_ended() {
 }
 
 #[test]
+fn a_room_is_opened_with_everything_that_the_api_takes() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    let path = format!("{}/rooms", project(&app));
+    let template = app.get("/v1/templates").send().expect(200)["templates"][0]["id"].clone();
+    // A number that few parsers read, and an order of keys that is not the alphabet's.
+    let metadata = r#"{"z": -1.5e1615, "a": [1]}"#;
+    let fields = [
+        ("name", "standup"),
+        ("template_id", template.as_str().unwrap()),
+        ("max_participants", "7"),
+        ("empty_timeout_seconds", "60"),
+        ("metadata", metadata),
+    ];
+    browser.act(&path, &fields);
+    let room = app.get("/v1/rooms/standup").send();
+    assert!(
+        room.text().contains(metadata),
+        "as it was sent: {}",
+        room.text()
+    );
+    for part in [
+        r#""max_participants":7"#,
+        r#""empty_timeout_seconds":60"#,
+        &format!(r#""template_id":{template}"#),
+    ] {
+        assert!(room.text().contains(part), "{part}: {}", room.text());
+    }
+    let refused = |field: &str, value: &str, said: &str| {
+        let answer = browser.send(&path, &[("name", "other"), (field, value)]);
+        assert_eq!(answer.status, 400, "{field}: {}", answer.text());
+        // By which a script shows the message beside the input.
+        let marked = format!("data-field=\"{field}\"");
+        assert!(
+            answer.text().contains(&marked) && answer.text().contains(said),
+            "{}",
+            answer.text()
+        );
+    };
+    refused("metadata", r#"{}, "name": "third""#, "must be JSON");
+    refused("max_participants", "many", "must be a whole number");
+    refused("max_participants", "-1", "max_participants");
+    assert_eq!(
+        app.get("/v1/rooms").send().json()["rooms"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
 fn participants_are_muted_moved_messaged_and_removed() {
     let (app, receiver) = TestApp::start_with_receiver();
     let browser = Browser::new(&app);
@@ -286,6 +338,36 @@ fn recordings_broadcasts_and_ingress_are_started_and_stopped() {
 }
 
 #[test]
+fn an_identity_is_banned_by_a_form_or_beside_its_participant_and_the_ban_is_lifted() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    app.room("standup");
+    app.join("standup", "mallory", "guest");
+    let room = format!("{}/rooms/standup", project(&app));
+    let bans = || app.get("/ext/v1/rooms/standup/bans").send().expect(200)["bans"].clone();
+    let page = browser.page(&room);
+    let beside = format!("{room}/participants/mallory/ban");
+    assert!(page.contains(&format!("action=\"{beside}\"")), "{page}");
+    let page = browser.act(&beside, &[]);
+    assert!(page.contains("The identity is banned"), "{page}");
+    assert_eq!(bans()[0]["identity"], "mallory");
+    let participants = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(participants["participants"], json!([]));
+
+    let fields = [("identity", "trudy"), ("hours", "2"), ("reason", "spam")];
+    let page = browser.act(&format!("{room}/bans"), &fields);
+    assert!(page.contains("trudy") && page.contains("spam"), "{page}");
+    let until = app.clock.now().after(std::time::Duration::from_secs(7_200));
+    assert_eq!(
+        (&bans()[0]["until"], &bans()[0]["reason"]),
+        (&json!(until), &json!("spam"))
+    );
+    let page = browser.act(&format!("{room}/bans/mallory/lift"), &[]);
+    assert!(page.contains("The ban is lifted"), "{page}");
+    assert_eq!(bans().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_room_code_is_shown_once_with_its_link_and_disabled() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
@@ -399,41 +481,6 @@ fn a_template_is_edited_as_a_matrix() {
         &format!("{own}/templates/{}/delete", other["id"].as_str().unwrap()),
         &[],
     );
-}
-
-#[test]
-fn a_destination_is_created_changed_and_deleted_and_shows_no_secret() {
-    let app = TestApp::start();
-    let browser = Browser::new(&app);
-    let templates = app.get("/v1/templates").send().expect(200);
-    let id = templates["templates"][0]["id"].as_str().unwrap();
-    let path = format!("{}/templates/{id}", project(&app));
-    let config = |bucket: &str| json!({"type": "s3", "bucket": bucket, "region": "eu-central-1", "access_key": "AKIAKEY", "secret": "hush-hush"});
-    let fields = [
-        ("name", "store"),
-        ("kind", "recording"),
-        ("config", &config("calls").to_string()),
-    ];
-    let page = browser.act(&format!("{path}/destinations"), &fields);
-    assert!(
-        page.contains("store") && !page.contains("hush-hush"),
-        "{page}"
-    );
-    let stored = || {
-        app.get(&format!("/v1/templates/{id}/destinations/store"))
-            .send()
-    };
-    let without_secret =
-        json!({"type": "s3", "bucket": "talks", "region": "eu-central-1"}).to_string();
-    browser.act(
-        &format!("{path}/destinations/store"),
-        &[("config", &without_secret)],
-    );
-    assert_eq!(stored().expect(200)["config"]["bucket"], "talks");
-    let refused = browser.send(&format!("{path}/destinations/store"), &[("config", "{")]);
-    assert!(refused.status == 400 && refused.text().contains("must be JSON"));
-    browser.act(&format!("{path}/destinations/store/delete"), &[]);
-    stored().expect_error(404, "destination_not_found", None);
 }
 
 #[test]

@@ -116,6 +116,7 @@ fn every_page_answers_and_loads_nothing_from_elsewhere() {
         "/templates/",
         "/deliveries/",
         "/actors/",
+        "/live/",
         "/usage",
         "/server",
     ];
@@ -159,7 +160,7 @@ fn pages_and_files_have_a_strict_policy_and_pages_are_not_kept() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
     let assets = attributes(&browser.page("/"), "src");
-    assert_eq!(assets.len(), 3);
+    assert_eq!(assets.len(), 5);
     for path in assets.iter().map(String::as_str).chain([
         "/",
         "/projects",

@@ -4,7 +4,9 @@ mod access;
 mod actions;
 mod actors;
 mod crawl;
+mod destinations;
 mod escaping;
+mod lists;
 mod recordings;
 mod server;
 

@@ -1,4 +1,5 @@
 // Every action of the console, by keyboard alone. `tag` distinguishes runs.
+import { record } from './contents.mjs';
 import { Keyboard } from './keyboard.mjs';
 
 export async function runActions(page, server, receiver, tag) {
@@ -9,6 +10,8 @@ export async function runActions(page, server, receiver, tag) {
   await walk.jobs();
   await walk.template();
   await walk.webhooks(receiver);
+  await walk.file();
+  await walk.overview();
   await walk.search();
   await walk.signOut();
   return walk.done;
@@ -43,6 +46,16 @@ class Walk {
     }
     const focused = await this.page.locator(selector).evaluate((button) => document.activeElement === button);
     if (!focused) throw new Error(`${selector} has lost the focus`);
+    this.done += 1;
+  }
+
+  // A problem is beside its input, which has the focus, and beside no other.
+  async marks(selector) {
+    const input = this.page.locator(`${selector}[aria-invalid="true"]:focus`);
+    await input.waitFor({ timeout: 60_000 });
+    const text = await this.page.locator(`#${await input.getAttribute('aria-describedby')}`).innerText();
+    const marked = await this.page.locator('[aria-invalid]').count();
+    if (!text || marked !== 1) throw new Error(`${marked} inputs are marked, ${selector} with ${JSON.stringify(text)}`);
     this.done += 1;
   }
 
@@ -83,9 +96,16 @@ class Walk {
     await keyboard.type('#room-name', 'a b');
     await keyboard.press(this.button('Open room'));
     await this.says('That did not work');
+    await this.marks('#room-name');
     await keyboard.type('#room-name', name);
+    await keyboard.type('#max-participants', '12');
+    await keyboard.type('#metadata', '{"team": "green"');
+    await keyboard.press(this.button('Open room'));
+    await this.marks('#metadata');
+    await keyboard.type('#metadata', '{"team": "green"}');
     await keyboard.press(this.button('Open room'));
     await this.says('The room is open.');
+    await this.says('"team": "green"');
     const path = new URL(this.page.url()).pathname;
     // Events are shown from the response of their stream on.
     await Promise.all([this.page.waitForResponse((answer) => answer.url().endsWith(`${path}/events`)), this.open(path)]);
@@ -153,14 +173,38 @@ class Walk {
     await keyboard.press(this.button('Save permissions'));
     await this.says('The permissions were saved.');
     if (!(await this.page.locator('[aria-label="Record: teacher"]').isChecked())) throw new Error('the permission is not saved');
-    await keyboard.type('#destination-name', 'live');
-    await keyboard.type('#destination-config', '{"urls": ["rtmp://127.0.0.1/live/key"]}');
-    await keyboard.press(this.button('Create destination'));
+    await keyboard.press('#new-rtmp');
+    await keyboard.type('#new-rtmp-name', 'live');
+    await keyboard.type('#new-rtmp-urls', 'rtmp://127.0.0.1/live/key\nhttp://127.0.0.1/');
+    await keyboard.press(this.button('Create destination', 'details[open]'));
+    await this.marks('#new-rtmp-urls');
+    await this.says('Line 2:');
+    await keyboard.type('#new-rtmp-urls', 'rtmp://127.0.0.1/live/key');
+    await keyboard.press(this.button('Create destination', 'details[open]'));
     await this.says('The destination was created.');
-    await keyboard.type('#config-live', '{"urls": ["rtmp://127.0.0.1/live/other"]}');
+    await keyboard.press('#edit-live');
+    await keyboard.type('#edit-live-urls', 'rtmp://127.0.0.1/live/other');
     await keyboard.press(this.button('Save live'));
     await this.says('The destination was changed.');
     await keyboard.press('[aria-label$="Delete the destination live?"]');
+    await this.says('The destination was deleted.');
+    await keyboard.press('#new-s3');
+    await keyboard.type('#new-s3-name', 'store');
+    await keyboard.type('#new-s3-bucket', 'a b');
+    await keyboard.type('#new-s3-access_key', 'AKIAKEY');
+    await keyboard.type('#new-s3-secret', 'hush');
+    await keyboard.press(this.button('Create destination', 'details[open]'));
+    await this.marks('#new-s3-bucket');
+    await keyboard.type('#new-s3-bucket', 'calls');
+    await keyboard.choose('#new-s3-force_path_style', 'in the path');
+    await keyboard.press(this.button('Create destination', 'details[open]'));
+    await this.says('The destination was created.');
+    await keyboard.press('#edit-store');
+    await keyboard.type('#edit-store-bucket', 'talks');
+    await keyboard.press(this.button('Save store'));
+    await this.says('The destination was changed.');
+    await this.says('talks');
+    await keyboard.press('[aria-label$="Delete the destination store?"]');
     await this.says('The destination was deleted.');
     await keyboard.type('#name', `lecture-${this.tag}`);
     await keyboard.press('button:text-is("Save")');
@@ -196,6 +240,23 @@ class Walk {
     await this.says('The delivery is queued again.');
     await keyboard.press(`[aria-label^="Delete: Delete ${url}"]`);
     await this.says('The webhook endpoint and its queued deliveries were deleted');
+  }
+
+  async file() {
+    const path = await record(this.server, 'standup', `file-${this.tag}.mp4`);
+    await this.open(path);
+    await this.keyboard.press(this.button('Delete file'));
+    await this.says("The recording's file was deleted.");
+    if (await this.page.getByText('Delete file').count()) throw new Error('a deleted file can be deleted again');
+  }
+
+  async overview() {
+    for (const [path, text] of [['/live/rooms', 'standup'], ['/live/participants', 'alice'], ['/projects', 'Minutes this month']]) {
+      await this.open('/');
+      await this.keyboard.press(`.tile a[href="${path}"]`);
+      await this.page.waitForURL(this.server.admin + path);
+      await this.says(text);
+    }
   }
 
   async search() {

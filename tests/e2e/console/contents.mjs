@@ -16,7 +16,7 @@ export async function fill(server, receiver) {
   await server.join('all-hands', 'erin', 'host', video);
   await server.leave(left);
   await server.call('DELETE', '/v1/rooms/retro');
-  await record(server, 'standup', 'monday.mp4');
+  server.recording = await record(server, 'standup', 'monday.mp4');
   await server.call('POST', '/v1/rooms/standup/recordings', { type: 'room_composite' });
   await server.call('POST', '/v1/rooms/standup/broadcasts', { urls: ['rtmp://127.0.0.1/live/key'] });
   const ingress = { input_type: 'rtmp', participant_identity: 'stage', participant_name: 'Stage camera' };
@@ -24,17 +24,20 @@ export async function fill(server, receiver) {
   await server.call('POST', '/v1/rooms/standup/codes', { role: 'guest', max_uses: 10 });
   const roles = { teacher: { permissions: { end_room: true, mute_others: true, remove_others: true } }, pupil: {} };
   const template = await server.call('POST', '/v1/templates', { name: 'lesson', roles });
-  const destination = { name: 'stage', kind: 'rtmp', config: { urls: ['rtmp://127.0.0.1/live/key'] } };
-  await server.call('POST', `/v1/templates/${template.id}/destinations`, destination);
+  const storage = { type: 's3', bucket: 'calls', region: 'eu-central-1', access_key: 'AKIAKEY', secret: 'hush' };
+  const configs = [['stage', 'rtmp', { urls: ['rtmp://127.0.0.1/live/key'] }], ['archive', 'recording', storage]];
+  for (const [name, kind, config] of configs) {
+    await server.call('POST', `/v1/templates/${template.id}/destinations`, { name, kind, config });
+  }
   server.template = template.id;
 }
 
-// Creates a complete recording with a file.
-async function record(server, room, filepath) {
+// Creates a complete recording with a file. Returns the path of its page.
+export async function record(server, room, filepath) {
   const recording = await server.call('POST', `/v1/rooms/${room}/recordings`, { type: 'room_composite', filepath });
   await server.sandbox(`/sandbox/egress/${recording.egress_id}`, { status: 'complete' });
   const folder = join(server.data, 'recordings', server.project_id);
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, filepath), 'not really a film');
-  server.recording = recording.egress_id;
+  return `/projects/${server.project_id}/recordings/${recording.egress_id}`;
 }

@@ -1,5 +1,5 @@
 // Walks every page and every action of the console with headless Chromium against the real server: light and dark, 380 and
-// 1440 pixels wide, by keyboard alone, and without scripts. axe-core must find nothing. The same for the documentation, served and as
+// 1440 pixels wide, by keyboard alone, and without scripts. Local times are beside UTC, and buttons do not break at 1280 pixels. axe-core must find nothing. The same for the documentation, served and as
 // files, with its search, and for a call from the API viewer.
 //
 //   scripts/check console                  the check
@@ -35,6 +35,9 @@ const pages = (server) => {
   const project = `/projects/${server.project_id}`;
   return [
     ['/', 'Live participants', 'overview'],
+    ['/live/rooms', 'standup'],
+    ['/live/participants', 'alice'],
+    ['/live/egresses', 'REDACTED'],
     ['/projects', 'Create a project'],
     [project, 'Open a room'],
     [`${project}/rooms/standup`, 'Events as they happen', 'room'],
@@ -42,7 +45,7 @@ const pages = (server) => {
     [`${project}/sessions`, 'dora'],
     [`${project}/sessions?room=standup`, 'Timeline of standup', 'timeline'],
     [`${project}/recordings`, 'monday.mp4'],
-    [`${project}/recordings/${server.recording}`, 'Download'],
+    [server.recording, 'Delete file'],
     [`${project}/broadcasts`, 'REDACTED'],
     [`${project}/ingress`, 'stage'],
     [`${project}/templates`, 'lesson'],
@@ -146,6 +149,53 @@ async function signInPages(browser, server) {
   console.log('ok      the sign-in and its refusal');
 }
 
+// At a laptop's width, no button breaks into two lines, and the buttons of a row are beside each other.
+async function buttons(browser, server) {
+  const context = await open(browser, { width: 1280 });
+  const page = await signIn(context, server);
+  for (const [path] of pages(server)) {
+    await page.goto(server.admin + path);
+    await page.evaluate(() => document.querySelectorAll('details').forEach((part) => { part.open = true; }));
+    const broken = await page.evaluate(() => {
+      const isBroken = (button) => button.getClientRects().length && button.offsetHeight > 1.9 * parseFloat(getComputedStyle(button).lineHeight)
+        + parseFloat(getComputedStyle(button).paddingTop) + parseFloat(getComputedStyle(button).paddingBottom);
+      const isStacked = (cell) => new Set([...cell.querySelectorAll('button')].map((button) => button.offsetTop)).size > 1;
+      const found = [...document.querySelectorAll('button')].filter(isBroken);
+      return [...found, ...[...document.querySelectorAll('td[data-label="Actions"]')].filter(isStacked)].map((element) => element.innerText);
+    });
+    if (broken.length) fail(`${path} breaks buttons at 1280 pixels: ${broken.join(', ')}`);
+  }
+  await context.close();
+  console.log('ok      no button breaks at 1280 pixels');
+}
+
+// Each time is in UTC and in the browser's time zone, also after a refresh.
+async function localTimes(browser, server) {
+  const context = await open(browser, { timezoneId: 'Asia/Kathmandu' });
+  const page = await signIn(context, server);
+  for (const [path] of pages(server)) {
+    await page.goto(server.admin + path);
+    const part = page.locator('[data-every]').first();
+    if (await part.count()) {
+      const read = page.waitForResponse((answer) => answer.url() === page.url());
+      await page.evaluate(() => htmx.trigger(document.querySelector('[data-every]'), 'refresh'));
+      await read;
+      await page.waitForTimeout(100);
+    }
+    const wrong = await page.evaluate(() => [...document.querySelectorAll('time:not(.until, .until *)')].filter((time) => {
+      const local = time.querySelectorAll('.local');
+      // Nepal is 5 h 45 min ahead of UTC.
+      const expected = new Date(Date.parse(time.dateTime) + 345 * 60_000).toISOString().slice(11, 19);
+      return local.length !== 1 || !local[0].textContent.includes(expected);
+    }).map((time) => time.outerHTML));
+    if (wrong.length) fail(`${path} has no local time: ${wrong.slice(0, 3).join(' ')}`);
+  }
+  await page.goto(`${server.admin}/projects`);
+  if (!(await page.locator('footer').innerText()).includes('Asia/Kathmandu')) fail('the footer does not name the time zone');
+  await context.close();
+  console.log('ok      local time beside UTC');
+}
+
 async function withoutScripts(browser, server) {
   const context = await open(browser, { javaScriptEnabled: false });
   const page = await signIn(context, server);
@@ -171,6 +221,8 @@ async function main() {
     await signInPages(browser, server);
     for (const look of LOOKS) await walk(browser, server, look);
     await withoutScripts(browser, server);
+    await buttons(browser, server);
+    await localTimes(browser, server);
     for (const look of LOOKS_OF_ACTIONS) {
       const context = await open(browser, look);
       const page = await signIn(context, server);

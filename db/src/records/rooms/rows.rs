@@ -7,6 +7,7 @@ use conclave_model::{
 };
 
 use crate::error::StoreError;
+use crate::records::templates::auto_record;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 
@@ -40,6 +41,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
+                    auto_record,
                     created_at, started_at, ended_at, empty_deadline
              FROM rooms ",
             $rest
@@ -62,6 +64,10 @@ macro_rules! select_participants {
 pub(crate) const SELECT_ROOMS: &str = select!("");
 /// Open rooms of the project `?1`.
 pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
+/// Open rooms of all projects, in the order of their index.
+pub(crate) const SELECT_OPEN_OF_ALL: &str = select!(
+    "WHERE status = 'open' ORDER BY project_id DESC, template_id DESC NULLS LAST, id DESC LIMIT ?1 OFFSET ?2"
+);
 /// Room of the project `?1` with the name `?2`.
 pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
 const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
@@ -99,6 +105,7 @@ pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
         metadata: row.get("metadata")?,
         status: row.get("status")?,
         template_id: row.get("template_id")?,
+        auto_record: auto_record(row)?,
         created_at: row.get("created_at")?,
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,

@@ -286,7 +286,18 @@ const SELECT: &str =
 const SELECT_TRACKS: &str = "SELECT track_sid, kind, source, started_at, ended_at FROM tracks
      WHERE session_id = ?1 ORDER BY started_at, track_sid";
 
-fn session(row: &Row<'_>) -> Result<Session, StoreError> {
+pub(crate) const COUNT_OPEN_IN_ROOM: &str = "SELECT count(*) FROM sessions
+     WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
+
+/// Returns the query for a page of the open sessions of all projects, in the order of their index.
+pub(crate) fn open_of_all_query() -> String {
+    format!(
+        "{SELECT} WHERE left_at IS NULL ORDER BY project_id DESC, joined_at DESC, id DESC LIMIT ?1 OFFSET ?2"
+    )
+}
+
+/// Reads a session from the columns of a list.
+pub(crate) fn session(row: &Row<'_>) -> Result<Session, StoreError> {
     Ok(Session {
         id: row.get("id")?,
         project_id: row.get("project_id")?,
@@ -547,6 +558,45 @@ impl Sessions {
         self.0
             .list(project, move |sql, project| {
                 list_query(project, &filter).page(sql, page, session)
+            })
+            .await
+    }
+
+    /// Lists the open sessions of all projects, a project's together and latest join first.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn list_open_of_all(&self, page: PageRequest) -> Result<Page<Session>, StoreError> {
+        let rows = self
+            .0
+            // For the operator, so the limits per project do not apply.
+            .bulk_read(move |sql| {
+                sql.many(
+                    &open_of_all_query(),
+                    args![page.limit + 1, page.offset.cast_signed()],
+                    session,
+                )
+            })
+            .await?;
+        Ok(Page::from_fetched(rows, page))
+    }
+
+    /// Counts the open sessions in each of the rooms, in their order.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn count_open_in(
+        &self,
+        rooms: Vec<(ProjectId, RoomId)>,
+    ) -> Result<Vec<u32>, StoreError> {
+        self.0
+            .bulk_read(move |sql| {
+                let rows = rooms.iter().map(|(project, room)| *args![*room, project]);
+                let counts = sql.each(COUNT_OPEN_IN_ROOM, rows, |row| row.read(0))?;
+                Ok(counts
+                    .into_iter()
+                    .map(|count| count.first().copied().unwrap_or_default())
+                    .collect())
             })
             .await
     }

@@ -30,14 +30,13 @@ fn local_sender(timeout: Duration) -> DeliverySender {
 
 pub(in crate::webhook) fn request(url: &str) -> Delivery {
     let at = Timestamp::from_millis(1_700_000_000_999);
-    let endpoint = WebhookEndpoint {
-        id: EndpointId::new(),
-        project_id: ProjectId::new(),
-        url: url.to_owned(),
-        secret: Secret::new(SECRET),
-        active: true,
-        created_at: at,
-    };
+    let endpoint = WebhookEndpoint::new(
+        EndpointId::new(),
+        ProjectId::new(),
+        url.to_owned(),
+        Secret::new(SECRET),
+        at,
+    );
     Delivery {
         endpoint: Arc::new(endpoint),
         id: "0192f5a0-0000-7000-8000-000000000001".parse().unwrap(),

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
 use conclave_model::bounded::MaxDuration;
-use conclave_model::non_null::{Object, non_null, non_null_object};
+use conclave_model::non_null::{Object, non_null, non_null_object, removable_object};
 use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
-use conclave_model::template::{Region, Template};
+use conclave_model::template::{AutoRecord, Region, Template};
 use conclave_model::{
     ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Schema, SchemaType, Type};
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
@@ -62,6 +64,11 @@ type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettings {
     pub region: Region,
+    /// Recording that starts by itself; absent if there is none.
+    // Absent rather than null: the contract's responses do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<AutoRecord>)]
+    pub auto_record: Option<AutoRecord>,
     /// Absent if unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = extension::<MaxDuration>)]
@@ -76,6 +83,10 @@ pub struct TemplateSettingsInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
+    /// Recording that starts by itself in rooms created from now on; null removes it.
+    #[serde(default, deserialize_with = "removable_object")]
+    #[schema(schema_with = auto_record_input)]
+    auto_record: AutoRecordInput,
     /// For new rooms that state none. Default 0; an update without it leaves it unchanged.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(schema_with = extension::<MaxDuration>)]
@@ -91,12 +102,41 @@ pub struct UpdateTemplateSettings {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(schema_with = extension::<MaxDuration>)]
     max_duration_seconds: Option<MaxDuration>,
+    /// Recording that starts by itself in rooms created from now on; null removes it.
+    #[serde(default, deserialize_with = "removable_object")]
+    #[schema(schema_with = auto_record_input)]
+    auto_record: AutoRecordInput,
+}
+
+/// Recording that starts by itself, to set: `None` leaves the stored one unchanged, `Some(None)` removes it.
+type AutoRecordInput = Option<Option<AutoRecord>>;
+
+/// Describes [`AutoRecordInput`], which may be null.
+fn auto_record_input() -> RefOr<Schema> {
+    let mut schema = extension::<AutoRecord>();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.schema_type = SchemaType::from_iter([Type::Object, Type::Null]);
+    }
+    schema
+}
+
+/// Refuses fields of a recording that starts by itself that contradict each other.
+fn check_auto_record(auto_record: Option<&AutoRecord>, path: &str) -> Result<(), Problem> {
+    let checked = auto_record.map(AutoRecord::check);
+    checked.transpose().map(drop).map_err(|problem| {
+        let field = problem.field.clone().unwrap_or_default();
+        problem.at(format!("{path}auto_record.{field}"))
+    })
 }
 
 /// A template's settings, and the values they can have.
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettingsDetail {
     pub region: Region,
+    /// Recording that starts by itself; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<AutoRecord>)]
+    pub auto_record: Option<AutoRecord>,
     pub allowed_regions: &'static [Region],
     /// False while a single media region runs.
     pub region_enforced: bool,
@@ -132,6 +172,7 @@ impl From<Template> for TemplateJson {
             is_default: template.is_default,
             settings: TemplateSettings {
                 region: template.region,
+                auto_record: template.auto_record,
                 max_duration_seconds: template.max_duration_seconds,
             },
             roles: template.roles,
@@ -145,6 +186,7 @@ impl From<Template> for TemplateSettingsDetail {
     fn from(template: Template) -> Self {
         Self {
             region: template.region,
+            auto_record: template.auto_record,
             max_duration_seconds: template.max_duration_seconds,
             allowed_regions: Region::ALL,
             // False while a single media region runs (contract).
@@ -288,10 +330,24 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
         .collect()
 }
 
-/// Returns the region and the maximum duration of sent settings.
-fn settings(sent: Option<TemplateSettingsInput>) -> (Option<Region>, Option<MaxDuration>) {
-    sent.map_or((None, None), |sent| {
-        (sent.region, sent.max_duration_seconds)
+/// Settings of a template in a request; `None` leaves the stored one unchanged.
+#[derive(Default)]
+struct SentSettings {
+    region: Option<Region>,
+    max_duration: Option<MaxDuration>,
+    auto_record: AutoRecordInput,
+}
+
+/// Returns the sent settings, after checking their fields against each other.
+fn settings(sent: Option<TemplateSettingsInput>) -> Result<SentSettings, Problem> {
+    let Some(sent) = sent else {
+        return Ok(SentSettings::default());
+    };
+    check_auto_record(sent.auto_record.iter().flatten().next(), "settings.")?;
+    Ok(SentSettings {
+        region: sent.region,
+        max_duration: sent.max_duration_seconds,
+        auto_record: sent.auto_record,
     })
 }
 
@@ -300,13 +356,18 @@ pub async fn create(
     input: Input<NoParams, NoParams, CreateTemplate>,
 ) -> Result<Created<TemplateJson>> {
     let body = input.body;
-    let (region, max_duration) = settings(body.settings);
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let new = NewTemplate {
         project_id: context.project(),
         name: body.name,
         // `auto`, the contract's default.
         region: region.unwrap_or_default(),
         max_duration: max_duration.unwrap_or(MaxDuration::known(0)),
+        auto_record: auto_record.flatten(),
         roles: roles(body.roles)?,
     };
     context
@@ -345,11 +406,16 @@ pub async fn update(
     input: Input<TemplatePath, NoParams, UpdateTemplate>,
 ) -> Result<Json<TemplateJson>> {
     let body = input.body;
-    let (region, max_duration) = settings(body.settings);
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let change = TemplateChange {
         name: body.name,
         region,
         max_duration,
+        auto_record,
         // Sent roles are completed with defaults, because they replace stored ones as a whole (contract).
         roles: roles(body.roles)?,
     };
@@ -392,9 +458,16 @@ async fn update_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, UpdateTemplateSettings>,
 ) -> Result<Json<TemplateSettingsDetail>> {
+    let UpdateTemplateSettings {
+        region,
+        max_duration_seconds,
+        auto_record,
+    } = input.body;
+    check_auto_record(auto_record.iter().flatten().next(), "")?;
     let change = TemplateChange {
-        region: Some(input.body.region),
-        max_duration: input.body.max_duration_seconds,
+        region: Some(region),
+        max_duration: max_duration_seconds,
+        auto_record,
         ..TemplateChange::default()
     };
     let template = context
