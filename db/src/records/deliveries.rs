@@ -88,7 +88,8 @@ const SELECT_NOTICE: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts,
      ORDER BY d.seq LIMIT ?4";
 /// Rooms with an event whose first attempt failed.
 const WAITING_ROOMS: &str = "SELECT e.room FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
-     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0 LIMIT ?3";
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0 AND d.next_attempt_at > 0
+     LIMIT ?3";
 const HAS_NOTICE: &str = "SELECT EXISTS
      (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending' AND attempts = 0 AND event_type = ?2)";
 const HAS_FIRST: &str = "SELECT EXISTS

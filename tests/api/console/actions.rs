@@ -550,6 +550,53 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
 }
 
 #[test]
+fn a_webhook_endpoint_is_changed_gets_a_new_secret_and_is_enabled_again() {
+    let minute = std::time::Duration::from_secs(60);
+    let app = TestApp::start_with(|config| {
+        config.webhooks.retry_delays = vec![minute];
+        config.webhooks.disable_after = minute;
+    });
+    let (browser, receiver) = (Browser::new(&app), Receiver::start());
+    receiver.answer_with(500);
+    let endpoint = app.endpoint(&receiver.url);
+    let path = format!(
+        "{}/webhooks/{}",
+        project(&app),
+        endpoint["id"].as_str().unwrap()
+    );
+    let listed = || app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"][0].clone();
+    let fields = [
+        ("url", receiver.url.as_str()),
+        ("description", "attendance"),
+        ("event-room.finished", "on"),
+        ("active", "on"),
+    ];
+    browser.act(&path, &fields);
+    assert_eq!(listed()["description"], "attendance");
+    assert_eq!(listed()["events"], json!(["room.finished"]));
+    let page = browser.act(&format!("{path}/rotate"), &[("hours", "72")]);
+    assert!(secret(&page).starts_with("whsec_"));
+    assert_ne!(secret(&page), endpoint["secret"].as_str().unwrap());
+
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    app.settle();
+    app.advance(minute);
+    eventually(|| listed()["active"] == false);
+    let page = browser.page(&path);
+    assert!(
+        page.contains("the receiver answered 500") && page.contains("Enable"),
+        "{page}"
+    );
+    assert!(browser.page("/").contains("Disabled"));
+    browser.act(&format!("{path}/enable"), &[]);
+    assert_eq!(listed()["active"], true);
+    // An unticked box is not sent.
+    browser.act(&path, &fields[..3]);
+    assert_eq!(listed()["active"], false);
+}
+
+#[test]
 fn with_scripts_an_action_answers_into_the_page() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
