@@ -251,7 +251,7 @@ class Walk {
   }
 
   async overview() {
-    for (const [path, text] of [['/live/rooms', 'standup'], ['/live/participants', 'alice'], ['/projects', 'Minutes this month']]) {
+    for (const [path, text] of [['/live/rooms', 'standup'], ['/live/participants', 'alice'], ['/projects', 'Create a project']]) {
       await this.open('/');
       await this.keyboard.press(`.tile a[href="${path}"]`);
       await this.page.waitForURL(this.server.admin + path);
