@@ -277,8 +277,8 @@ async fn a_minute_of_a_session_takes_less_than_a_kibibyte_of_a_file() {
     }
     // By its pages, of which some are still in the write-ahead log.
     let file = Connection::open(path).unwrap();
-    let size = || -> u64 {
-        let pages: u64 = file
+    let size = || -> i64 {
+        let pages: i64 = file
             .pragma_query_value(None, "page_count", |row| row.get(0))
             .unwrap();
         pages * 4_096
@@ -314,7 +314,7 @@ async fn a_minute_of_a_session_takes_less_than_a_kibibyte_of_a_file() {
             ..fixture.measured(identity, 431, None)
         }
     };
-    let minutes = 30;
+    let minutes = 30u64;
     let before = size();
     for second in (0..minutes * 60).step_by(10) {
         fixture.clock.advance(Duration::from_secs(10));
@@ -323,6 +323,6 @@ async fn a_minute_of_a_session_takes_less_than_a_kibibyte_of_a_file() {
             .map(|identity| measured(identity, second));
         fixture.record(batch.collect()).await;
     }
-    let per_minute = (size() - before) / (minutes * 20);
+    let per_minute = (size() - before) / (minutes.cast_signed() * 20);
     assert!((200..1_024).contains(&per_minute), "{per_minute} bytes");
 }
